@@ -69,7 +69,7 @@ docs: ## open the library's documentation in the browser
 	$(CARGO) doc --no-deps --locked --open
 
 docs-metrics: ## write docs/metrics.md again, after a metric was added or changed
-	KUBE_GC_WRITE_DOCS=1 $(CARGO) test --locked --lib -- telemetry::names
+	KUBE_GC_WRITE_DOCS=1 $(CARGO) test --locked -p kube-gc-observe --lib -- telemetry::names
 
 docs-schemas: ## write docs/schemas again, after the JSON of an answer was changed
 	KUBE_GC_WRITE_DOCS=1 $(CARGO) test --locked --lib -- insight::schemas

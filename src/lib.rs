@@ -20,31 +20,17 @@
 //!
 //! [`Collector`] has an example that runs, and so has `examples/collect.rs`. `ARCHITECTURE.md`
 //! describes the inside: the rules are pure functions over plain data (the crate `kube_gc_core`),
-//! thin actors feed them, and one module talks to the API server.
+//! thin actors feed them (`kube_gc_controller`), and one crate talks to the API server (`kube_gc_client`).
 
-mod actors;
-mod api;
 mod app;
 mod cli;
-mod config;
 #[cfg(feature = "demo")]
 mod demo;
-mod http;
 mod insight;
 mod introspect;
-mod leader;
 #[cfg(feature = "node")]
 mod node;
-mod telemetry;
-mod worker;
 
-#[cfg(feature = "internals")]
-#[doc(hidden)]
-pub mod benching;
-#[cfg(feature = "internals")]
-#[doc(hidden)]
-pub mod fuzzing;
-#[cfg(feature = "internals")]
 #[doc(hidden)]
 pub mod internals;
 
@@ -53,7 +39,7 @@ pub use app::{Error, ErrorKind};
 
 /// The settings of a collector. `config/default.toml` documents each of them.
 pub mod settings {
-    pub use crate::config::{
+    pub use kube_gc_config::{
         AccessSettings, BesideKubelet, BrakeSettings, ClientSettings, ComparisonSettings, DebugSettings,
         DecisionLines, DiscoverySettings, Encoding, GraphSettings, GraphThreads, HttpSettings,
         LeaderSettings, Listener, Listeners, LogFormat, LogSettings, NodeImageSettings, NodePressureSettings,

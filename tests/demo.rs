@@ -6,10 +6,12 @@ use std::process::{Output, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
+use kube_gc_testkit::collector::get;
+use kube_gc_testkit::controller_manager::binaries;
 use serde_json::Value;
 use tempfile::TempDir;
-use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+use tokio::net::TcpListener;
 use tokio::process::{Child, ChildStdout, Command};
 use tokio::time::timeout;
 
@@ -26,11 +28,17 @@ async fn run(args: &[&str]) -> Result<Output> {
     Ok(timeout(PATIENCE, demo(args).output()).await.context("it does not end")??)
 }
 
-/// Runs it with JSON output. It must succeed.
-async fn events(args: &[&str]) -> Result<Vec<Value>> {
-    let output = run(&[&["--once", "-o", "json"], args].concat()).await?;
+/// What it says. It must succeed.
+async fn said(args: &[&str]) -> Result<String> {
+    let output = run(args).await?;
     let (stdout, errors) = (String::from_utf8(output.stdout)?, String::from_utf8_lossy(&output.stderr));
     ensure!(output.status.success() && errors.is_empty(), "{}: {errors}\n{stdout}", output.status);
+    Ok(stdout)
+}
+
+/// The same with JSON output.
+async fn events(args: &[&str]) -> Result<Vec<Value>> {
+    let stdout = said(&[&["--once", "-o", "json"], args].concat()).await?;
     stdout.lines().map(|line| serde_json::from_str(line).with_context(|| line.to_owned())).collect()
 }
 
@@ -65,10 +73,7 @@ fn names_are_camel_case(value: &Value) -> Result<()> {
 async fn text_output_to_a_pipe_has_no_escape_codes() -> Result<()> {
     let directory = TempDir::new()?;
     let kubeconfig = directory.path().join("kubeconfig");
-    let output = run(&["--once", "--kubeconfig", kubeconfig.to_str().context("not UTF-8")?]).await?;
-    let (stdout, errors) = (String::from_utf8(output.stdout)?, String::from_utf8_lossy(&output.stderr));
-    ensure!(output.status.success(), "{}: {errors}", output.status);
-    ensure!(errors.is_empty(), "{errors}");
+    let stdout = said(&["--once", "--kubeconfig", kubeconfig.to_str().context("not UTF-8")?]).await?;
     ensure!(!stdout.contains('\u{1b}'), "escape codes: {stdout:?}");
     for expected in [
         "├─ ReplicaSet web-6f7d8c",
@@ -269,27 +274,8 @@ impl Stays {
 /// `kubectl` on the path, or next to the binaries of the real control plane.
 fn kubectl() -> Result<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    if let Some(found) = std::env::split_paths(&path).map(|at| at.join("kubectl")).find(|file| file.exists())
-    {
-        return Ok(found);
-    }
-    let ensure = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/control-plane/ensure.sh");
-    let output = std::process::Command::new(ensure).output()?;
-    let found = Path::new(String::from_utf8(output.stdout)?.trim()).join("kubectl");
-    ensure!(found.exists(), "there is no kubectl");
-    Ok(found)
-}
-
-/// The body of a page.
-async fn page(address: &str, path: &str) -> Result<String> {
-    let mut stream = TcpStream::connect(address).await?;
-    stream
-        .write_all(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").as_bytes())
-        .await?;
-    let mut answer = String::new();
-    timeout(PATIENCE, stream.read_to_string(&mut answer)).await??;
-    ensure!(answer.starts_with("HTTP/1.1 200"), "{path}: {answer}");
-    Ok(answer)
+    let mut found = std::env::split_paths(&path).map(|at| at.join("kubectl"));
+    found.find(|file| file.exists()).map_or_else(|| Ok(binaries(&[])?.join("kubectl")), Ok)
 }
 
 #[tokio::test]
@@ -299,8 +285,8 @@ async fn kubectl_works_after_the_scenarios() -> Result<()> {
     for left in ["replicaset.apps/api-7c9d5f", "pod/api-7c9d5f-x2kqm", "configmap/prices"] {
         ensure!(names.lines().any(|name| name == left), "{left} is not there: {names}");
     }
-    ensure!(page(&demo.health, "/metrics").await?.contains("workqueue_adds_total"), "no metrics");
-    ensure!(page(&demo.debug, "/debug/graph").await?.contains("api-7c9d5f"), "not in the graph");
+    ensure!(get(&demo.health, "/metrics").await?.body.contains("workqueue_adds_total"), "no metrics");
+    ensure!(get(&demo.debug, "/debug/graph").await?.body.contains("api-7c9d5f"), "not in the graph");
     // The collector continues, and kubectl waits for it.
     demo.kubectl(&["-n", "shop", "delete", "replicaset", "api-7c9d5f", "--cascade=foreground"]).await?;
     let pods = demo.kubectl(&["-n", "shop", "get", "pods", "-o", "name"]).await?;
@@ -383,9 +369,7 @@ async fn node_collection_names_a_rule_and_a_reason_for_each_item_and_does_what_i
 
 #[tokio::test]
 async fn node_collection_can_be_read_and_takes_no_flags_of_the_cluster() -> Result<()> {
-    let output = run(&["--node"]).await?;
-    let (stdout, errors) = (String::from_utf8(output.stdout)?, String::from_utf8_lossy(&output.stderr));
-    ensure!(output.status.success() && errors.is_empty(), "{}: {errors}\n{stdout}", output.status);
+    let stdout = said(&["--node"]).await?;
     for text in ["kube-gc demo --node", "remove", "keep", "✓"] {
         ensure!(stdout.contains(text), "no {text}: {stdout}");
     }

@@ -5,7 +5,22 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail, ensure};
-use kube_gc::fuzzing::{TARGETS, Target};
+use fastrand::Rng;
+use kube_gc_decode::fuzzing;
+
+/// A target: takes any bytes, panics when they show a fault.
+type Target = fn(&[u8]);
+
+/// All targets by name; each has its corpus in `fuzz/corpus/`.
+const TARGETS: [(&str, Target); 7] = [
+    ("object", fuzzing::object),
+    ("list", fuzzing::list),
+    ("list_protobuf", fuzzing::list_protobuf),
+    ("watch", fuzzing::watch),
+    ("watch_protobuf", fuzzing::watch_protobuf),
+    ("discovery", kube_gc_client::fuzzing::discovery),
+    ("config", kube_gc_config::fuzzing::config),
+];
 
 /// The number of mutations for a target: loading a configuration takes a hundred times as long as
 /// decoding an object.
@@ -34,72 +49,26 @@ fn holds(name: &str, target: Target, bytes: &[u8], from: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A random generator (SplitMix64): small, and the same everywhere.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, limit: usize) -> usize {
-        self.next() as usize % limit.max(1)
-    }
-}
-
 /// Pieces of JSON and TOML.
-const PIECES: [&str; 24] = [
-    "{",
-    "}",
-    "[",
-    "]",
-    ",",
-    ":",
-    "\"",
-    "\\",
-    "null",
-    "true",
-    "0",
-    "-1",
-    "1e9",
-    "\n",
-    "=",
-    ".",
-    "\"uid\":\"u\"",
-    "\"items\":[]",
-    "\"kind\":\"",
-    "List",
-    "\\u0041",
-    "\"metadata\":{",
-    "18446744073709551616",
-    "\u{e9}",
-];
+const PIECES: &str = r#"{ } [ ] , : " \ null true 0 -1 1e9 = . "uid":"u" "items":[] "kind":" List \u0041 "metadata":{ 18446744073709551616 é"#;
 
 /// Changes a file a little: cuts, repeats, overwrites, inserts, or splices in a part of another
 /// file.
-fn mutate(random: &mut Random, bytes: &mut Vec<u8>, other: &[u8]) {
-    for _ in 0..=random.below(3) {
-        let at = random.below(bytes.len() + 1);
-        let end = (at + 1 + random.below(12)).min(bytes.len());
-        match random.below(6) {
+fn mutate(random: &mut Rng, bytes: &mut Vec<u8>, other: &[u8]) {
+    for _ in 0..random.usize(1..4) {
+        let at = random.usize(..=bytes.len());
+        let end = (at + random.usize(1..13)).min(bytes.len());
+        match random.u8(..6) {
             0 => drop(bytes.drain(at..end)),
-            1 => {
-                let again = bytes[at..end].to_vec();
-                bytes.splice(at..at, again);
+            1 => bytes.extend_from_within(at..end),
+            2 if at < bytes.len() => bytes[at] ^= 1 << random.u8(..8),
+            2..=4 => {
+                let piece = random.choice(PIECES.split(' ').collect::<Vec<_>>()).unwrap_or_default();
+                bytes.splice(at..at, piece.bytes());
             }
-            2 => {
-                if let Some(byte) = bytes.get_mut(at) {
-                    *byte ^= 1 << random.below(8);
-                }
-            }
-            3 | 4 => drop(bytes.splice(at..at, PIECES[random.below(PIECES.len())].bytes())),
             _ => {
-                let from = random.below(other.len() + 1);
-                let to = (from + random.below(60)).min(other.len());
+                let from = random.usize(..=other.len());
+                let to = (from + random.usize(..60)).min(other.len());
                 bytes.splice(at..end, other[from..to].iter().copied());
             }
         }
@@ -120,11 +89,11 @@ fn every_file_of_every_corpus_holds() -> Result<()> {
 fn mutations_of_the_corpora_hold() -> Result<()> {
     for (name, target) in TARGETS {
         let files = corpus(name)?;
-        let mut random = Random(0x6b75_6265_2d67_6300);
+        let mut random = Rng::with_seed(0x6b75_6265_2d67_6300);
         for _ in 0..mutations(name) {
-            let (path, bytes) = &files[random.below(files.len())];
+            let (path, bytes) = &files[random.usize(..files.len())];
             let mut bytes = bytes.clone();
-            let (_, other) = &files[random.below(files.len())];
+            let (_, other) = &files[random.usize(..files.len())];
             mutate(&mut random, &mut bytes, other);
             holds(name, target, &bytes, path)?;
         }

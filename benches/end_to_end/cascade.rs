@@ -57,7 +57,7 @@ pub async fn run(
     let client = &stage.client;
     let family = make_family(client, namespace, "owner", dependents).await?;
     let collector = stage.collector_at_rest(contestant, namespace).await?;
-    let bare = stage.another_client()?;
+    let bare = stage.another_client().await?;
     let mut limit = None;
     if contestant == Contestant::Limit {
         bare.warm_up(WORKERS).await?;

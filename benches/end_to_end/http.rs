@@ -2,20 +2,16 @@
 
 use std::cell::Cell;
 
+use std::path::Path;
+
 use anyhow::{Context as _, Result, bail, ensure};
 use bytes::Bytes;
-use http::{HeaderValue, Method, Request, Response, StatusCode, header};
-use http_body_util::{BodyExt as _, Full};
-use hyper::body::Incoming;
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::client::legacy;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::TokioExecutor;
-use kube_gc_testkit::Info;
+use http::{Method, Request, Response, StatusCode, header};
+use http_body_util::BodyExt as _;
+use kube::Config;
+use kube::client::Body;
+use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde_json::Value;
-use tokio_rustls::rustls::pki_types::CertificateDer;
-use tokio_rustls::rustls::pki_types::pem::PemObject as _;
-use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
 /// The content type of all bodies except patches.
 pub const JSON: &str = "application/json";
@@ -69,28 +65,17 @@ impl Answer {
 
 /// Connections to one API server. There are as many as are used at the same time.
 pub struct Client {
-    url: String,
-    /// The Authorization header.
-    token: HeaderValue,
-    inner: legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    inner: kube::Client,
     sent: Cell<u64>,
 }
 
 impl Client {
-    /// A client with this token.
-    pub fn new(plane: &Info, token: &str) -> Result<Self> {
-        let mut roots = RootCertStore::empty();
-        for root in CertificateDer::pem_file_iter(plane.dir.join("ca.crt"))? {
-            roots.add(root?)?;
-        }
-        let tls = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
-        let mut tcp = HttpConnector::new();
-        tcp.set_nodelay(true);
-        tcp.enforce_http(false);
-        let connector = HttpsConnectorBuilder::new().with_tls_config(tls).https_only().enable_http1();
-        let inner = legacy::Client::builder(TokioExecutor::new()).build(connector.wrap_connector(tcp));
-        let token = HeaderValue::try_from(format!("Bearer {token}"))?;
-        Ok(Self { url: plane.url.clone(), token, inner, sent: Cell::new(0) })
+    pub async fn of(kubeconfig: &Path) -> Result<Self> {
+        let kubeconfig = Kubeconfig::read_from(kubeconfig)?;
+        let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+        // Each request counts.
+        config.default_retry = false;
+        Ok(Self { inner: kube::Client::try_from(config)?, sent: Cell::new(0) })
     }
 
     /// Sends a request and reads the whole answer.
@@ -112,7 +97,7 @@ impl Client {
     }
 
     /// Sends a request and returns the answer as a stream.
-    pub async fn stream(&self, call: Call) -> Result<Incoming> {
+    pub async fn stream(&self, call: Call) -> Result<Body> {
         let path = call.path.clone();
         let answer = self.begin(call).await?;
         if !answer.status().is_success() {
@@ -134,14 +119,13 @@ impl Client {
         self.sent.get()
     }
 
-    async fn begin(&self, call: Call) -> Result<Response<Incoming>> {
+    async fn begin(&self, call: Call) -> Result<Response<Body>> {
         let request = Request::builder()
             .method(call.method)
-            .uri(format!("{}{}", self.url, call.path))
-            .header(header::AUTHORIZATION, self.token.clone())
+            .uri(call.path)
             .header(header::ACCEPT, JSON)
             .header(header::CONTENT_TYPE, call.content_type)
-            .body(Full::new(call.body))?;
-        Ok(self.inner.request(request).await?)
+            .body(Body::from(call.body.to_vec()))?;
+        Ok(self.inner.send(request).await?)
     }
 }

@@ -26,9 +26,8 @@ use anyhow::{Context as _, Result, ensure};
 use clap::Parser;
 
 use self::contestants::{Contestant, Peer};
-use self::machine::Others;
 use self::objects::{Mode, make_namespace};
-use self::report::{Circumstances, Measurement, Samples};
+use self::report::{Circumstances, Measurement, Report, Samples};
 use self::rows::Row;
 use self::stage::{Programs, Stage};
 
@@ -116,47 +115,34 @@ fn chosen(names: &[String]) -> Result<Vec<&'static Row>> {
 async fn measure(arguments: &Arguments, rows: &[&'static Row]) -> Result<()> {
     let (objects, rounds) = arguments.size();
     let programs = programs(arguments)?;
-    let mut circumstances = Circumstances {
+    let circumstances = Circumstances {
         date: humantime::format_rfc3339_seconds(std::time::SystemTime::now()).to_string(),
         processors: machine::processors()?,
-        memory_mib: machine::memory_mib()?,
-        others: 0.0,
         api_server: String::new(),
         peer: programs.peer.as_ref().map(|peer| peer.version.clone()),
         kube_gc: kube_gc::version(&programs.kube_gc)?,
         objects,
         rounds,
     };
+    let mut report = Report { circumstances, rows: Vec::new() };
     let json = arguments.json.clone().unwrap_or_else(|| beside(&programs.kube_gc));
-    let mut results = Vec::new();
     let mut failure = None;
     for row in rows {
-        let measured = match measure_row(row, &programs, arguments.size()).await {
-            Ok(measured) => measured,
+        match measure_row(row, &programs, arguments.size(), &mut report.circumstances.api_server).await {
+            Ok(measured) => report.rows.push(measured),
             Err(error) => {
                 progress(&format!("  failed: {error:#}"));
                 failure = Some(error);
                 continue;
             }
-        };
-        circumstances.api_server = measured.api_server;
-        circumstances.others = circumstances.others.max(measured.others);
-        results.push(measured.result);
+        }
         // Written after each row, so that an early end keeps the figures so far.
-        let document = serde_json::to_vec_pretty(&report::document(&circumstances, &results))?;
+        let document = serde_json::to_vec_pretty(&report)?;
         std::fs::write(&json, document).with_context(|| format!("cannot write {}", json.display()))?;
     }
-    say(&report::page(&circumstances, &results))?;
+    say(&report::page(&report))?;
     progress(&format!("all figures: {}", json.display()));
     failure.map_or(Ok(()), Err)
-}
-
-/// The results of a row.
-struct MeasuredRow {
-    result: Measurement,
-    api_server: String,
-    /// The largest share of the machine that others used.
-    others: f64,
 }
 
 /// Measures a row. The contestants take turns within a round, and each round begins with a
@@ -165,12 +151,12 @@ async fn measure_row(
     row: &'static Row,
     programs: &Programs,
     (objects, rounds): (usize, usize),
-) -> Result<MeasuredRow> {
+    api_server: &mut String,
+) -> Result<Measurement> {
     let about = (row.about)(objects);
     progress(&format!("{}: {about}", row.name));
     let figures = row.figures.iter().map(|figure| (figure, Samples::default())).collect();
-    let result = Measurement { name: row.name, about, figures };
-    let mut measured = MeasuredRow { result, api_server: String::new(), others: 0.0 };
+    let mut measured = Measurement { name: row.name, about, figures };
     let takes_part = |one: &&Contestant| **one != Contestant::Peer || programs.peer.is_some();
     let contestants: Vec<_> = row.contestants.iter().copied().filter(|one| takes_part(&one)).collect();
     let mut kept = None;
@@ -185,7 +171,7 @@ async fn measure_row(
                     set_up(row, programs, objects).await?
                 }
             };
-            stage.version().clone_into(&mut measured.api_server);
+            stage.version().clone_into(api_server);
             measure_turn(row, &stage, contestant, round, &mut measured)
                 .await
                 .with_context(|| format!("{}, round {}, {}", row.name, round + 1, contestant.name()))?;
@@ -211,22 +197,19 @@ async fn measure_turn(
     stage: &Stage,
     contestant: Contestant,
     round: usize,
-    measured: &mut MeasuredRow,
+    measured: &mut Measurement,
 ) -> Result<()> {
     let namespace = format!("{}-{round}-{}", row.name, contestant.name());
     make_namespace(&stage.client, &namespace).await?;
-    let before = Others::begin(&stage.servers())?;
     let figures = (row.measure)(stage, contestant, &namespace).await?;
     let mut line = format!("  round {}: {:8}", round + 1, contestant.name());
     for (key, value) in figures {
-        let figure = measured.result.figures.iter_mut().find(|(figure, _)| figure.key == key);
+        let figure = measured.figures.iter_mut().find(|(figure, _)| figure.key == key);
         let (figure, samples) = figure.with_context(|| format!("{} has no figure {key}", row.name))?;
         samples.add(round, contestant, value);
         line += &format!("  {} {value:.*} {}", figure.title, figure.digits, figure.unit);
     }
-    let taken = before.end(&stage.servers())?;
-    measured.others = measured.others.max(taken);
-    progress(&format!("{line}  (others took {:.0} % of the machine)", taken * 100.0));
+    progress(&line);
     Ok(())
 }
 

@@ -2,7 +2,7 @@
 
 use anyhow::{Context as _, Result, ensure};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
-use http::{Method, StatusCode};
+use http::Method;
 use serde_json::{Value, json};
 
 use crate::http::{Call, Client};
@@ -135,25 +135,10 @@ async fn make(client: &Client, namespace: &str, body: Value) -> Result<Object> {
     Object::read(&client.send(call).await?.json()?)
 }
 
-/// Deletes all objects of a namespace, many at a time.
+/// Deletes all objects of a namespace.
 pub async fn clear(client: &Client, namespace: &str) -> Result<()> {
-    let list = client.send(Call::get(config_maps(namespace))).await?.json()?;
-    let names = list["items"].as_array().context("not a list")?.iter();
-    let names = names.filter_map(|object| object["metadata"]["name"].as_str());
-    stream::iter(names)
-        .map(async |name| {
-            let path = format!("{}/{name}", config_maps(namespace));
-            let call = Call { method: Method::DELETE, ..Call::get(path) };
-            let answer = client.send(call).await?;
-            // A last request of the collector that has just ended may have deleted it.
-            if answer.status != StatusCode::NOT_FOUND {
-                answer.success()?;
-            }
-            anyhow::Ok(())
-        })
-        .buffer_unordered(MAKERS)
-        .try_collect::<()>()
-        .await?;
+    let call = Call { method: Method::DELETE, ..Call::get(config_maps(namespace)) };
+    client.send(call).await?.success()?;
     ensure!(remaining(client, namespace).await? == 0, "{namespace} cannot be cleared");
     Ok(())
 }

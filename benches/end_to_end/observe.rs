@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, ensure};
 use bytes::Bytes;
 use http_body_util::BodyExt as _;
-use hyper::body::Incoming;
+use kube::client::Body;
 use serde_json::Value;
 use tokio::time::sleep;
 
@@ -37,7 +37,7 @@ pub async fn emptied(client: &Client, namespace: &str, size: usize) -> Result<In
 /// A watch on a ConfigMap.
 #[derive(Debug)]
 pub struct Watch {
-    body: Incoming,
+    body: Body,
     buffer: Vec<u8>,
 }
 

@@ -2,7 +2,6 @@
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
-use std::sync::OnceLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -27,7 +26,7 @@ struct Log {
     closed: bool,
 }
 
-/// A running collector. It ends when this is dropped, and when this process ends.
+/// A running collector. It ends when this is dropped.
 #[derive(Debug)]
 pub struct Process {
     child: Child,
@@ -37,15 +36,13 @@ pub struct Process {
 
 impl Process {
     /// Starts it, without variables of our environment that it could take for settings.
-    pub fn start(command: &Command) -> Result<Self> {
-        let mut child = with_us(command);
-        child.env_clear();
+    pub fn start(command: &mut Command) -> Result<Self> {
+        command.env_clear();
         for name in ["PATH", "HOME", "TMPDIR"] {
-            child.envs(std::env::var_os(name).map(|value| (name, value)));
+            command.envs(std::env::var_os(name).map(|value| (name, value)));
         }
-        child.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
         let begun = Instant::now();
-        let mut child = child
+        let mut child = command
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
@@ -104,23 +101,6 @@ impl Process {
         let skipped = log.lines.len().saturating_sub(TAIL);
         log.lines[skipped..].iter().map(|(_, line)| format!("    {line}\n")).collect()
     }
-}
-
-/// The same command, made to end with this process in any case, where the system supports that.
-fn with_us(command: &Command) -> Command {
-    static POSSIBLE: OnceLock<bool> = OnceLock::new();
-    let words = ["--pdeathsig", "KILL"];
-    let possible = POSSIBLE.get_or_init(|| {
-        let status = Command::new("setpriv").args(words).arg("true").stderr(Stdio::null()).status();
-        status.is_ok_and(|status| status.success())
-    });
-    let mut with_us = Command::new(if *possible { "setpriv".as_ref() } else { command.get_program() });
-    if *possible {
-        // The wrapper executes the program in its own process.
-        with_us.args(words).arg(command.get_program());
-    }
-    with_us.args(command.get_args());
-    with_us
 }
 
 impl Drop for Process {

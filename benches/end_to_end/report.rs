@@ -3,12 +3,11 @@
 use std::fmt::Write as _;
 
 use serde::Serialize;
-use serde_json::{Map, Value, json};
 
 use crate::contestants::Contestant;
 
 /// One kind of value that a row measures.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize)]
 pub struct Figure {
     /// Its name in the JSON, unique within the row.
     pub key: &'static str,
@@ -17,8 +16,10 @@ pub struct Figure {
     /// Its unit.
     pub unit: &'static str,
     /// The number of decimals.
+    #[serde(skip)]
     pub digits: usize,
     /// The targets of kube-gc. All must be met.
+    #[serde(skip)]
     pub targets: &'static [Target],
 }
 
@@ -47,8 +48,8 @@ impl Target {
     }
 }
 
-/// The values of one figure, by round; `None` if it was not measured.
-#[derive(Clone, Debug, Default)]
+/// The values of one figure, by round and in the order of [`Contestant::ALL`]; `None` if it was not measured.
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Samples(Vec<[Option<f64>; 3]>);
 
 impl Samples {
@@ -87,7 +88,7 @@ impl Samples {
 }
 
 /// The minimum, the median and the maximum.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Spread {
     /// The minimum.
     pub min: f64,
@@ -114,27 +115,28 @@ impl Spread {
 }
 
 /// The results of a row.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Measurement {
     /// Its name for `--rows`.
     pub name: &'static str,
-    /// Its description.
     pub about: String,
-    /// Its figures.
     pub figures: Vec<(&'static Figure, Samples)>,
 }
 
+/// Everything that was measured.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    pub circumstances: Circumstances,
+    pub rows: Vec<Measurement>,
+}
+
 /// The circumstances of the measurements.
-#[derive(Clone, Debug, serde::Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Circumstances {
     /// When the measurements began.
     pub date: String,
     /// Model and number of the processors.
     pub processors: String,
-    /// The system's memory in MiB.
-    pub memory_mib: u64,
-    /// The largest share of the processors that other processes used during a turn, of 1.
-    pub others: f64,
     /// The API server's release.
     pub api_server: String,
     /// The release of the peer.
@@ -147,25 +149,18 @@ pub struct Circumstances {
     pub rounds: usize,
 }
 
-/// The share of the processors that others may use without a warning.
-const QUIET: f64 = 0.05;
-const WARNING: &str = " **The machine was not quiet: these figures are not to be judged by.**";
-
 /// The whole page.
-pub fn page(circumstances: &Circumstances, results: &[Measurement]) -> String {
-    let Circumstances { date, processors, memory_mib, others, api_server, peer, kube_gc, objects, rounds } =
-        circumstances;
+pub fn page(Report { circumstances, rows }: &Report) -> String {
+    let Circumstances { date, processors, api_server, peer, kube_gc, objects, rounds } = circumstances;
     let peer = peer.as_ref().map_or("none".to_owned(), |peer| format!("kube-controller-manager {peer}"));
     let mut page = format!(
-        "kube-gc {kube_gc}, measured {date} on {processors}, {memory_mib} MiB of memory; others took \
-         {:.0} % of the processors at most during a turn; kube-apiserver {api_server}; peer: {peer}; {rounds} rounds of {objects} objects. \
-         Each cell is the median, with the least and the greatest; ratios are of numbers of the same round.{}\n\n\
+        "kube-gc {kube_gc}, measured {date} on {processors}; kube-apiserver {api_server}; peer: {peer}; \
+         {rounds} rounds of {objects} objects. Each cell is the median, with the least and the greatest; \
+         ratios are of numbers of the same round.\n\n\
          | | target | limit | peer | kube-gc | of the limit | of the peer | met |\n\
          |---|---|--:|--:|--:|--:|--:|---|\n",
-        others * 100.0,
-        if *others > QUIET { WARNING } else { "" },
     );
-    for result in results {
+    for result in rows {
         for (figure, samples) in &result.figures {
             page.push_str(&line(result, figure, samples));
         }
@@ -214,35 +209,4 @@ fn met(targets: &[Target], samples: &Samples) -> &'static str {
     } else {
         "yes"
     }
-}
-
-/// The whole document.
-pub fn document(circumstances: &Circumstances, results: &[Measurement]) -> Value {
-    let rows = results.iter().map(|result| {
-        let figures = result.figures.iter();
-        let figures: Vec<_> = figures.map(|(figure, samples)| one(figure, samples)).collect();
-        json!({"name": result.name, "about": result.about, "figures": figures})
-    });
-    json!({"circumstances": circumstances, "rows": rows.collect::<Vec<_>>()})
-}
-
-fn one(figure: &Figure, samples: &Samples) -> Value {
-    let targets = figure.targets.iter();
-    let targets: Vec<_> =
-        targets.map(|target| json!({"target": target.text(), "met": samples.meets(*target)})).collect();
-    let contestants = Contestant::ALL.iter();
-    let contestants: Map<_, _> =
-        contestants.map(|one| (one.name().to_owned(), numbers(&samples.of(*one)))).collect();
-    json!({
-        "key": figure.key, "title": figure.title, "unit": figure.unit, "targets": targets,
-        "contestants": contestants,
-        "kube-gc over": {
-            "limit": numbers(&samples.ratios(Contestant::Limit)),
-            "peer": numbers(&samples.ratios(Contestant::Peer)),
-        },
-    })
-}
-
-fn numbers(numbers: &[f64]) -> Value {
-    json!({"samples": numbers, "spread": Spread::of(numbers)})
 }

@@ -1,7 +1,7 @@
 //! The place of a measurement: a control plane, and the programs that run on it.
 
 use std::cell::Cell;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
@@ -46,7 +46,8 @@ pub struct Programs {
 pub struct Stage {
     plane: ControlPlane,
     programs: Programs,
-    credentials: Credentials,
+    /// The credentials of all contestants: the cluster's own garbage collector.
+    kubeconfig: PathBuf,
     /// The client of the observer, which also creates the objects.
     pub client: Client,
     /// Dependents of one cascade. The other sizes are in proportion to it.
@@ -58,10 +59,10 @@ impl Stage {
     /// Starts a control plane.
     pub async fn start(programs: &Programs, objects: usize) -> Result<Self> {
         let plane = ControlPlane::start_with(None, &[])?;
-        let client = Client::new(plane.info(), &plane.info().token()?)?;
-        let credentials = Credentials::of(plane.info(), &client).await?;
+        let client = Client::of(plane.kubeconfig()).await?;
+        let kubeconfig = kubeconfig(plane.info(), &client).await?;
         let programs = programs.clone();
-        Ok(Self { plane, programs, credentials, client, objects, sentinels: Cell::new(0) })
+        Ok(Self { plane, programs, kubeconfig, client, objects, sentinels: Cell::new(0) })
     }
 
     /// The release of the API server.
@@ -99,20 +100,20 @@ impl Stage {
     }
 
     /// A client of the limit's own.
-    pub fn another_client(&self) -> Result<Client> {
-        Client::new(self.plane.info(), &self.credentials.token)
+    pub async fn another_client(&self) -> Result<Client> {
+        Client::of(&self.kubeconfig).await
     }
 
     /// Starts a collector; `None` for the limit.
     pub fn start_collector(&self, contestant: Contestant) -> Result<Option<Process>> {
-        let kubeconfig = &self.credentials.kubeconfig;
-        let command = match (contestant, &self.programs.peer) {
+        let kubeconfig = &self.kubeconfig;
+        let mut command = match (contestant, &self.programs.peer) {
             (Contestant::Limit, _) => return Ok(None),
             (Contestant::Peer, Some(peer)) => peer.command(kubeconfig)?,
             (Contestant::Peer, None) => bail!("there is no peer"),
             (Contestant::KubeGc, _) => kube_gc::command(&self.programs.kube_gc, kubeconfig),
         };
-        Process::start(&command).map(Some)
+        Process::start(&mut command).map(Some)
     }
 
     /// Starts a collector, and waits until it knows all objects and is at rest.
@@ -144,25 +145,23 @@ impl Stage {
     }
 }
 
-/// The credentials of all contestants: the cluster's own garbage collector.
-#[derive(Clone, Debug)]
-struct Credentials {
-    /// For programs.
-    kubeconfig: PathBuf,
-    /// The token for the limit.
-    token: String,
-}
-
-impl Credentials {
-    /// The credentials on a control plane, where `client` may do everything.
-    async fn of(plane: &Info, client: &Client) -> Result<Self> {
-        let token = token(client).await.context("no token for the contestants")?;
-        let kubeconfig = plane.dir.join("contestants.kubeconfig");
-        write(&kubeconfig, plane, &token)?;
-        let known = until_allowed(plane, &token);
-        timeout(DEADLINE, known).await.with_context(|| format!("{ACCOUNT} is not let in"))??;
-        Ok(Self { kubeconfig, token })
-    }
+/// The kubeconfig of the contestants on a control plane where `client` may do everything.
+async fn kubeconfig(plane: &Info, client: &Client) -> Result<PathBuf> {
+    let token = token(client).await.context("no token for the contestants")?;
+    let path = plane.dir.join("contestants.kubeconfig");
+    let kubeconfig = json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "contestants",
+        "clusters": [{"name": "test", "cluster": {
+            "server": plane.url, "certificate-authority": plane.dir.join("ca.crt"),
+        }}],
+        "users": [{"name": ACCOUNT, "user": {"token": token}}],
+        "contexts": [{"name": "contestants", "context": {"cluster": "test", "user": ACCOUNT}}],
+    });
+    // JSON is YAML.
+    std::fs::write(&path, kubeconfig.to_string())?;
+    let theirs = Client::of(&path).await?;
+    timeout(DEADLINE, until_allowed(&theirs)).await.with_context(|| format!("{ACCOUNT} is not let in"))??;
+    Ok(path)
 }
 
 /// Creates the service account and requests a token for it.
@@ -178,22 +177,8 @@ async fn token(client: &Client) -> Result<String> {
     answer["status"]["token"].as_str().map(str::to_owned).context("none in the answer")
 }
 
-fn write(path: &Path, plane: &Info, token: &str) -> Result<()> {
-    let kubeconfig = json!({
-        "apiVersion": "v1", "kind": "Config", "current-context": "contestants",
-        "clusters": [{"name": "test", "cluster": {
-            "server": plane.url, "certificate-authority": plane.dir.join("ca.crt"),
-        }}],
-        "users": [{"name": ACCOUNT, "user": {"token": token}}],
-        "contexts": [{"name": "contestants", "context": {"cluster": "test", "user": ACCOUNT}}],
-    });
-    // JSON is YAML.
-    std::fs::write(path, kubeconfig.to_string()).with_context(|| format!("cannot write {}", path.display()))
-}
-
 /// Waits until the role that the server creates at startup takes effect.
-async fn until_allowed(plane: &Info, token: &str) -> Result<()> {
-    let client = Client::new(plane, token)?;
+async fn until_allowed(client: &Client) -> Result<()> {
     loop {
         let answer = client.send(Call::get("/api/v1/configmaps?limit=1")).await?;
         if answer.status != StatusCode::FORBIDDEN {

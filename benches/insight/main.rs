@@ -19,7 +19,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Result;
-use clap::{Parser, ValueEnum};
+use clap::Parser;
 
 use self::common::cluster::{BLOCK, Cluster, Custom, DEPLOYMENT, Number, object};
 use self::common::report::Report;
@@ -50,36 +50,9 @@ struct Arguments {
     #[arg(long)]
     no_server: bool,
 
-    /// Only this part
-    #[arg(long, value_name = "PART")]
-    only: Option<Part>,
-
     /// Passed by cargo
     #[arg(long, hide = true)]
     bench: bool,
-}
-
-/// What can be measured alone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Part {
-    /// A tree and neighbourhoods of a large collector
-    Objects,
-    /// What the page for browsers asks of it
-    Page,
-    /// Streams while it reads events
-    Streams,
-    /// Plans
-    Plan,
-    /// `check` of everything
-    Check,
-    /// `tree` and `explain` beside a bare client, on a real API server
-    Lists,
-}
-
-impl Arguments {
-    fn wants(&self, part: Part) -> bool {
-        self.only.is_none_or(|only| only == part)
-    }
 }
 
 fn main() -> Result<()> {
@@ -99,40 +72,27 @@ async fn measure(arguments: &Arguments, program: &std::path::Path) -> Result<Rep
     };
     let mut report = Report::begin(program)?;
 
-    if [Part::Objects, Part::Page, Part::Streams].into_iter().any(|part| arguments.wants(part)) {
-        // A tenth are blocks; the others belong to the first Deployment of a block.
-        let blocks = (large / 10 / BLOCK).max(1);
-        let custom = Custom { types: 10, objects: large - blocks * BLOCK, owners: 1 };
-        let cluster = Cluster { blocks, custom };
-        let subject = started(program, cluster).await?;
-        let roots: Vec<String> = (0..blocks).map(|block| deployment(&cluster, block)).collect();
-        if arguments.wants(Part::Objects) {
-            report.extend([command::tree(program, &subject, &roots[0], cluster.objects()).await?]);
-            report.extend([pages::neighbourhoods(&subject, &roots, cluster.objects()).await?]);
-        }
-        if arguments.wants(Part::Page) {
-            report.extend(pages::opened(&subject, &roots, cluster.objects()).await?);
-            report.extend([pages::changed(&subject, cluster.objects()).await?]);
-        }
-        if arguments.wants(Part::Streams) {
-            report.extend(streams::cost(&subject, &roots, lasting).await?);
-        }
-        subject.stop().await?;
-    }
+    // A tenth are blocks; the others belong to the first Deployment of a block.
+    let blocks = (large / 10 / BLOCK).max(1);
+    let custom = Custom { types: 10, objects: large - blocks * BLOCK, owners: 1 };
+    let cluster = Cluster { blocks, custom };
+    let subject = started(program, cluster).await?;
+    let roots: Vec<String> = (0..blocks).map(|block| deployment(&cluster, block)).collect();
+    report.extend([command::tree(program, &subject, &roots[0], cluster.objects()).await?]);
+    report.extend([pages::neighbourhoods(&subject, &roots, cluster.objects()).await?]);
+    report.extend(pages::opened(&subject, &roots, cluster.objects()).await?);
+    report.extend([pages::changed(&subject, cluster.objects()).await?]);
+    report.extend(streams::cost(&subject, &roots, lasting).await?);
+    subject.stop().await?;
 
-    if arguments.wants(Part::Plan) {
-        let custom = Custom { types: 10, objects: many, owners: 1 };
-        let cluster = Cluster { blocks: 1, custom };
-        let subject = started(program, cluster).await?;
-        report.extend(pages::plan(&subject, &deployment(&cluster, 0), many).await?);
-        subject.stop().await?;
-        report.extend(command::plan(program, cluster, &deployment(&cluster, 0)).await?);
-    }
+    let cluster = Cluster { blocks: 1, custom: Custom { types: 10, objects: many, owners: 1 } };
+    let subject = started(program, cluster).await?;
+    report.extend(pages::plan(&subject, &deployment(&cluster, 0), many).await?);
+    subject.stop().await?;
+    report.extend(command::plan(program, cluster, &deployment(&cluster, 0)).await?);
 
-    if arguments.wants(Part::Check) {
-        report.extend(command::check(program, Cluster::of(many)).await?);
-    }
-    if arguments.wants(Part::Lists) && !arguments.no_server {
+    report.extend(command::check(program, Cluster::of(many)).await?);
+    if !arguments.no_server {
         report.extend(lists::against_bare_client(program, lists).await?);
     }
     Ok(report)

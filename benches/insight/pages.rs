@@ -24,7 +24,7 @@ const TIMES: usize = 20;
 const SEARCHES: usize = 50;
 /// The time limit of an event.
 const DEADLINE: Duration = Duration::from_secs(30);
-/// How the page asks for an object, as `REACH` of `src/http/ui/live.js`.
+/// How the page asks for an object, as `REACH` of `crates/observe/src/http/ui/live.js`.
 const REACH: &str = "max=140&limit=140";
 /// The milliseconds that a person waits for.
 const SECOND: Option<f64> = Some(1000.0);
@@ -89,7 +89,7 @@ pub async fn opened(subject: &Subject, roots: &[String], objects: u64) -> Result
             let answer = subject.collector.get_debug(file).await?;
             ensure!(answer.status == 200, "{file}: {answer:?}");
         }
-        let mut stream = Stream::begin(subject, root).await?;
+        let mut stream = Stream::begin(subject, &format!("{root}&{REACH}")).await?;
         stream.until(root).await?;
         get(subject, &format!("/debug/explain?uid={root}")).await?;
         times.push(began.elapsed());
@@ -114,7 +114,7 @@ pub async fn changed(subject: &Subject, objects: u64) -> Result<Row> {
     let mut times = Vec::new();
     for number in (cluster.end().0..).map(Number).take(TIMES) {
         let owner = cluster.owners(number).next().context("a pod has an owner")?;
-        let mut stream = Stream::begin(subject, &uid(cluster, owner)).await?;
+        let mut stream = Stream::begin(subject, &format!("{}&{REACH}", uid(cluster, owner))).await?;
         stream.until("event: neighbourhood").await?;
         let began = Instant::now();
         subject.feeder.create().await;
@@ -126,29 +126,39 @@ pub async fn changed(subject: &Subject, objects: u64) -> Result<Row> {
 }
 
 /// A stream, of which the end is kept.
-struct Stream {
+pub struct Stream {
     stream: TcpStream,
     text: String,
 }
 
 impl Stream {
-    async fn begin(subject: &Subject, uid: &str) -> Result<Self> {
-        let stream = streams::connect(subject, &format!("{uid}&{REACH}")).await?;
-        Ok(Self { stream, text: String::new() })
+    pub async fn begin(subject: &Subject, uid: &str) -> Result<Self> {
+        Ok(Self { stream: streams::connect(subject, uid).await?, text: String::new() })
     }
 
     /// Reads until an event has this text, and forgets what came before.
-    async fn until(&mut self, wanted: &str) -> Result<()> {
-        let mut bytes = vec![0; 64 << 10];
+    pub async fn until(&mut self, wanted: &str) -> Result<()> {
         let read = async {
             while !self.text.contains(wanted) {
-                let length = self.stream.read(&mut bytes).await?;
-                ensure!(length > 0, "the stream has ended before {wanted}");
-                self.text.push_str(&String::from_utf8_lossy(&bytes[..length]));
+                ensure!(self.read().await? > 0, "the stream has ended before {wanted}");
             }
             self.text.clear();
             Ok(())
         };
         timeout(DEADLINE, read).await.with_context(|| format!("{wanted} does not come"))?
+    }
+
+    /// Reads to the end.
+    pub async fn end(mut self) {
+        while self.read().await.is_ok_and(|length| length > 0) {
+            self.text.clear();
+        }
+    }
+
+    async fn read(&mut self) -> Result<usize> {
+        let mut bytes = vec![0; 64 << 10];
+        let length = self.stream.read(&mut bytes).await?;
+        self.text.push_str(&String::from_utf8_lossy(&bytes[..length]));
+        Ok(length)
     }
 }

@@ -12,6 +12,7 @@ use crate::common::progress;
 use crate::common::report::Row;
 use crate::common::subject::Subject;
 use crate::median;
+use crate::pages::Stream;
 
 /// The streams at a time.
 const STREAMS: usize = 8;
@@ -36,9 +37,10 @@ pub async fn cost(subject: &Subject, roots: &[String], lasting: Duration) -> Res
             let mut open = JoinSet::new();
             if with_streams {
                 for uid in roots.iter().cycle().take(STREAMS) {
-                    let mut stream = connect(subject, uid).await?;
-                    wait_for_state(&mut stream).await?;
-                    open.spawn(read(stream));
+                    // The first state is the cost of a page, not of a stream.
+                    let mut stream = Stream::begin(subject, uid).await?;
+                    stream.until("event: neighbourhood").await?;
+                    open.spawn(stream.end());
                 }
             }
             let measured = subject.updates(lasting).await?;
@@ -70,49 +72,19 @@ pub async fn cost(subject: &Subject, roots: &[String], lasting: Duration) -> Res
 /// Begins a stream about an object. A stream that was just closed counts until the collector notices, so
 /// a place may be free only a moment later.
 pub async fn connect(subject: &Subject, uid: &str) -> Result<TcpStream> {
+    let address = subject.collector.debug_address();
     let deadline = Instant::now() + NOTICED;
     loop {
-        match begin(subject, uid).await? {
-            Begun::Follows(stream) => return Ok(stream),
-            Begun::Full => ensure!(Instant::now() < deadline, "there are more than {STREAMS} streams"),
+        let mut stream = TcpStream::connect(address).await?;
+        let request = format!("GET /debug/stream?uid={uid} HTTP/1.1\r\nHost: {address}\r\n\r\n");
+        stream.write_all(request.as_bytes()).await?;
+        let mut head = [0; 12];
+        stream.read_exact(&mut head).await.context("no answer")?;
+        match &head[9..] {
+            b"200" => return Ok(stream),
+            b"503" => ensure!(Instant::now() < deadline, "there are more than {STREAMS} streams"),
+            _ => bail!("{}", String::from_utf8_lossy(&head)),
         }
         sleep(AGAIN).await;
     }
-}
-
-/// What came of a request for a stream.
-enum Begun {
-    Follows(TcpStream),
-    /// There are as many streams as a collector has at a time.
-    Full,
-}
-
-async fn begin(subject: &Subject, uid: &str) -> Result<Begun> {
-    let address = subject.collector.debug_address();
-    let mut stream = TcpStream::connect(address).await?;
-    let request = format!("GET /debug/stream?uid={uid} HTTP/1.1\r\nHost: {address}\r\n\r\n");
-    stream.write_all(request.as_bytes()).await?;
-    let mut head = [0; 12];
-    stream.read_exact(&mut head).await.context("no answer")?;
-    match &head[9..] {
-        b"200" => Ok(Begun::Follows(stream)),
-        b"503" => Ok(Begun::Full),
-        _ => bail!("{}", String::from_utf8_lossy(&head)),
-    }
-}
-
-/// Waits until a stream has shown its object. That is the cost of a page, not of a stream.
-async fn wait_for_state(stream: &mut TcpStream) -> Result<()> {
-    let begins = b"event: neighbourhood";
-    let mut text = Vec::new();
-    while !text.windows(begins.len()).any(|window| window == begins) {
-        ensure!(stream.read_buf(&mut text).await? > 0, "a stream has ended");
-    }
-    Ok(())
-}
-
-/// Reads to the end.
-async fn read(mut stream: TcpStream) {
-    let mut bytes = vec![0; 64 << 10];
-    while stream.read(&mut bytes).await.is_ok_and(|length| length > 0) {}
 }

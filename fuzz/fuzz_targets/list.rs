@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| kube_gc::fuzzing::list(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| kube_gc_decode::fuzzing::list(bytes));

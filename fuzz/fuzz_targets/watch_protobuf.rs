@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| kube_gc::fuzzing::watch_protobuf(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| kube_gc_decode::fuzzing::watch_protobuf(bytes));

@@ -14,9 +14,8 @@ use tokio::time::sleep;
 use self::thread::{State, Task};
 use super::process::no_threads;
 use super::{Error, ErrorKind};
-use crate::config::Settings;
-use crate::http::{IdleQuery, IdleReport, MonitorStatus, QueueCounts};
-use crate::introspect::CollectorIntrospection;
+use crate::introspect::{CollectorIntrospection, IdleQuery, IdleReport, MonitorStatus, QueueCounts};
+use kube_gc_config::Settings;
 use kube_gc_core::object::{GroupResource, ResourceVersion};
 
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
@@ -289,9 +288,9 @@ impl From<MonitorStatus> for ResourceStatus {
     }
 }
 
-impl From<crate::http::QueueStatus> for QueueStatus {
-    fn from(queue: crate::http::QueueStatus) -> Self {
-        let crate::http::QueueStatus { name, now, .. } = queue;
+impl From<crate::introspect::QueueStatus> for QueueStatus {
+    fn from(queue: crate::introspect::QueueStatus) -> Self {
+        let crate::introspect::QueueStatus { name, now, .. } = queue;
         let QueueCounts { ready, processing, delayed, parked } = now.counts;
         Self { name, ready, processing, delayed, parked }
     }

@@ -2,9 +2,11 @@
 
 use super::run::Target;
 use super::{Error, ErrorKind};
-use crate::api::{Api, ApiError, ApiSettings, ConnectError, Connection, ErrorClass, WriteGate, load_config};
-use crate::config::Settings;
-use crate::worker::namespaces::find_rival;
+use kube_gc_client::{
+    Api, ApiError, ApiSettings, ConnectError, Connection, ErrorClass, WriteGate, load_config,
+};
+use kube_gc_config::Settings;
+use kube_gc_controller::worker::namespaces::find_rival;
 
 /// Reads the kubeconfig, asks its exec plugin, and builds a client for the server that it names. Sends
 /// nothing yet.
@@ -37,11 +39,14 @@ pub async fn client(
     Ok((connection, api))
 }
 
+/// What to do without the rights that a garbage collector needs.
+const ROLE: &str = "see deploy/README.md for the role that a garbage collector needs";
+
 /// Asks the server for its version and for the right to list everything: both fail now rather
 /// than later, while somebody may still be watching. `server` is its name in messages.
 pub async fn check(api: &Api, server: &str, settings: &Settings) -> Result<(), Error> {
-    let version = api.probe().await.map_err(|error| rejected(server, &error))?;
-    let allowed = api.may_list().await.map_err(|error| rejected(server, &error))?;
+    let version = api.probe().await.map_err(|error| rejected(server, &error, ROLE))?;
+    let allowed = api.may_list().await.map_err(|error| rejected(server, &error, ROLE))?;
     if !allowed {
         return Err(Error::new(
             ErrorKind::Forbidden,
@@ -70,53 +75,37 @@ async fn check_alone(api: &Api, server: &str) -> Result<(), Error> {
                  docs/finish-namespaces.md"
             ),
         )),
-        Err(error) => Err(rejected(server, &error)),
+        Err(error) => Err(rejected(server, &error, ROLE)),
     }
 }
 
-fn rejected(server: &str, error: &ApiError) -> Error {
-    let (kind, problem, advice) = match (error.class, error.code) {
+/// Why the API server cannot be asked, and what to do about it. `forbidden` says what to do without the
+/// right to ask.
+pub fn rejected(server: &str, error: &ApiError, forbidden: &str) -> Error {
+    let (kind, problem, hint) = match (error.class, error.code) {
         (_, Some(401)) => (
             ErrorKind::Credentials,
             format!("{server} rejects the credentials"),
-            "; check the user in the kubeconfig and whether the token has expired",
+            "check the user in the kubeconfig and whether its token has expired",
         ),
         (ErrorClass::Denied, None) => (
             ErrorKind::Credentials,
             format!("there are no credentials for {server}"),
-            "; check the user in the kubeconfig",
+            "check the user in the kubeconfig",
         ),
-        (ErrorClass::Denied, Some(_)) => (
-            ErrorKind::Forbidden,
-            format!("{server} does not allow what a garbage collector needs"),
-            "; see deploy/README.md for the role",
-        ),
+        (ErrorClass::Denied, Some(_)) => {
+            (ErrorKind::Forbidden, format!("{server} does not allow this"), forbidden)
+        }
         (_, None) if error.message.contains("certificate") => (
             ErrorKind::Credentials,
             format!("the certificate of {server} is not trusted"),
-            "; check certificate-authority in the kubeconfig",
+            "check certificate-authority in the kubeconfig",
         ),
-        (_, None) => (
-            ErrorKind::Unreachable,
-            format!("{server} cannot be reached"),
-            "; check the address and that the server is running",
-        ),
-        (_, Some(_)) => (ErrorKind::Unreachable, format!("{server} does not answer like an API server"), ""),
+        (_, code) => {
+            let problem = if code.is_some() { "does not answer as it should" } else { "cannot be reached" };
+            let hint = "check the address and that the server is running";
+            (ErrorKind::Unreachable, format!("{server} {problem}"), hint)
+        }
     };
-    Error::new(kind, format!("{problem}: {error}{advice}"))
-}
-
-/// What kind of problem an answer to a question is, and what to do about it. `forbidden` says what to
-/// do without the right to ask.
-pub fn advice<'a>(error: &ApiError, forbidden: &'a str) -> (ErrorKind, &'a str) {
-    match (error.class, error.code) {
-        (_, Some(401)) | (ErrorClass::Denied, None) => {
-            (ErrorKind::Credentials, "check the user in the kubeconfig and whether its token has expired")
-        }
-        (ErrorClass::Denied, Some(_)) => (ErrorKind::Forbidden, forbidden),
-        (_, None) if error.message.contains("certificate") => {
-            (ErrorKind::Credentials, "check certificate-authority in the kubeconfig")
-        }
-        (_, Some(_) | None) => (ErrorKind::Unreachable, "check the address and that the server is running"),
-    }
+    Error::new(kind, format!("{problem}: {error}; {hint}"))
 }

@@ -1,5 +1,6 @@
 //! The actors of a collector, and which of them know each other.
 
+use std::hash::{BuildHasher as _, RandomState};
 use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,80 +12,58 @@ use tokio_util::sync::CancellationToken;
 
 use super::Error;
 use super::process::no_threads;
-use crate::actors::absent_owner_cache::AbsentOwnerCache;
-use crate::actors::discovery::{Discovery, DiscoveryContext, DiscoverySettings};
-use crate::actors::graph::{EffectSinks, GraphActor, Introduce};
-use crate::actors::graph_handle::GraphHandle;
-use crate::actors::graph_queue::GraphQueue;
-use crate::actors::lifecycle::{Lifecycle, LifecycleContext, Phase};
-use crate::actors::messages::StopMonitors;
-use crate::actors::metrics::MetricsActor;
-use crate::actors::monitor::MonitorContext;
-use crate::actors::pool::{Close, Enqueue, Pool, PoolRecipients};
-use crate::actors::registry::{Registry, RoundTypes};
-use crate::actors::supervision::{GraphThreads, Placement, Threads};
-use crate::api::{Api, EventRecorder};
-use crate::config::Settings;
 use crate::introspect::status::{CollectorStatus, Sampler};
 use crate::introspect::stuck::warn;
 use crate::introspect::{CollectorIntrospection, DecisionLog};
-use crate::telemetry::{Exporter, Queue};
-use crate::worker::brake::{self, Brake};
-use crate::worker::comparison::{Comparison, ComparisonContext, Deciders, compare};
-use crate::worker::context::WorkContext;
-use crate::worker::decision::{DecisionLines, DecisionObserver, DecisionRecorder, Summaries};
-use crate::worker::delete::{Births, DeleteWork, LARGE_WORKERS, large_backoff};
-use crate::worker::namespace_check::NamespaceCheck;
-use crate::worker::namespaces::{FinishContext, finish};
-use crate::worker::orphan::{OrphanWork, Releases, Rounds};
+use kube_gc_client::{Api, EventRecorder};
+use kube_gc_config::{Settings, available_cores};
+use kube_gc_controller::actors::absent_owner_cache::AbsentOwnerCache;
+use kube_gc_controller::actors::discovery::{Discovery, DiscoveryContext};
+use kube_gc_controller::actors::graph::{EffectSinks, GraphActor};
+use kube_gc_controller::actors::graph_handle::GraphHandle;
+use kube_gc_controller::actors::graph_queue::GraphQueue;
+use kube_gc_controller::actors::lifecycle::{Lifecycle, LifecycleContext, Phase};
+use kube_gc_controller::actors::messages::StopMonitors;
+use kube_gc_controller::actors::metrics::MetricsActor;
+use kube_gc_controller::actors::monitor::MonitorContext;
+use kube_gc_controller::actors::pool::{Close, Enqueue, Pool, PoolRecipients};
+use kube_gc_controller::actors::registry::{Registry, RoundTypes};
+use kube_gc_controller::actors::supervision::{GraphThreads, Placement, Threads};
+use kube_gc_controller::worker::brake::{self, Brake};
+use kube_gc_controller::worker::comparison::{Comparison, ComparisonContext, Deciders, compare};
+use kube_gc_controller::worker::context::WorkContext;
+use kube_gc_controller::worker::decision::{DecisionObserver, DecisionRecorder, Summaries};
+use kube_gc_controller::worker::delete::{Births, DeleteWork, LARGE_WORKERS, large_backoff};
+use kube_gc_controller::worker::namespace_check::NamespaceCheck;
+use kube_gc_controller::worker::namespaces::{FinishContext, finish};
+use kube_gc_controller::worker::orphan::{OrphanWork, PAGE as ORPHAN_PAGE, Releases, Rounds};
 use kube_gc_core::brake::Limits;
 use kube_gc_core::graph::{Partition, Sharding};
 use kube_gc_core::mailbox::Backoff;
 use kube_gc_core::object::{Catalog, HashSeed};
+use kube_gc_observe::telemetry::{Exporter, Queue};
 
-/// How the collector is to be run.
-#[derive(Clone, Debug)]
-pub struct ControllerSettings {
-    /// Workers of the delete pool.
-    pub delete_workers: usize,
-    /// Workers of the orphan pool.
-    pub orphan_workers: usize,
-    /// Dependents that these release at a time, all together.
-    pub releases: usize,
-    /// Dependents of one owner that these take from the graph at a time.
-    pub orphan_page: usize,
-    /// Partitions for namespaced objects; cluster-scoped ones have one of their own.
-    pub partitions: NonZeroU16,
+/// What a process decides about its collector, beside the settings of users.
+#[derive(Debug)]
+pub struct Setup {
     /// Where the partitions and the monitors run.
     pub placement: Placement,
-    /// How many absent (and orphaned) owners are remembered.
-    pub absent_owners: usize,
-    /// How old a dependent must be before a GET that does not find its owner counts.
-    pub birth_grace: Duration,
-    /// Retries of both pools.
-    pub backoff: Backoff,
-    /// Discovery and monitors.
-    pub discovery: DiscoverySettings,
-    /// How long the pools wait for the monitors at the start.
-    pub sync_timeout: Duration,
-    /// Further observers of every decision.
+    /// Observers of every decision.
     pub decisions: Vec<Arc<dyn DecisionObserver>>,
-    /// Which decisions have a line of their own in the log.
-    pub decision_lines: DecisionLines,
-    /// How long a part of the API that cannot be listed holds owners that orphan their dependents.
-    pub orphan_wait: Duration,
-    /// Whether to empty and finalize terminating namespaces, and for how long looks must have shown
-    /// nothing before.
-    pub finish_namespaces: Option<Duration>,
-    /// In a dry run: how long another collector may take for what would have been done.
-    pub compare_after: Duration,
-    /// How long an object is stuck before a Warning event about it; `None` for no such events.
-    pub warn_after: Option<Duration>,
-    /// How much may be deleted.
-    pub brake: Limits,
+    /// Dependents of one owner that orphan workers take from the graph at a time.
+    pub orphan_page: usize,
     /// The seed of all hash tables of names and uids from the cluster. It is a secret: with it, an
     /// attacker could make them slow.
     pub hash_seed: HashSeed,
+}
+
+impl Setup {
+    /// With a seed of its own for each process.
+    pub fn new(placement: Placement, decisions: Vec<Arc<dyn DecisionObserver>>) -> Self {
+        // The standard library takes its keys from the system's random numbers.
+        let hash_seed = HashSeed::new(RandomState::new().hash_one(0));
+        Self { placement, decisions, orphan_page: ORPHAN_PAGE, hash_seed }
+    }
 }
 
 /// A running collector.
@@ -104,10 +83,12 @@ impl Controller {
     ///
     /// # Errors
     /// When the operating system gives no thread for a partition.
-    pub fn start(api: Api, settings: ControllerSettings, exporter: Exporter) -> std::io::Result<Self> {
+    pub fn start(api: Api, settings: &Settings, setup: Setup, exporter: Exporter) -> std::io::Result<Self> {
+        let Setup { placement, mut decisions, orphan_page, hash_seed } = setup;
+        let backoff = Backoff { min: settings.retry.min, max: settings.retry.max };
         let ending = CancellationToken::new();
         let threads = Threads::default();
-        let absent_owners = Arc::new(AbsentOwnerCache::new(settings.absent_owners));
+        let absent_owners = Arc::new(AbsentOwnerCache::new(settings.graph.absent_owner_capacity));
         let registry = Registry::default();
         let graph_queue = GraphQueue::new();
         let (event_recorder, recording) = EventRecorder::new(api.clone(), ending.clone());
@@ -124,16 +105,19 @@ impl Controller {
             event_recorder: event_recorder.clone(),
             restore_fence: Some(api.restore_fence().clone()),
         };
-        if settings.finish_namespaces.is_some() {
+        if settings.finish_namespaces {
             registry.terminating().want();
         }
-        let sharding = Sharding::new(settings.partitions, settings.hash_seed);
-        let graph = start_partitions(&threads, &settings.placement, sharding, &sinks)?;
-        let comparison = api.gate().is_dry_run().then(|| Comparison::new(settings.compare_after));
-        let mut decisions = settings.decisions;
+        let partitions = u16::try_from(settings.graph.partition_count(available_cores()));
+        let partitions = partitions.ok().and_then(NonZeroU16::new).unwrap_or(NonZeroU16::MIN);
+        let sharding = Sharding::new(partitions, hash_seed);
+        let graph = start_partitions(&threads, &placement, sharding, &sinks)?;
+        let is_dry_run = api.gate().is_dry_run();
+        let comparison = is_dry_run.then(|| Comparison::new(settings.comparison.grace));
         decisions.extend(comparison.clone().map(|comparison| Arc::new(comparison) as Arc<_>));
-        let brake = Brake::new(settings.brake);
-        let (summaries, summing) = Summaries::new(settings.decision_lines, ending.clone());
+        // A dry run deletes nothing.
+        let brake = Brake::new(if is_dry_run { Limits::default() } else { settings.brake.limits() });
+        let (summaries, summing) = Summaries::new(settings.log.decisions, ending.clone());
         background("decision summaries", summing, &ending);
         let recorder = DecisionRecorder::new(api.clone(), decisions, summaries.clone());
         let (namespace_check, checking) = NamespaceCheck::new(graph.clone(), event_recorder, ending.clone());
@@ -143,9 +127,9 @@ impl Controller {
             graph: graph.clone(),
             absent_owners: Arc::clone(&absent_owners),
             registry: registry.clone(),
-            births: Births::new(settings.birth_grace),
+            births: Births::new(settings.graph.birth_grace),
             brake: brake.clone(),
-            releases: Releases::new(settings.releases),
+            releases: Releases::new(settings.workers.release),
             decisions: recorder,
             namespace_check,
         };
@@ -153,17 +137,16 @@ impl Controller {
         let telling = brake::tell(brake.clone(), api.clone(), held, ending.clone());
         background("brake", telling, &ending);
         let (types, round_types) = watch::channel(Arc::new(RoundTypes::default()));
-        let rounds = Rounds::new(context.clone(), round_types, settings.orphan_wait);
+        let rounds = Rounds::new(context.clone(), round_types, settings.discovery.orphan_wait);
         let deciders = Deciders {
             delete: Arc::new(DeleteWork::new(context.clone())),
-            orphan: Arc::new(OrphanWork::new(context, rounds).paged(settings.orphan_page)),
+            orphan: Arc::new(OrphanWork::new(context, rounds, orphan_page)),
         };
         let work = Arc::clone(&deciders.delete);
-        let pool = Pool::new(work, settings.delete_workers, settings.backoff, settings.hash_seed);
-        let backoff = large_backoff(settings.backoff);
-        delete_context.run(pool.and(Queue::AttemptToDeleteLarge, LARGE_WORKERS, backoff));
+        let pool = Pool::new(work, settings.workers.delete, backoff, hash_seed);
+        delete_context.run(pool.and(Queue::AttemptToDeleteLarge, LARGE_WORKERS, large_backoff(backoff)));
         let work = Arc::clone(&deciders.orphan);
-        orphan_context.run(Pool::new(work, settings.orphan_workers, settings.backoff, settings.hash_seed));
+        orphan_context.run(Pool::new(work, settings.workers.orphan, backoff, hash_seed));
 
         let (status, discovery_status) = watch::channel(Discovery::initial_status());
         let (phase, phases) = watch::channel(Phase::Syncing);
@@ -177,12 +160,13 @@ impl Controller {
             graph: graph.clone(),
             graph_queue: graph_queue.clone(),
             registry: registry.clone(),
-            placement: settings.placement,
+            placement,
             restored: lifecycle.address().recipient(),
         };
         let progress = lifecycle.address().recipient();
-        let context = DiscoveryContext { monitors, pools: pools.clone(), progress };
-        let discovery = Discovery::new(context, settings.discovery, status, types).start();
+        let (interval, ignored) = (settings.discovery.interval, settings.discovery.ignored.clone());
+        let context = DiscoveryContext { monitors, pools: pools.clone(), progress, interval, ignored };
+        let discovery = Discovery::new(context, status, types).start();
         let context = LifecycleContext {
             api: api.clone(),
             graph: graph.clone(),
@@ -192,13 +176,14 @@ impl Controller {
             stop_monitors: discovery.clone().recipient(),
             pools,
         };
-        lifecycle.run(Lifecycle::new(context, settings.sync_timeout, phase));
+        lifecycle.run(Lifecycle::new(context, settings.startup.sync_timeout, phase));
         if let Some(comparison) = comparison.clone() {
             let (graph, registry, phase) = (graph.clone(), registry.clone(), phases.clone());
             let means = ComparisonContext { graph, registry, phase, deciders };
             background("comparison", compare(comparison, means, ending.clone()), &ending);
         }
-        if let Some(quiet) = settings.finish_namespaces {
+        if settings.finish_namespaces {
+            let quiet = settings.namespaces.quiet;
             let (api, registry, brake) = (api.clone(), registry.clone(), brake.clone());
             let context = FinishContext { api, registry, brake, phase: phases.clone(), quiet };
             background("namespaces", finish(context, ending.clone()), &ending);
@@ -216,7 +201,8 @@ impl Controller {
             gate,
             comparison,
         };
-        if let Some(after) = settings.warn_after {
+        let after = settings.events.stuck_after;
+        if !is_dry_run && !after.is_zero() {
             let warning = warn(status.clone(), api, after, ending.clone());
             background("stuck events", warning, &ending);
         }
@@ -238,8 +224,8 @@ impl Controller {
     ) -> Result<(Self, CollectorIntrospection), Error> {
         let decision_log = DecisionLog::new(settings.debug.decisions);
         decisions.push(Arc::new(decision_log.clone()));
-        let controller = super::settings::controller(settings, placement, decisions);
-        let controller = Self::start(api.clone(), controller, exporter.clone()).map_err(no_threads)?;
+        let setup = Setup::new(placement, decisions);
+        let controller = Self::start(api.clone(), settings, setup, exporter.clone()).map_err(no_threads)?;
         let (status, ignored) = (controller.status.clone(), settings.ignored_type_warnings());
         let introspection = CollectorIntrospection::new(status, api, decision_log, exporter, ignored);
         Ok((controller, introspection))
@@ -283,9 +269,6 @@ fn start_partitions(
         let partition = Partition::new(id, sharding, Arc::clone(&catalog));
         partitions.push(GraphActor::start(id, partition, sinks.clone(), thread.as_ref()));
     }
-    for partition in &partitions {
-        partition.do_send(Introduce(partitions.clone()));
-    }
     Ok(GraphHandle::new(sharding, partitions))
 }
 
@@ -303,4 +286,18 @@ fn background(
             tracing::error!(task = name, %error, "a background task has stopped; restart kube-gc");
         }
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Fails if the seed is a constant: an author of references could compute the hashes of the
+    /// graph and of the queues.
+    #[test]
+    fn each_process_hashes_with_a_seed_of_its_own() {
+        let hash = || Setup::new(Placement::CallersThread, Vec::new()).hash_seed.keyed(1).hash_one("uid");
+        let hashes = [hash(), hash(), std::thread::spawn(hash).join().unwrap()];
+        assert!(hashes[0] != hashes[1] && hashes[1] != hashes[2] && hashes[0] != hashes[2]);
+    }
 }

@@ -4,14 +4,17 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::connect::{self, advice};
+use super::connect::{self, rejected};
 use super::process::{block_on, termination};
 use super::run::Target;
 use super::{Error, ErrorKind, settings};
-use crate::api::{ApiError, WriteGate};
-use crate::config::Settings;
 use crate::insight::{InsightError, Session};
+use kube_gc_client::WriteGate;
+use kube_gc_config::Settings;
 use kube_gc_core::object::Namespace;
+
+/// What to do without the right to get an object.
+const RIGHT: &str = "ask for the right to get this object, or use another context";
 
 /// How a command reaches the cluster, and as whom.
 #[derive(Clone, Debug, Default)]
@@ -43,7 +46,7 @@ pub fn ask<A>(
             cancel.cancel();
         });
         match question(&session, interrupted).await {
-            Err(InsightError::Api(error)) => Err(rejected(&server, &error)),
+            Err(InsightError::Api(error)) => Err(rejected(&server, &error, RIGHT)),
             answer => Ok(answer),
         }
     })?
@@ -61,13 +64,7 @@ async fn session(connection: &Connection) -> Result<(String, Session), Error> {
     let session = Session::begin(api, defaults.discovery.ignored, namespace).await;
     match session {
         Ok(session) => Ok((server, session)),
-        Err(InsightError::Api(error)) => Err(rejected(&server, &error)),
+        Err(InsightError::Api(error)) => Err(rejected(&server, &error, RIGHT)),
         Err(error) => Err(Error::new(ErrorKind::Internal, error)),
     }
-}
-
-/// Why the API server cannot be asked.
-fn rejected(server: &str, error: &ApiError) -> Error {
-    let (kind, hint) = advice(error, "ask for the right to get this object, or use another context");
-    Error::new(kind, format!("{server}: {error}; {hint}"))
 }

@@ -9,7 +9,7 @@
 //! | `connect` | checks that the API server is reachable and that the credentials are sufficient |
 //! | `insight` | the process of `kube-gc tree` and `kube-gc explain` |
 //! | `node` | the process of `kube-gc node` |
-//! | `settings` | translates [`Settings`](crate::config::Settings) into those of the client and the actors |
+//! | `settings` | translates [`Settings`](kube_gc_config::Settings) into those of the client |
 //! | `process` | runtimes and threads, signals, the parent process, and the file of `--ready-file` |
 //!
 //! The command line, the demo and the library all start here. Nothing here depends on `cli`.
@@ -28,7 +28,7 @@ mod settings;
 use std::fmt;
 
 #[cfg(feature = "demo")]
-pub use crate::introspect::CollectorIntrospection;
+pub use crate::introspect::{CollectorIntrospection, IdleQuery};
 #[cfg(feature = "demo")]
 pub use process::{Threads, block_on_one_runtime, termination};
 pub use run::{RunOptions, Target, run};
@@ -70,7 +70,6 @@ impl Error {
     }
 
     /// The kind of problem.
-    #[must_use]
     pub const fn kind(&self) -> ErrorKind {
         self.kind
     }

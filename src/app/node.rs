@@ -8,21 +8,21 @@ use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
-use super::connect::{self, advice};
+use super::connect;
 use super::process::{Threads, block_on_one_thread, termination};
 use super::run::Target;
 use super::served::{Bound, Protections, certificates};
 use super::{Error, ErrorKind, settings};
-use crate::actors::node::{self, NodeContext, NodeEvents, NodeStatus};
-use crate::api::{Api, ApiError, Connection, WriteGate};
-use crate::config::{PodKnowledge, Settings};
-use crate::http::health_router;
 use crate::introspect::node::NodeView;
+use crate::node::run::{self, NodeContext, NodeEvents, NodeStatus};
 use crate::node::{Look, NodeCollector, NodeError, NodeOptions, PodSource, Report, now, why_dry};
-use crate::telemetry::{Exporter, logging, record};
+use kube_gc_client::{Api, ApiError, Connection, WriteGate};
+use kube_gc_config::{PodKnowledge, Settings};
 use kube_gc_cri::{Client, Rpc};
 use kube_gc_node::Ledger;
 use kube_gc_node::pass::Scope;
+use kube_gc_observe::http::health_router;
+use kube_gc_observe::telemetry::{Exporter, logging, record};
 
 /// How often gauges of the process are set. Prometheus scrapes less often.
 const SAMPLE: Duration = Duration::from_secs(5);
@@ -171,9 +171,8 @@ fn node_error(error: &NodeError) -> Error {
 
 /// Why the API server does not tell the pods of this node.
 fn rejected(server: &str, error: &ApiError) -> Error {
-    let (kind, hint) = advice(error, "allow this user to get and list pods");
-    let message = format!("the pods of this node are not known: {server}: {error}; {hint}, {WITHOUT}");
-    Error::new(kind, message)
+    let error = connect::rejected(server, error, "allow this user to get and list pods");
+    Error::new(error.kind(), format!("the pods of this node are not known: {error}, {WITHOUT}"))
 }
 
 /// Collects this node until SIGTERM or SIGINT. The log has to be there already.
@@ -218,7 +217,7 @@ async fn collect(target: &Target, settings: &Settings, threads: Threads) -> Resu
     let (status, published) = watch::channel(NodeStatus::default());
     let cancel = CancellationToken::new();
     let context = NodeContext { events, status, cancel: cancel.clone() };
-    let mut collecting = tokio::spawn(node::collect(context, options, collector));
+    let mut collecting = tokio::spawn(run::collect(context, options, collector));
     let view = NodeView::new(published);
     let asked = view.clone();
     let health = health_router(move || asked.readiness(), exporter);

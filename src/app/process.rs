@@ -212,23 +212,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_file_is_there_between_ready_and_the_end() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("ready.json");
-        fs::write(&path, "left over").unwrap();
-        let file = ReadyFile::at(&path).unwrap();
-        assert!(!path.exists(), "it would tell of another process");
-        let address = |port| SocketAddr::from(([127, 0, 0, 1], port));
-        file.write(address(1), address(2)).unwrap();
-        let content: serde_json::Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
-        assert_eq!((&content["kind"], &content["pid"]), (&"Ready".into(), &std::process::id().into()));
-        assert_eq!((&content["health"], &content["debug"]), (&"127.0.0.1:1".into(), &"127.0.0.1:2".into()));
-        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1, "no other file is left");
-        drop(file);
-        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
-    }
-
-    #[test]
     fn a_path_that_cannot_be_written_is_named() {
         let directory = tempfile::tempdir().unwrap();
         let error = ReadyFile::at(directory.path()).unwrap_err().to_string();

@@ -12,10 +12,10 @@ use tokio_util::sync::CancellationToken;
 use super::process::{Parent, ReadyFile, Threads, block_on, termination};
 use super::served::{Protections, ServedCollector, certificates};
 use super::{Error, ErrorKind, connect, settings};
-use crate::api::{Api, Clock, ConnectError, Connection, WriteGate};
-use crate::config::{LeaderSettings, Settings, available_cores};
-use crate::leader::{ApiLeases, Elector, LeaseAnnotations, LeaseName, Leases, ReplicaId, Timing};
-use crate::telemetry::{self, Exporter, record};
+use kube_gc_client::{Api, Clock, ConnectError, Connection, WriteGate};
+use kube_gc_config::{LeaderSettings, Settings, available_cores};
+use kube_gc_leader::{ApiLeases, Elector, LeaseAnnotations, LeaseName, Leases, ReplicaId, Timing};
+use kube_gc_observe::telemetry::{self, Exporter, record};
 
 /// Which API server to connect to, and as whom. This is no setting: a file of settings fits several clusters.
 #[derive(Args, Clone, Debug, Default)]
@@ -101,11 +101,13 @@ async fn collect(
         .map_err(|error| Error::new(ErrorKind::Credentials, error))?;
     let collector =
         ServedCollector::start(api, settings, &threads, exporter, Vec::new(), protections).await?;
-    let (ready, annotations) = (collector.collects(), collector.lease_annotations());
-    let mut election = Election::join(candidate, &threads.lease, ready, annotations);
+    let status = collector.controller.status();
+    let annotations = Arc::new(status.brake.clone());
+    let mut election = Election::join(candidate, &threads.lease, status.collects(), annotations);
     let runs = async {
-        collector.collects().await;
-        let written = ready_file.as_ref().map(|file| file.write(collector.health(), collector.debug()));
+        status.collects().await;
+        let serving = &collector.serving;
+        let written = ready_file.as_ref().map(|file| file.write(serving.health, serving.debug));
         match written {
             Some(Err(error)) => error,
             // From now on, only the other branches end it.
@@ -115,7 +117,7 @@ async fn collect(
     let ended = tokio::select! {
         name = terminated => Ok(name),
         error = runs => Err(error),
-        error = collector.fails() => Err(error),
+        error = collector.serving.fails() => Err(error),
         error = election.fails() => Err(error),
     };
     let grace = match &ended {
@@ -265,9 +267,9 @@ mod tests {
     use k8s_openapi::api::coordination::v1::Lease;
 
     use super::*;
-    use crate::api::GateClosed;
     use crate::app::process::{Threads, block_on};
-    use crate::leader::{LeaseError, NoAnnotations};
+    use kube_gc_client::GateClosed;
+    use kube_gc_leader::{LeaseError, NoAnnotations};
 
     /// A Lease without other candidates. Reports each renewal.
     struct Alone {
@@ -319,13 +321,9 @@ mod tests {
     }
 
     #[test]
-    fn replicas_wait_for_the_lease_and_a_single_collector_does_not() {
+    fn replicas_wait_for_the_lease_and_neither_a_single_collector_nor_a_dry_run_does() {
         assert!(gate(&settings(false, false)).permit().is_ok());
         assert_eq!(gate(&settings(false, true)).permit(), Err(GateClosed::Standby));
-    }
-
-    #[test]
-    fn a_dry_run_takes_no_part_in_the_election() {
         let gate = gate(&settings(true, true));
         assert_eq!(gate.permit(), Err(GateClosed::DryRun));
         assert!(!gate.needs_lease(), "it would write the lease");

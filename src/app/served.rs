@@ -12,18 +12,17 @@ use tokio_util::task::TaskTracker;
 use super::controller::Controller;
 use super::process::Threads;
 use super::{Error, ErrorKind};
-use crate::actors::{GraphThreads, Placement};
-use crate::api::{Api, Connection, Reviews};
-use crate::config::{Listeners, Settings, available_cores};
-use crate::http::{
-    Authorizer, Certificates, Hosts, Listener, Listening, Protection, TlsFiles, bind, health_router,
-};
 #[cfg(feature = "demo")]
 use crate::introspect::CollectorIntrospection;
 use crate::introspect::debug_router;
-use crate::leader::LeaseAnnotations;
-use crate::telemetry::Exporter;
-use crate::worker::DecisionObserver;
+use kube_gc_client::{Api, Connection, Reviews};
+use kube_gc_config::{Listeners, Settings, available_cores};
+use kube_gc_controller::actors::{GraphThreads, Placement};
+use kube_gc_controller::worker::DecisionObserver;
+use kube_gc_observe::http::{
+    Authorizer, Certificates, Hosts, Listener, Listening, Protection, TlsFiles, bind, health_router,
+};
+use kube_gc_observe::telemetry::Exporter;
 
 /// The timeout of a token or access review. A scrape usually times out after ten seconds.
 const REVIEW_TIMEOUT: Duration = Duration::from_secs(8);
@@ -126,8 +125,10 @@ impl Bound {
 
 /// Both listeners, while they are served.
 pub struct Serving {
-    health: SocketAddr,
-    debug: SocketAddr,
+    /// The address of health and metrics.
+    pub health: SocketAddr,
+    /// The address of the debug pages.
+    pub debug: SocketAddr,
     listeners: TaskTracker,
     closing: CancellationToken,
 }
@@ -148,11 +149,13 @@ impl Serving {
 
 /// A running collector and its pages.
 pub struct ServedCollector {
-    controller: Controller,
-    /// What the demo wants to know.
+    /// Its actors.
+    pub controller: Controller,
+    /// The read models behind the pages.
     #[cfg(feature = "demo")]
-    introspection: CollectorIntrospection,
-    serving: Serving,
+    pub introspection: CollectorIntrospection,
+    /// Its pages.
+    pub serving: Serving,
 }
 
 impl ServedCollector {
@@ -188,37 +191,6 @@ impl ServedCollector {
             introspection,
             serving,
         })
-    }
-
-    /// The address of health and metrics.
-    pub const fn health(&self) -> SocketAddr {
-        self.serving.health
-    }
-
-    /// The address of the debug pages.
-    pub const fn debug(&self) -> SocketAddr {
-        self.serving.debug
-    }
-
-    /// Resolves when both listeners end without having been stopped.
-    pub async fn fails(&self) -> Error {
-        self.serving.fails().await
-    }
-
-    /// The read models behind the pages.
-    #[cfg(feature = "demo")]
-    pub const fn introspection(&self) -> &CollectorIntrospection {
-        &self.introspection
-    }
-
-    /// Resolves when the graph is synced as far as possible and the workers start.
-    pub fn collects(&self) -> impl Future<Output = ()> + Send + 'static + use<> {
-        self.controller.status().collects()
-    }
-
-    /// The annotations that the brake keeps on the Lease, which all replicas share.
-    pub fn lease_annotations(&self) -> Arc<dyn LeaseAnnotations> {
-        Arc::new(self.controller.status().brake.clone())
     }
 
     /// Stops it. Returns whether all work under way finished within the grace period.

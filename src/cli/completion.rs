@@ -2,9 +2,10 @@
 
 use std::ffi::OsString;
 
-use clap::{Args, Command, ValueEnum};
+use clap::builder::PossibleValue;
+use clap::{Args, Command};
 use clap_complete::CompleteEnv;
-use clap_complete::env::{Bash, EnvCompleter, Fish, Shells, Zsh};
+use clap_complete::env::{Bash, Fish, Shells, Zsh};
 
 use super::exit::Exit;
 use super::invoked::Invoked;
@@ -34,19 +35,16 @@ const NO_FILES: &str = ":4\n";
 #[command(after_long_help = EXAMPLES)]
 pub struct CompletionArgs {
     /// The shell
-    #[arg(value_name = "SHELL", value_enum)]
-    shell: For,
+    #[arg(value_name = "SHELL", value_parser = shells())]
+    shell: String,
 }
 
-/// A shell.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum For {
-    /// Bash.
-    Bash,
-    /// Zsh.
-    Zsh,
-    /// Fish.
-    Fish,
+/// The shells that ask this program.
+const SHELLS: Shells<'static> = Shells(&[&Bash, &Zsh, &Fish]);
+
+fn shells() -> [PossibleValue; 3] {
+    [("bash", "Bash"), ("zsh", "Zsh"), ("fish", "Fish")]
+        .map(|(name, help)| PossibleValue::new(name).help(help))
 }
 
 /// The variable with which a script asks for the candidates of a word.
@@ -54,23 +52,19 @@ const VARIABLE: &str = "_KUBE_GC_COMPLETE";
 
 /// Prints the script with which a shell completes command lines. It asks this program for each word.
 pub fn run(args: &CompletionArgs, invoked: Invoked) -> Exit {
-    let shell: &dyn EnvCompleter = match args.shell {
-        For::Bash => &Bash,
-        For::Zsh => &Zsh,
-        For::Fish => &Fish,
-    };
     let name = if invoked == Invoked::Directly { "kube-gc" } else { "kubectl-gc" };
     let mut script = Vec::new();
-    // Writing to memory cannot fail.
-    let _ = shell.write_registration(VARIABLE, name, name, name, &mut script);
+    if let Some(shell) = SHELLS.completer(&args.shell) {
+        // Writing to memory cannot fail.
+        let _ = shell.write_registration(VARIABLE, name, name, name, &mut script);
+    }
     printed(&String::from_utf8_lossy(&script))
 }
 
 /// Prints the candidates of a word if the script of a shell has started this process, and returns its exit
 /// code. Otherwise, this process runs a command.
 pub fn asked(command: impl Fn() -> Command) -> Option<Exit> {
-    let shells: [&dyn EnvCompleter; 3] = [&Bash, &Zsh, &Fish];
-    let completion = CompleteEnv::with_factory(command).var(VARIABLE).shells(Shells(&shells));
+    let completion = CompleteEnv::with_factory(command).var(VARIABLE).shells(SHELLS);
     match completion.try_complete(std::env::args_os(), std::env::current_dir().ok().as_deref()) {
         Ok(true) => Some(Exit::Success),
         Ok(false) => None,

@@ -9,9 +9,9 @@ use super::exit::Exit;
 use super::report;
 use super::shared::Cascade;
 use crate::app::{Error, ErrorKind};
-use crate::config::{ConfigError, Loader, Settings};
 use crate::demo::{self, Format, Options};
-use crate::telemetry::logging;
+use kube_gc_config::{ConfigError, Loader, Settings};
+use kube_gc_observe::telemetry::logging;
 
 /// The end of `kube-gc demo --help`.
 const EXAMPLES: &str = "\

@@ -19,8 +19,8 @@ use std::process::ExitCode;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::app::Error;
-use crate::telemetry::logging;
 use invoked::Invoked;
+use kube_gc_observe::telemetry::logging;
 
 /// The command line of `kube-gc`.
 #[derive(Clone, Debug, Parser)]

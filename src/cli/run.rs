@@ -10,7 +10,7 @@ use super::exit::Exit;
 use super::report;
 use super::shared::{LogArgs, begin, ended, name};
 use crate::app::{self, RunOptions, Target};
-use crate::config::{ConfigError, DecisionLines, Loader, Settings};
+use kube_gc_config::{ConfigError, DecisionLines, Loader, Settings};
 
 /// The end of `kube-gc run --help`.
 const EXAMPLES: &str = "\
@@ -158,7 +158,7 @@ mod tests {
 
     use super::super::{Cli, Command};
     use super::*;
-    use crate::config::LogFormat;
+    use kube_gc_config::LogFormat;
 
     fn parse(line: &str) -> RunArgs {
         match Cli::try_parse_from(line.split(' ')).unwrap().command {
@@ -215,20 +215,15 @@ mod tests {
 
     #[test]
     fn an_error_names_the_bad_flag() {
-        let error = load("kube-gc run --discovery-interval soon").unwrap_err().to_string();
-        assert!(
-            error.starts_with("bad value for `discovery.interval` in the flag --discovery-interval: "),
-            "{error}"
-        );
-        let error = load("kube-gc run --orphan-workers 0").unwrap_err().to_string();
-        assert!(error.contains("--orphan-workers: 0; it must be a whole number from 1 to 1000"), "{error}");
-        for negative in ["--delete-workers=-5", "--delete-workers -5"] {
-            let error = load(&format!("kube-gc run {negative}")).unwrap_err().to_string();
-            let expected = "--delete-workers: -5; it must be a whole number from 1 to 1000";
+        for (flags, expected) in [
+            ("--discovery-interval soon", "for `discovery.interval` in the flag --discovery-interval: "),
+            ("--orphan-workers 0", "--orphan-workers: 0; it must be a whole number from 1 to 1000"),
+            ("--delete-workers=-5", "--delete-workers: -5; it must be a whole number from 1 to 1000"),
+            ("--delete-workers -5", "--delete-workers: -5; it must be a whole number from 1 to 1000"),
+            ("--listen 127.0.0.1:1 --debug-listen 127.0.0.1:1", "in the flag --debug-listen"),
+        ] {
+            let error = load(&format!("kube-gc run {flags}")).unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");
         }
-        let both =
-            load("kube-gc run --listen 127.0.0.1:1 --debug-listen 127.0.0.1:1").unwrap_err().to_string();
-        assert!(both.contains("in the flag --debug-listen"), "{both}");
     }
 }

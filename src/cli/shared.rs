@@ -4,9 +4,9 @@ use clap::{ArgAction, Args, ValueEnum};
 
 use super::exit::Exit;
 use crate::app::{Error, ErrorKind};
-use crate::config::{ConfigError, Loader, LogFormat, Settings};
-use crate::telemetry::logging::{self, verbose_filter};
+use kube_gc_config::{ConfigError, Loader, LogFormat, Settings};
 use kube_gc_core::object::PropagationPolicy;
+use kube_gc_observe::telemetry::logging::{self, verbose_filter};
 
 /// A propagation policy, as kubectl spells it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]

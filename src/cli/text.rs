@@ -9,6 +9,9 @@ use kube_gc_core::object::split_api_version;
 use kube_gc_core::text::escape::{Escaped, escape_json};
 use kube_gc_insight::ObjectName;
 
+/// How many finalizers, or owners, a row names.
+const IN_A_ROW: usize = 3;
+
 /// How an answer is shown.
 #[derive(Clone, Copy, Debug)]
 pub struct Look {
@@ -165,6 +168,25 @@ pub fn kubectl_names<'a>(objects: impl IntoIterator<Item = &'a ObjectName>) -> S
     let mut known = std::collections::HashSet::new();
     let new = objects.into_iter().filter(|object| known.insert(*object));
     new.map(|object| kubectl_name(object) + "\n").collect()
+}
+
+/// The first of several things.
+pub fn first(all: &[String]) -> String {
+    let mut first: Vec<String> = all.iter().take(IN_A_ROW).cloned().collect();
+    if all.len() > IN_A_ROW {
+        first.push(format!("{} more", all.len() - IN_A_ROW));
+    }
+    first.join(" and ")
+}
+
+/// The plural of a kind.
+pub fn plural(kind: &str, count: usize) -> String {
+    match kind.strip_suffix('y') {
+        _ if count == 1 => kind.to_owned(),
+        Some(stem) if !stem.ends_with(['a', 'e', 'i', 'o', 'u']) => format!("{stem}ies"),
+        _ if kind.ends_with(['s', 'x']) => format!("{kind}es"),
+        _ => format!("{kind}s"),
+    }
 }
 
 /// Adds a line that is escaped.

@@ -1,7 +1,6 @@
 //! The embedded server and the collector, and a user.
 
 use std::collections::BTreeMap;
-use std::error::Error as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,15 +14,14 @@ use serde_json::Value;
 
 use super::Options;
 use super::recorder::{Recorder, Request};
-use crate::api::{Api, WriteGate};
 use crate::app::{
-    CollectorIntrospection, Error, ErrorKind, Protections, ServedCollector, Threads, api_settings,
+    CollectorIntrospection, Error, ErrorKind, IdleQuery, Protections, ServedCollector, Threads, api_settings,
 };
-use crate::http::IdleQuery;
-use crate::telemetry::{Exporter, record};
 use kube_gc_apiserver::ApiServer;
 use kube_gc_apiserver::http::{Scheme, Serving};
+use kube_gc_client::{Api, WriteGate};
 use kube_gc_core::object::{GroupResource, ResourceVersion};
+use kube_gc_observe::telemetry::{Exporter, record};
 
 /// A running server and a running collector.
 pub struct Cluster {
@@ -58,9 +56,9 @@ impl Cluster {
         let server =
             ApiServer::new(kube_gc_apiserver::Settings { epoch: SystemTime::now(), ..Default::default() });
         let serving = server.serve(*api_listen, Scheme::Http).await.map_err(|error| {
-            let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
             let message = format!(
-                "cannot serve the Kubernetes API: {error}{cause}; choose another address with --api-listen"
+                "cannot serve the Kubernetes API: cannot listen on {api_listen}: {error}; choose another address \
+                 with --api-listen"
             );
             Error::new(ErrorKind::Address, message)
         })?;
@@ -78,8 +76,8 @@ impl Cluster {
         .await?;
         let endpoints = Endpoints {
             server: serving.url(),
-            health: format!("http://{}", collector.health()),
-            debug: format!("http://{}", collector.debug()),
+            health: format!("http://{}", collector.serving.health),
+            debug: format!("http://{}", collector.serving.debug),
             kubeconfig: kubeconfig.0.clone(),
         };
         let user = User(server.client());
@@ -87,7 +85,7 @@ impl Cluster {
     }
 
     pub fn collector(&self) -> &CollectorIntrospection {
-        self.collector.introspection()
+        &self.collector.introspection
     }
 
     /// Whether the collector has seen these versions and has nothing left to do; otherwise, why not.
@@ -103,7 +101,7 @@ impl Cluster {
 
     /// Resolves when a part of it fails.
     pub async fn fails(&self) -> Error {
-        self.collector.fails().await
+        self.collector.serving.fails().await
     }
 
     /// Stops both.

@@ -23,8 +23,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use crate::app::{Error, ErrorKind, block_on_one_runtime, termination};
-use crate::config::Settings;
 use cluster::Cluster;
+use kube_gc_config::Settings;
 use kube_gc_core::object::PropagationPolicy;
 pub use output::Format;
 use output::Output;

@@ -12,8 +12,8 @@ use serde_json::json;
 
 use super::cluster::Endpoints;
 use super::recorder::{Owner, Request, Step};
-use crate::telemetry::Escaped;
 use kube_gc_core::object::{FOREGROUND_FINALIZER, ORPHAN_FINALIZER};
+use kube_gc_observe::telemetry::Escaped;
 
 /// A pause in which a person reads a few lines.
 pub const READING_PAUSE: Duration = Duration::from_millis(2500);
@@ -378,48 +378,6 @@ mod tests {
     }
 
     #[test]
-    fn a_phase_ends_with_what_was_verified_on_the_server() {
-        let text = verified(0, 12.34, &["Cart alice is gone".to_owned(), "word ".repeat(20)]);
-        let expected = format!(
-            "  0 steps in 12.3 ms. On the server:\n    ✓ Cart alice is gone\n    ✓ {}\n      word word\n",
-            ["word"; 18].join(" ")
-        );
-        assert_eq!(plain(&text), expected);
-    }
-
-    #[test]
-    fn a_load_is_shown_as_a_table() {
-        let load = Load {
-            objects: 2000,
-            policy: "Background",
-            seed_seconds: 0.5,
-            collect_seconds: 1.0,
-            objects_per_second: 2000.0,
-            requests: 2001,
-            requests_per_object: 1.0005,
-            memory: Memory { start: Some(20 << 20), full: Some(40 << 20), end: None },
-        };
-        let expected = "\
-2000 dependents of one owner, deleted with the policy Background
-  created in             0.50 s
-  collected in           1.00 s
-  objects per second     2000
-  requests               2001, 1.000 per object
-  memory of the process  20 MiB at the start, 40 MiB with all objects, unknown at the end
-";
-        assert_eq!(plain(&load.text()), expected);
-    }
-
-    #[test]
-    fn scenarios_and_operations_are_announced() {
-        assert_eq!(plain(&heading(1, 5, "orphan", "It lives on.")), "\n1/5  orphan\n     It lives on.\n");
-        assert_eq!(
-            plain(&operation("It goes", Some("kubectl delete it"))),
-            "\n  It goes\n  $ kubectl delete it\n"
-        );
-    }
-
-    #[test]
     fn the_suggested_commands_are_about_existing_objects() {
         let endpoints = Endpoints {
             server: "http://127.0.0.1:1".to_owned(),
@@ -431,10 +389,6 @@ mod tests {
         let command = "\n  kubectl --kubeconfig /tmp/config -n";
         assert!(shop.contains(&format!("{command} shop get")) && !shop.contains("-n load"), "{shop}");
         assert!(load.contains(&format!("{command} load get")) && !load.contains("shop"), "{load}");
-        for text in [&plain(&begin(&endpoints)), &shop, &load] {
-            assert!(text.contains("in the browser") && text.contains(" http://127.0.0.1:3/\n"), "{text}");
-        }
-        assert!(load.contains("\n  metrics          http://127.0.0.1:2/metrics\n"), "{load}");
     }
 
     #[test]

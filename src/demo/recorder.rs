@@ -12,9 +12,9 @@ use serde_json::Value;
 use tower::ServiceExt as _;
 
 use super::shop::display_name;
-use crate::api::Finalizer;
-use crate::worker::decision::{DecisionObserver, DecisionRecord, JudgedOwner, Occurrence};
 use kube_gc_apiserver::ApiServer;
+use kube_gc_client::Finalizer;
+use kube_gc_controller::worker::decision::{DecisionObserver, DecisionRecord, JudgedOwner, Occurrence};
 use kube_gc_core::object::{Identity, Namespace};
 
 /// A request and its result, as the JSON output has them.
@@ -249,21 +249,6 @@ fn identity_name(identity: &Identity) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn preconditions_are_found_in_deletions_and_in_patches() {
-        let (delete, patch) = (
-            br#"{"preconditions":{"uid":"u","resourceVersion":"7"},"propagationPolicy":"Orphan"}"#,
-            br#"{"metadata":{"uid":"u","resourceVersion":"7","finalizers":[]}}"#,
-        );
-        let read = |method, body: &[u8]| Request::new(&method, "/p", body, 200, Instant::now());
-        let deleted = read(Method::DELETE, delete);
-        assert_eq!((deleted.uid.as_deref(), deleted.resource_version.as_deref()), (Some("u"), Some("7")));
-        assert_eq!(deleted.propagation_policy.as_deref(), Some("Orphan"));
-        let patched = read(Method::PATCH, patch);
-        assert_eq!((patched.uid.as_deref(), patched.resource_version.as_deref()), (Some("u"), Some("7")));
-        assert_eq!(patched.propagation_policy, None);
-    }
 
     #[tokio::test]
     async fn requests_about_objects_are_counted_and_nothing_is_kept_after_the_end() {

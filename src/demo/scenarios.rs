@@ -13,7 +13,7 @@ use super::recorder::Recorder;
 use super::shop::{
     Fixture, GONE, Link, OBJECTS, ObjectRef, Operation, PREREQUISITES, SCENARIOS, Scenario, WARNED,
 };
-use crate::api::OWNER_REF_INVALID_NAMESPACE;
+use kube_gc_client::OWNER_REF_INVALID_NAMESPACE;
 use kube_gc_core::object::{GroupResource, ResourceVersion};
 
 /// What is known of one run in one cluster.
@@ -259,32 +259,9 @@ fn add_tree(
 
 #[cfg(test)]
 mod tests {
-    use anstream::adapter::strip_str;
     use kube_gc_apiserver::ApiServer;
 
     use super::*;
-
-    #[test]
-    fn everything_in_the_shop_is_in_the_tree_once() {
-        let (text, objects) = tree();
-        let mut shown: Vec<_> = objects.iter().filter_map(|line| line["object"].as_str()).collect();
-        shown.sort_unstable();
-        let mut expected: Vec<_> = OBJECTS.iter().map(|fixture| fixture.object.to_string()).collect();
-        expected.sort();
-        assert_eq!(shown, expected);
-        let begin = "\
-  Deployment web
-  ├─ ReplicaSet web-6f7d8c
-  │  ├─ Pod web-6f7d8c-h2kxv
-  │  └─ Pod web-6f7d8c-q9zpt
-  ├─ ReplicaSet web-5b4c9a
-  ├─ ConfigMap web-routes
-  └─ ConfigMap prices  (also owned by Deployment api)
-  Deployment api
-";
-        let text = strip_str(&text).to_string();
-        assert!(text.contains(begin), "{text}");
-    }
 
     #[tokio::test(start_paused = true)]
     async fn a_scenario_that_does_not_end_as_expected_is_an_error() {
@@ -296,13 +273,5 @@ mod tests {
         }
         let error = until(async || verify(&user, &[(gone, GONE), (object, GONE)]).await).await.unwrap_err();
         assert_eq!(error, "after 60 s: ConfigMap opening-hours exists and has no owner, and not: is gone");
-    }
-
-    #[test]
-    fn every_operation_has_a_description_and_most_have_a_command() {
-        let operations = SCENARIOS.iter().flat_map(|scenario| scenario.phases);
-        let commands: Vec<_> = operations.filter_map(|(operation, _)| describe(operation).1).collect();
-        assert_eq!(commands[0], "kubectl delete deployment web -n shop --cascade=background");
-        assert_eq!(commands.len(), 4);
     }
 }

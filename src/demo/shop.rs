@@ -299,18 +299,3 @@ pub const SCENARIOS: [Scenario; 5] = [
         )],
     },
 ];
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn owners_come_first_and_names_are_unique() {
-        let mut known = Vec::new();
-        for Fixture { object, owners, .. } in PREREQUISITES.iter().chain(&OBJECTS) {
-            assert!(owners.iter().all(|(owner, _)| known.contains(owner)), "{object} comes before its owner");
-            assert!(!known.contains(object), "{object} is there twice");
-            known.push(*object);
-        }
-    }
-}

@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::InsightError;
 use super::collector::{Collector, Decision, Stuck};
@@ -28,7 +28,7 @@ const AT_A_TIME: usize = 64;
 const MOST_OBJECTS: usize = 2_000_000;
 
 /// An answer, and what it does not rest on.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Answer<A> {
     #[serde(flatten)]
@@ -40,7 +40,7 @@ pub struct Answer<A> {
 }
 
 /// The answer of `kube-gc explain`.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ExplainAnswer {
     #[serde(flatten)]
@@ -48,6 +48,7 @@ pub struct ExplainAnswer {
     /// What could not be looked at.
     pub incomplete: Vec<Unseen>,
     /// How many types were left out on request.
+    #[serde(skip_deserializing)]
     pub left_out: usize,
     /// From a collector: its last decisions about the object, newest first.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -98,22 +99,20 @@ impl Session {
         let mut lists = Lists::new(self, ViewLimits::default(), watcher);
         let root = lists.root(object, filter).await?;
         let mut explanation = lists.ask(|asker| explain(asker, &root)).await;
-        let mut depends_on_lists = false;
         let is_namespace = root.resource.group_resource == GroupResource::new("", "namespaces");
-        if is_namespace && explanation.deleted.is_some() {
+        let depends_on_content = is_namespace && explanation.deleted.is_some();
+        let depends_on_lists = depends_on_content
+            || (matches!(object, ObjectArgument::Named { .. }) && explanation.depends_on_dependents());
+        if depends_on_content {
             explanation = lists.explain_namespace(&root, filter).await?;
-            depends_on_lists = true;
-        } else if matches!(object, ObjectArgument::Named { .. }) {
-            depends_on_lists = explanation.depends_on_dependents();
-            if depends_on_lists {
-                lists.list(root.namespace.as_ref(), filter).await;
-                explanation = lists.ask(|asker| explain(asker, &root)).await;
-            }
+        } else if depends_on_lists {
+            lists.list(root.namespace.as_ref(), filter).await;
+            explanation = lists.ask(|asker| explain(asker, &root)).await;
         }
         // A part of the API that cannot be discovered, or listed, may have further dependents.
         explanation.depends_on_unseen |= depends_on_lists && !lists.unseen.is_empty();
-        let incomplete = lists.incomplete();
-        Ok(ExplainAnswer { explanation, incomplete, left_out: lists.left_out, decisions: None, stuck: None })
+        let Answer { report, incomplete, left_out } = lists.answer(explanation);
+        Ok(ExplainAnswer { explanation: report, incomplete, left_out, decisions: None, stuck: None })
     }
 
     /// What is wrong with owner references.
@@ -148,7 +147,7 @@ impl Session {
             let why = format!("more than {} owners would have to be read", Thousands(MOST_READS));
             lists.unseen.push(unseen(not_asked, "reference", why));
         }
-        Ok(Answer { report, incomplete: lists.incomplete(), left_out: lists.left_out })
+        Ok(lists.answer(report))
     }
 
     /// Lists what `check` and `stuck` look at, and the objects that are meant among it.
@@ -197,7 +196,7 @@ impl Session {
             let is_known = is_everything_listed && lists.unseen.is_empty() && lists.left_out == 0;
             plan.forecast(limits, |resource| is_known.then(|| lists.graph.population(resource) as u64));
         }
-        Ok(Answer { report: plan, incomplete: lists.incomplete(), left_out: lists.left_out })
+        Ok(lists.answer(plan))
     }
 
     /// What was deleted longer ago than this and is still there.
@@ -221,7 +220,7 @@ impl Session {
             let why = format!("more than {} objects would have to be read", Thousands(MOST_READS));
             lists.unseen.push(unseen(report.not_read, "object", why));
         }
-        Ok(Answer { report, incomplete: lists.incomplete(), left_out: lists.left_out })
+        Ok(lists.answer(report))
     }
 
     /// The same, from the graph of a collector.
@@ -236,8 +235,7 @@ impl Session {
         older: Duration,
         watcher: &Watcher<'_>,
     ) -> Result<Answer<StuckReport>, InsightError> {
-        let page = watcher.wait(collector.causes(self.namespace_of(scope), older)).await?;
-        Ok(Answer { report: page.answer, incomplete: page.rest.incomplete, left_out: 0 })
+        watcher.wait(collector.causes(self.namespace_of(scope), older)).await
     }
 }
 
@@ -259,7 +257,7 @@ impl Lists<'_> {
         self.list(Some(&namespace), filter).await;
         let in_namespace = SearchQuery { namespace: Some(namespace), ..SearchQuery::default() };
         let contents = NamespaceContents {
-            objects: self.graph.search(&in_namespace).found,
+            objects: self.graph.search(&in_namespace),
             conditions: self.conditions(root).await,
             silent_apis: self.session.undiscovered(),
         };

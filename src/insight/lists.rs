@@ -8,13 +8,14 @@ use futures::StreamExt as _;
 use tokio_util::sync::CancellationToken;
 
 use super::InsightError;
+use super::answers::Answer;
 use super::session::{ObjectArgument, Session, TypeFilter};
 use kube_gc_core::graph::{OwnerState, SearchQuery, ViewLimits};
 use kube_gc_core::object::{HashSeed, Identity, Key, Namespace, ResourceVersion, Uid};
 use kube_gc_core::text::bounded;
 use kube_gc_insight::{
-    Asker, CheckedObject, Circles, Fact, Knowledge, Live, LocalGraph, Need, Remaining, StuckReport, Suspect,
-    Unseen, ask, check_object, stuck,
+    Asker, CheckedObject, Circles, Fact, Knowledge, Live, LocalGraph, Need, StuckReport, Suspect, Unseen,
+    ask, check_object, stuck,
 };
 
 /// How many types are listed, and how many objects are read, at the same time.
@@ -89,15 +90,16 @@ impl<'a> Lists<'a> {
         object: &ObjectArgument,
         filter: &TypeFilter,
     ) -> Result<Identity, InsightError> {
-        if let Some((identity, live)) = self.watcher.wait(self.session.named(object)).await? {
-            self.knowledge.learn(Fact::Live(identity.clone(), Live::Found(Box::new(live))));
-            return Ok(identity);
-        }
-        let ObjectArgument::Uid(uid) = object else {
-            return Err(InsightError::NoSuchObject("there is no such object".to_owned()));
+        let uid = match object {
+            ObjectArgument::Named { of_type, name } => {
+                let (identity, live) = self.watcher.wait(self.session.find(of_type, name)).await?;
+                self.knowledge.learn(Fact::Live(identity.clone(), Live::Found(Box::new(live))));
+                return Ok(identity);
+            }
+            ObjectArgument::Uid(uid) => uid,
         };
         self.list(None, filter).await;
-        self.graph.observed(uid).ok_or_else(|| {
+        self.graph.holders(uid, 1).pop().ok_or_else(|| {
             let unseen = self.unseen.len();
             let but = if unseen == 0 {
                 String::new()
@@ -111,51 +113,44 @@ impl<'a> Lists<'a> {
     /// Lists what may depend on an object in this namespace, or on a cluster-scoped one. Earlier
     /// answers of the graph are forgotten.
     pub async fn list(&mut self, namespace: Option<&Namespace>, filter: &TypeFilter) {
-        let watcher = self.watcher;
-        let mut types = self.session.types(namespace);
-        let all = types.len();
-        types.retain(|resource| filter.admits(&resource.group_resource));
-        self.left_out = all - types.len();
-        let of = types.len();
+        let (types, left_out) = self.session.types(namespace, filter);
+        self.left_out = left_out;
         for resource in &types {
             self.graph.begin(resource);
         }
         // Objects are taken in while lists go on, so that no list is in memory twice.
-        let (session, graph) = (self.session, Mutex::new(&mut self.graph));
+        let (session, watcher, graph) = (self.session, self.watcher, Mutex::new(&mut self.graph));
         let graph = || graph.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut lists = futures::stream::iter(types.clone())
+        let (of, mut done) = (types.len(), 0);
+        (watcher.progress)(done, of);
+        let mut lists = futures::stream::iter(types)
             .map(async |resource| {
                 let mut batch = Vec::new();
-                let listed = session.api.list(&resource, namespace, |facts| {
+                let list = session.api.list(&resource, namespace, |facts| {
                     batch.push(facts);
                     if batch.len() == BATCH {
                         graph().add(&resource, std::mem::take(&mut batch));
                     }
                 });
-                let listed = listed.await;
+                let listed = watcher.interrupted.run_until_cancelled(list).await;
                 graph().add(&resource, batch);
-                (resource, listed)
+                let why = match listed {
+                    Some(Ok(version)) => {
+                        graph().end(&resource, version.as_ref());
+                        return None;
+                    }
+                    Some(Err(error)) => bounded(&error),
+                    None => INTERRUPTED.to_owned(),
+                };
+                Some(Unseen { what: resource.group_resource.to_string(), why })
             })
             .buffer_unordered(AT_ONCE);
-        let mut done = Vec::new();
-        (watcher.progress)(0, of);
-        while let Some(Some((resource, listed))) = watcher.interrupted.run_until_cancelled(lists.next()).await
-        {
-            match listed {
-                Ok(version) => graph().end(&resource, version.as_ref()),
-                Err(error) => self
-                    .unseen
-                    .push(Unseen { what: resource.group_resource.to_string(), why: bounded(&error) }),
-            }
-            done.push(resource);
-            (watcher.progress)(done.len(), of);
+        while let Some(unseen) = lists.next().await {
+            done += 1;
+            (watcher.progress)(done, of);
+            self.unseen.extend(unseen);
         }
         drop(lists);
-        let missing = types.iter().filter(|resource| !done.contains(resource));
-        self.unseen.extend(missing.map(|resource| Unseen {
-            what: resource.group_resource.to_string(),
-            why: INTERRUPTED.to_owned(),
-        }));
         self.unseen.sort();
         self.knowledge.forget_graph();
     }
@@ -173,30 +168,21 @@ impl<'a> Lists<'a> {
         let suspects: Vec<Suspect> =
             keys.iter().filter_map(|key| Suspect::of(&mut self.graph, key)).collect();
         self.knowledge.forget_graph();
-        let checked = self
-            .ask(|asker| {
-                let checked = suspects.iter().map(|suspect| check_object(asker, suspect, circles));
-                checked.collect::<Vec<Option<CheckedObject>>>()
-            })
-            .await;
+        let check = |asker: &mut Asker<'_>| -> Vec<Option<CheckedObject>> {
+            suspects.iter().map(|suspect| check_object(asker, suspect, circles)).collect()
+        };
         // Nothing is missing, because the question has an answer.
-        checked.into_iter().flatten().collect()
+        self.ask(check).await.into_iter().flatten().collect()
     }
 
     /// What of these objects, or of all, was deleted before a time, and is still there.
     pub async fn stuck(&mut self, before: &str, selected: Option<&HashSet<Uid>>) -> StuckReport {
         let deleted = SearchQuery { being_deleted: true, ..SearchQuery::default() };
-        let deleted = self.graph.search(&deleted).found;
+        let deleted = self.graph.search(&deleted);
         // All blocking dependents matter.
         (self.limits.dependents_of_a_type, self.limits.visits) = (usize::MAX, usize::MAX);
-        self.ask(|asker| {
-            let mut remaining = Remaining::around(asker, &deleted);
-            for one in &mut remaining {
-                one.is_meant = selected.is_none_or(|uids| uids.contains(&one.identity.uid));
-            }
-            stuck(asker, &remaining, before)
-        })
-        .await
+        let is_meant = |identity: &Identity| selected.is_none_or(|uids| uids.contains(&identity.uid));
+        self.ask(|asker| stuck(asker, &deleted, before, is_meant)).await
     }
 
     /// Asks a question until it has an answer.
@@ -205,8 +191,7 @@ impl<'a> Lists<'a> {
             let catalog = &self.session.discovered.catalog;
             match ask(&self.knowledge, catalog, self.most_reads, &question) {
                 Ok(answer) => return answer,
-                // Boxed, and so compiled once and not for each question.
-                Err(needs) => Box::pin(self.find_out(needs)).await,
+                Err(needs) => self.find_out(needs).await,
             }
         }
     }
@@ -227,14 +212,11 @@ impl<'a> Lists<'a> {
         }
     }
 
-    /// What could not be listed or read.
-    pub fn incomplete(&mut self) -> Vec<Unseen> {
-        let mut incomplete = std::mem::take(&mut self.unseen);
-        incomplete.extend(self.knowledge.failed_reads().map(|(identity, why)| Unseen {
-            what: kube_gc_insight::ObjectName::from(identity).to_string(),
-            why: why.to_owned(),
-        }));
+    /// An answer, and what could not be listed or read.
+    pub fn answer<A>(self, report: A) -> Answer<A> {
+        let mut incomplete = self.unseen;
+        incomplete.extend(self.knowledge.unseen());
         incomplete.sort();
-        incomplete
+        Answer { report, incomplete, left_out: self.left_out }
     }
 }

@@ -11,14 +11,14 @@ mod session;
 mod source;
 mod tree;
 
-use crate::api::ApiError;
+use kube_gc_client::ApiError;
 
 pub use answers::{ExplainAnswer, PlanArgument, QueryScope};
 pub use collector::{Collector, CollectorError, Credentials, Decision, Endpoint, SearchScope, Stuck};
 pub use lists::Watcher;
 pub use session::{ObjectArgument, Session, TypeFilter};
 pub use source::Source;
-pub use tree::{Hidden, MOST_OBJECTS, NodeExtra, TreeAnswer, TreeQuery};
+pub use tree::{Hidden, MOST_OBJECTS, TreeAnswer, TreeQuery};
 
 /// Why a question has no answer.
 #[derive(Clone, Debug, thiserror::Error)]

@@ -18,7 +18,10 @@ fn schema<A: JsonSchema>(kind: &'static str, title: &str, command: &str) -> Valu
     let document = serde_json::to_value(Document::new(kind, &())).unwrap();
     let root = schema.ensure_object();
     root.insert("title".to_owned(), title.into());
-    root.insert("description".to_owned(), format!("What `{command} -o json` prints, on one line.").into());
+    root.insert(
+        "description".to_owned(),
+        format!("What `kube-gc {command} -o json` prints, on one line.").into(),
+    );
     for (name, value) in document.as_object().unwrap() {
         root["properties"][name] = json!({ "const": value });
         root["required"].as_array_mut().unwrap().push(name.as_str().into());
@@ -66,35 +69,20 @@ fn in_json(variant: &str) -> String {
 /// Writes the schemas first if `KUBE_GC_WRITE_DOCS` is set (`make docs-schemas`).
 #[test]
 fn the_schemas_are_those_of_the_answers() {
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/schemas");
+    let check = "Owner references with which something is wrong";
+    let plan = "What happens to every object if one is deleted";
+    let stuck = "What was deleted long ago and is still there";
     for (name, schema) in [
-        (
-            "check.json",
-            schema::<Answer<CheckReport>>(
-                "Check",
-                "Owner references with which something is wrong",
-                "kube-gc check",
-            ),
-        ),
+        ("check.json", schema::<Answer<CheckReport>>("Check", check, "check")),
         (
             "explanation.json",
-            schema::<ExplainAnswer>("Explanation", "Why an object is still there", "kube-gc explain"),
+            schema::<ExplainAnswer>("Explanation", "Why an object is still there", "explain"),
         ),
-        (
-            "plan.json",
-            schema::<Answer<Plan>>("Plan", "What happens to every object if one is deleted", "kube-gc plan"),
-        ),
-        (
-            "stuck.json",
-            schema::<Answer<StuckReport>>(
-                "Stuck",
-                "What was deleted long ago and is still there",
-                "kube-gc stuck",
-            ),
-        ),
-        ("tree.json", schema::<TreeAnswer>("Tree", "What belongs to an object", "kube-gc tree")),
+        ("plan.json", schema::<Answer<Plan>>("Plan", plan, "plan")),
+        ("stuck.json", schema::<Answer<StuckReport>>("Stuck", stuck, "stuck")),
+        ("tree.json", schema::<TreeAnswer>("Tree", "What belongs to an object", "tree")),
     ] {
-        let path = directory.join(name);
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/schemas").join(name);
         let text = serde_json::to_string_pretty(&schema).unwrap() + "\n";
         if std::env::var_os("KUBE_GC_WRITE_DOCS").is_some() {
             std::fs::write(&path, &text).unwrap();

@@ -9,7 +9,7 @@ use wildmatch::WildMatch;
 
 use super::InsightError;
 use super::lists::{AT_ONCE, INTERRUPTED, Watcher};
-use crate::api::{Api, Discovered, ErrorClass, GroupFailure};
+use kube_gc_client::{Api, Discovered, ErrorClass, GroupFailure};
 use kube_gc_core::object::{GroupResource, Identity, Namespace, ResourceType, Scope, Uid};
 use kube_gc_core::text::bounded;
 use kube_gc_insight::{LiveObject, Unseen};
@@ -64,35 +64,26 @@ impl Session {
         Ok((Identity { resource, namespace, name: name.into(), uid }, live))
     }
 
-    /// The types whose objects may depend on an object in this namespace; on a cluster-scoped
-    /// object, those of all types.
-    pub(super) fn types(&self, namespace: Option<&Namespace>) -> Vec<Arc<ResourceType>> {
+    /// The types whose objects may depend on an object in this namespace (on a cluster-scoped
+    /// object, those of all types), and how many of them the filter leaves out.
+    pub(super) fn types(
+        &self,
+        namespace: Option<&Namespace>,
+        filter: &TypeFilter,
+    ) -> (Vec<Arc<ResourceType>>, usize) {
         let watchable = self.discovered.watchable.iter().map(|watchable| &watchable.resource);
         let types = watchable.filter(|resource| {
             (namespace.is_none() || resource.scope == Scope::Namespaced)
                 && !self.ignored.contains(&resource.group_resource)
         });
-        types.cloned().collect()
+        let (types, left_out): (Vec<_>, Vec<_>) =
+            types.cloned().partition(|resource| filter.admits(&resource.group_resource));
+        (types, left_out.len())
     }
 
     /// The parts of the API that could not be discovered.
     pub(super) fn undiscovered(&self) -> Vec<Unseen> {
         self.discovered.failures.iter().map(GroupFailure::unseen).collect()
-    }
-
-    /// The object of a question, if it is named by its type and name.
-    ///
-    /// # Errors
-    ///
-    /// See [`find`](Self::find).
-    pub(super) async fn named(
-        &self,
-        object: &ObjectArgument,
-    ) -> Result<Option<(Identity, LiveObject)>, InsightError> {
-        match object {
-            ObjectArgument::Named { of_type, name } => self.find(of_type, name).await.map(Some),
-            ObjectArgument::Uid(_) => Ok(None),
-        }
     }
 }
 
@@ -149,13 +140,11 @@ pub struct TypeFilter {
 
 impl TypeFilter {
     /// Whether it leaves nothing out.
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.only.is_empty() && self.without.is_empty()
     }
 
     /// Whether objects of a type are looked at.
-    #[must_use]
     pub fn admits(&self, resource: &GroupResource) -> bool {
         let name = resource.to_string();
         let any = |patterns: &[String]| patterns.iter().any(|pattern| WildMatch::new(pattern).matches(&name));
@@ -199,8 +188,7 @@ impl Session {
         watcher: &Watcher<'_>,
     ) -> Result<Option<Selection>, InsightError> {
         let Some(selector) = selector else { return Ok(None) };
-        let mut types = self.types(namespace);
-        types.retain(|resource| filter.admits(&resource.group_resource));
+        let (types, _) = self.types(namespace, filter);
         let mut lists = futures::stream::iter(types)
             .map(async |resource| {
                 let mut uids = Vec::new();
@@ -232,32 +220,24 @@ impl Session {
 mod tests {
     use super::*;
 
-    fn read(arguments: &[&str]) -> Result<ObjectArgument, String> {
-        let arguments: Vec<String> = arguments.iter().map(|&argument| argument.to_owned()).collect();
-        ObjectArgument::read(&arguments)
-    }
-
     #[test]
-    fn an_object_has_three_forms() {
+    fn an_object_has_three_forms_and_anything_else_is_an_error() {
         let named = ObjectArgument::Named { of_type: "deployments.v1.apps".into(), name: "web".into() };
-        assert_eq!(read(&["deployments.v1.apps/web"]), Ok(named.clone()));
-        assert_eq!(read(&["deployments.v1.apps", "web"]), Ok(named));
-        assert_eq!(read(&["uid:a-b"]), Ok(ObjectArgument::Uid(Uid::parse("a-b").unwrap())));
-    }
-
-    #[test]
-    fn anything_else_is_an_error() {
-        for wrong in [
-            &["web"][..],
-            &["uid:"],
-            &["/web"],
-            &["deploy/"],
-            &["a/b/c"],
-            &["deploy/a", "deploy/b"],
-            &["a", "b", "c"],
-            &[],
+        for (arguments, expected) in [
+            (&["deployments.v1.apps/web"][..], Some(named.clone())),
+            (&["deployments.v1.apps", "web"], Some(named)),
+            (&["uid:a-b"], Uid::parse("a-b").map(ObjectArgument::Uid)),
+            (&["web"], None),
+            (&["uid:"], None),
+            (&["/web"], None),
+            (&["deploy/"], None),
+            (&["a/b/c"], None),
+            (&["deploy/a", "deploy/b"], None),
+            (&["a", "b", "c"], None),
+            (&[], None),
         ] {
-            assert!(read(wrong).is_err(), "{wrong:?}");
+            let arguments: Vec<String> = arguments.iter().map(ToString::to_string).collect();
+            assert_eq!(ObjectArgument::read(&arguments).ok(), expected, "{arguments:?}");
         }
     }
 

@@ -1,7 +1,7 @@
 //! Which source a question is put to, and the answers of a collector.
 
 use super::answers::{Answer, ExplainAnswer, PlanArgument};
-use super::collector::{Collector, ObjectRef, Page, Record, SearchScope, find};
+use super::collector::{Collector, ObjectRef, SearchScope, find};
 use super::lists::{Lists, Watcher};
 use super::session::{ObjectArgument, Session};
 use super::tree::{MOST_OBJECTS, MOST_ROWS, TreeAnswer, TreeQuery};
@@ -9,6 +9,9 @@ use super::{Credentials, Endpoint, InsightError};
 use kube_gc_core::graph::ViewLimits;
 use kube_gc_core::object::{Identity, Namespace, Scope, Uid};
 use kube_gc_insight::{ObjectName, Plan};
+
+/// The most objects that the page of a plan lists.
+const MOST_PLANNED: usize = 100_000;
 
 /// What a user says about the source.
 #[derive(Clone, Debug, Default)]
@@ -75,7 +78,7 @@ impl Session {
                 Ok((Some(collector), None))
             }
             Source::Found { place, credentials, required } => {
-                match watcher.wait(Box::pin(find(&self.api, place, credentials))).await {
+                match Box::pin(watcher.wait(find(&self.api, place, credentials))).await {
                     Ok(collector) => {
                         let standby = if collector.is_standby() { ", a standby" } else { "" };
                         let note = format!("From the collector at {collector}{standby}");
@@ -96,32 +99,28 @@ fn from_lists(error: &dyn std::fmt::Display) -> String {
 }
 
 impl Session {
-    /// Finds the object for a question to a collector, which knows objects by their uids.
-    ///
-    /// # Errors
-    ///
-    /// There is no such object, or it cannot be read.
-    pub(super) async fn object_ref(&self, object: &ObjectArgument) -> Result<ObjectRef, InsightError> {
-        Ok(match object {
-            ObjectArgument::Uid(uid) => ObjectRef { uid: uid.clone(), resource: None },
-            ObjectArgument::Named { of_type, name } => {
-                let (identity, _) = self.find(of_type, name).await?;
-                let resource = Some(identity.resource.group_resource.clone());
-                ObjectRef { uid: identity.uid, resource }
-            }
-        })
-    }
-
     /// Asks a collector about an object that people name.
-    async fn page_about<P, E: Into<InsightError>>(
+    async fn page_about<A, E: Into<InsightError>>(
         &self,
         object: &ObjectArgument,
         watcher: &Watcher<'_>,
-        ask: impl AsyncFnOnce(&ObjectRef) -> Result<Option<P>, E>,
-    ) -> Result<(ObjectRef, P), InsightError> {
-        let object = watcher.wait(self.object_ref(object)).await?;
+        ask: impl AsyncFnOnce(&ObjectRef) -> Result<Option<A>, E>,
+    ) -> Result<(ObjectRef, A), InsightError> {
+        let object = match object {
+            ObjectArgument::Uid(uid) => ObjectRef { uid: uid.clone(), resource: None },
+            ObjectArgument::Named { of_type, name } => {
+                let (identity, _) = watcher.wait(self.find(of_type, name)).await?;
+                let resource = Some(identity.resource.group_resource.clone());
+                ObjectRef { uid: identity.uid, resource }
+            }
+        };
         let page = Box::pin(watcher.wait(ask(&object))).await?;
-        let page = page.ok_or_else(|| not_in_the_graph(&object.uid))?;
+        let page = page.ok_or_else(|| {
+            InsightError::NoSuchObject(format!(
+                "the graph of the collector has no object with the uid {}; --from lists asks the API server",
+                object.uid.shown()
+            ))
+        })?;
         Ok((object, page))
     }
 
@@ -138,25 +137,25 @@ impl Session {
     ) -> Result<TreeAnswer, InsightError> {
         let ask = async |of: &ObjectRef| collector.neighbourhood(of, query, MOST_OBJECTS).await;
         let (object, mut page) = self.page_about(&query.object, watcher, ask).await?;
-        if query.compares(&page.answer)
+        if query.compares(&page.shown)
             && let Some(most) = query.candidates().nth(1)
         {
             let wider = TreeQuery { most, ..query.clone() };
             let found = collector.neighbourhood(&object, &wider, MOST_ROWS);
             // All that fits on one page.
             if let Some(found) = Box::pin(watcher.wait(found)).await?
-                && found.rest.next.is_none()
+                && found.next.is_none()
             {
                 page = found;
             }
         }
         // The graph does not keep finalizers and the server's tables, so these are read.
-        let Page { answer: mut shown, rest } = page;
-        for node in &mut shown.nodes {
+        for node in &mut page.shown.nodes {
             node.identity = self.identity(&node.name);
         }
         let mut lists = Lists::new(self, ViewLimits::default(), watcher);
-        Ok(TreeAnswer { incomplete: rest.incomplete, ..lists.ranked(shown, query).await })
+        let shown = lists.ranked(page.shown, query).await;
+        Ok(TreeAnswer { shown, incomplete: page.incomplete, left_out: 0 })
     }
 
     /// Why an object is still there, and what the collector has done about it.
@@ -170,10 +169,8 @@ impl Session {
         object: &ObjectArgument,
         watcher: &Watcher<'_>,
     ) -> Result<ExplainAnswer, InsightError> {
-        let ask = async |of: &ObjectRef| collector.explain(of).await;
-        let (_, Page { answer, rest }) = self.page_about(object, watcher, ask).await?;
-        let Record { incomplete, decisions, stuck } = rest;
-        Ok(ExplainAnswer { explanation: answer, incomplete, left_out: 0, decisions: Some(decisions), stuck })
+        let ask = async |of: &ObjectRef| collector.page(&format!("/debug/explain?{of}")).await;
+        Ok(self.page_about(object, watcher, ask).await?.1)
     }
 
     /// What happens to every object if one is deleted, from a collector.
@@ -187,9 +184,12 @@ impl Session {
         asked: &PlanArgument,
         watcher: &Watcher<'_>,
     ) -> Result<Answer<Plan>, InsightError> {
-        let ask = async |of: &ObjectRef| collector.plan(of, asked.policy, asked.listed).await;
-        let (_, page) = self.page_about(&asked.object, watcher, ask).await?;
-        Ok(Answer { report: page.answer, incomplete: page.rest.incomplete, left_out: 0 })
+        let policy = asked.policy.to_string().to_lowercase();
+        let limit = asked.listed.clamp(1, MOST_PLANNED);
+        let ask = async |of: &ObjectRef| {
+            collector.page(&format!("/debug/plan?{of}&policy={policy}&limit={limit}")).await
+        };
+        Ok(self.page_about(&asked.object, watcher, ask).await?.1)
     }
 
     /// The identity that a name stands for, which answers of a collector leave out.
@@ -200,11 +200,4 @@ impl Session {
         let fits = namespace.is_some() == (resource.scope == Scope::Namespaced);
         fits.then(|| Identity { resource: resource.clone(), namespace, name: name.name.as_str().into(), uid })
     }
-}
-
-fn not_in_the_graph(uid: &Uid) -> InsightError {
-    InsightError::NoSuchObject(format!(
-        "the graph of the collector has no object with the uid {}; --from lists asks the API server",
-        uid.shown()
-    ))
 }

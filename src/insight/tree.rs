@@ -1,6 +1,5 @@
 //! The answer of `kube-gc tree`, once or again and again, the worst dependents first.
 
-use std::collections::HashMap;
 use std::time::{Duration, SystemTime};
 
 use futures::StreamExt as _;
@@ -8,14 +7,16 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::time::{Instant, sleep_until};
 
+use super::answers::Answer;
 use super::collector::Collector;
-use super::lists::{Lists, Watcher};
+use super::lists::{AT_ONCE, Lists, Watcher};
 use super::session::{ObjectArgument, Session, TypeFilter};
 use super::{CollectorError, InsightError};
 use kube_gc_core::graph::ViewLimits;
 use kube_gc_core::object::Identity;
 use kube_gc_insight::{
-    Details, Live, Neighbourhood, NeighbourhoodQuery, Shown, Standing, State, Unseen, Worst, neighbourhood,
+    Asker, Details, Live, More, Neighbourhood, NeighbourhoodQuery, NodeExtra, Shown, Standing, State, Unseen,
+    neighbourhood,
 };
 
 /// The most objects that a tree shows.
@@ -24,8 +25,6 @@ pub const MOST_OBJECTS: usize = 1000;
 pub(super) const MOST_ROWS: usize = 200;
 /// The most objects that are being deleted and whose finalizers are read.
 const MOST_FINALIZED: usize = 50;
-/// How many rows are read at the same time.
-const AT_ONCE: usize = 16;
 
 /// What `kube-gc tree` asks.
 #[derive(Clone, Debug)]
@@ -42,15 +41,6 @@ pub struct TreeQuery {
     pub filter: TypeFilter,
     /// Whether to read the rows of the server's tables.
     pub with_rows: bool,
-}
-
-/// What the graph does not keep of an object.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct NodeExtra {
-    /// The cells of its row in the server's own table, by column.
-    pub row: Vec<(String, String)>,
-    /// Its finalizers, and when it was deleted; only of objects that are being deleted.
-    pub details: Option<Details>,
 }
 
 /// What is known of dependents that are not shown, but were looked at.
@@ -76,12 +66,6 @@ pub struct TreeAnswer {
     pub incomplete: Vec<Unseen>,
     /// How many types were left out on request.
     pub left_out: usize,
-    /// By place in the list of nodes.
-    #[serde(skip)]
-    pub extras: HashMap<usize, NodeExtra>,
-    /// By place in the list of what is not shown.
-    #[serde(skip)]
-    pub hidden: HashMap<usize, Hidden>,
 }
 
 impl TreeQuery {
@@ -126,91 +110,67 @@ impl Session {
                 }
             }
         }
-        let answer = lists.ranked(shown, query).await;
-        Ok(TreeAnswer { incomplete: lists.incomplete(), left_out: lists.left_out, ..answer })
+        let ranked = lists.ranked(shown, query).await;
+        let Answer { report: shown, incomplete, left_out } = lists.answer(ranked);
+        Ok(TreeAnswer { shown, incomplete, left_out })
     }
 }
 
 impl Lists<'_> {
     /// Reads what the graph does not keep, and shows the worst first.
-    pub(super) async fn ranked(&mut self, shown: Neighbourhood, query: &TreeQuery) -> TreeAnswer {
-        let mut answer = TreeAnswer { shown, ..TreeAnswer::default() };
+    pub(super) async fn ranked(&mut self, mut shown: Neighbourhood, query: &TreeQuery) -> Neighbourhood {
         if query.with_rows {
-            let mut extras = self.finalizers(&answer.shown).await;
-            self.rows(&answer.shown, &mut extras).await;
-            (answer.shown, answer.extras, answer.hidden) =
-                worst(&answer.shown, extras, query.most, SystemTime::now());
+            self.read_details(&mut shown).await;
+            self.read_rows(&mut shown).await;
+            let now = SystemTime::now();
+            shown = shown.worst(|node| standing(node, now), query.most);
         }
-        answer
+        shown
     }
 
     /// Reads the finalizers of objects that are being deleted.
-    async fn finalizers(&mut self, shown: &Neighbourhood) -> HashMap<usize, NodeExtra> {
-        let deleted = shown.nodes.iter().enumerate().filter(|(_, node)| {
-            matches!(node.state, State::Terminating | State::DeletingDependents | State::Orphaning)
-        });
-        let deleted: Vec<(usize, Identity)> = deleted
-            .filter_map(|(place, node)| Some((place, node.identity.clone()?)))
-            .take(MOST_FINALIZED)
-            .collect();
-        self.ask(|asker| {
-            let mut extras: HashMap<usize, NodeExtra> = HashMap::new();
-            for (place, identity) in &deleted {
-                if let Some(Live::Found(live)) = asker.live(identity) {
-                    let details = Some(live.details.clone());
-                    extras.insert(*place, NodeExtra { details, row: Vec::new() });
-                }
-            }
-            extras
-        })
-        .await
+    async fn read_details(&mut self, shown: &mut Neighbourhood) {
+        let deleted = shown.nodes.iter_mut().filter(|node| node.state.is_being_deleted());
+        let deleted = deleted.filter_map(|Shown { identity, extra, .. }| Some((identity.as_ref()?, extra)));
+        let deleted: Vec<(&Identity, &mut NodeExtra)> = deleted.take(MOST_FINALIZED).collect();
+        let read = |asker: &mut Asker<'_>| -> Vec<Option<Details>> {
+            let details = deleted.iter().map(|(identity, _)| match asker.live(identity) {
+                Some(Live::Found(live)) => Some(live.details.clone()),
+                _ => None,
+            });
+            details.collect()
+        };
+        let read = self.ask(read).await;
+        for ((_, extra), details) in deleted.into_iter().zip(read) {
+            extra.details = details;
+        }
     }
 
     /// Reads the rows of the server's own tables, not older than what was listed. A row that cannot
     /// be read is left out.
-    async fn rows(&self, shown: &Neighbourhood, extras: &mut HashMap<usize, NodeExtra>) {
-        let exists = |state: State| {
-            !matches!(state, State::Absent | State::Unknown | State::Unresolved | State::InvalidScope)
-        };
-        let wanted = shown.nodes.iter().enumerate().filter(|(_, node)| exists(node.state));
-        let wanted = wanted.filter_map(|(place, node)| Some((place, node.identity.clone()?))).take(MOST_ROWS);
-        let mut rows = futures::stream::iter(wanted)
-            .map(async |(place, identity)| {
-                let version = self.version(&identity);
-                (place, self.session.api.table_row(&identity, version.as_ref()).await)
+    async fn read_rows(&self, shown: &mut Neighbourhood) {
+        let exists = |state: State| state == State::Live || state.is_being_deleted();
+        let wanted = shown.nodes.iter_mut().filter(|node| exists(node.state));
+        let wanted = wanted.filter_map(|Shown { identity, extra, .. }| Some((identity.as_ref()?, extra)));
+        let mut rows = futures::stream::iter(wanted.take(MOST_ROWS))
+            .map(|(identity, extra)| async move {
+                let version = self.version(identity);
+                if let Ok(row) = self.session.api.table_row(identity, version.as_ref()).await {
+                    extra.row = row;
+                }
             })
             .buffer_unordered(AT_ONCE);
-        while let Some(Some((place, row))) = self.watcher.interrupted.run_until_cancelled(rows.next()).await {
-            if let Ok(row) = row {
-                extras.entry(place).or_default().row = row;
-            }
-        }
+        while let Some(Some(())) = self.watcher.interrupted.run_until_cancelled(rows.next()).await {}
     }
 }
 
 /// An object that was deleted longer ago than this is stuck, as for `kube-gc stuck`.
 const STUCK: Duration = Duration::from_secs(60);
 
-/// The worst `most` dependents of each owner and type, and what is known of the others.
-pub(super) fn worst(
-    shown: &Neighbourhood,
-    mut extras: HashMap<usize, NodeExtra>,
-    most: usize,
-    now: SystemTime,
-) -> (Neighbourhood, HashMap<usize, NodeExtra>, HashMap<usize, Hidden>) {
-    let Worst { shown: kept, places, left_out } =
-        shown.worst(|place| standing(&shown.nodes[place], extras.get(&place), now), most);
-    let rows = |place: &usize| extras.get(place).map(|extra| extra.row.as_slice());
-    let hidden = left_out.iter().enumerate().filter(|(_, places)| !places.is_empty());
-    let hidden = hidden.map(|(more, places)| (more, of_rows(places.iter().filter_map(rows)))).collect();
-    let kept_extras = places.iter().enumerate().filter_map(|(new, old)| Some((new, extras.remove(old)?)));
-    let kept_extras = kept_extras.collect();
-    (kept, kept_extras, hidden)
-}
-
-fn standing(node: &Shown, extra: Option<&NodeExtra>, now: SystemTime) -> Standing {
+fn standing(node: &Shown, now: SystemTime) -> Standing {
+    let NodeExtra { row, details } = &node.extra;
     if node.state.is_being_deleted() {
-        let deleted = extra.and_then(|extra| extra.details.as_ref()?.deleted.as_deref());
+        let deleted = details.as_ref().and_then(|details| details.deleted.as_deref());
         let deleted = deleted.and_then(|time| humantime::parse_rfc3339_weak(time).ok());
         let since = deleted.and_then(|time| now.duration_since(time).ok());
         return if since.is_some_and(|since| since > STUCK) {
@@ -219,30 +179,29 @@ fn standing(node: &Shown, extra: Option<&NodeExtra>, now: SystemTime) -> Standin
             Standing::Terminating
         };
     }
-    match extra.and_then(|extra| is_ready(&extra.row)) {
-        Some(false) => Standing::NotReady,
-        Some(true) | None => Standing::Other,
-    }
+    if is_ready(row) == Some(false) { Standing::NotReady } else { Standing::Other }
 }
 
-/// What the rows of objects that are not shown have in common.
-fn of_rows<'r>(rows: impl Iterator<Item = &'r [(String, String)]>) -> Hidden {
-    let mut hidden = Hidden::default();
-    for row in rows {
-        if let Some(is_ready) = is_ready(row) {
-            hidden.judged += 1;
-            hidden.ready += usize::from(is_ready);
-        }
-        // The server writes ages as `3d4h`.
-        let age = cell(row, "Age").and_then(|cell| Some((humantime::parse_duration(cell).ok()?, cell)));
-        if let Some((age, text)) = age {
-            hidden.aged += 1;
-            if hidden.oldest.as_ref().is_none_or(|(oldest, _)| *oldest < age) {
-                hidden.oldest = Some((age, text.to_owned()));
+impl Hidden {
+    /// What the rows of objects that are not shown have in common.
+    pub fn of(more: &More) -> Self {
+        let mut hidden = Self::default();
+        for Shown { extra: NodeExtra { row, .. }, .. } in &more.looked_at {
+            if let Some(is_ready) = is_ready(row) {
+                hidden.judged += 1;
+                hidden.ready += usize::from(is_ready);
+            }
+            // The server writes ages as `3d4h`.
+            let age = cell(row, "Age").and_then(|cell| Some((humantime::parse_duration(cell).ok()?, cell)));
+            if let Some((age, text)) = age {
+                hidden.aged += 1;
+                if hidden.oldest.as_ref().is_none_or(|(oldest, _)| *oldest < age) {
+                    hidden.oldest = Some((age, text.to_owned()));
+                }
             }
         }
+        hidden
     }
-    hidden
 }
 
 fn cell<'r>(row: &'r [(String, String)], column: &str) -> Option<&'r str> {
@@ -314,7 +273,6 @@ impl Session {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kube_gc_insight::{Details, ObjectName, State};
 
     fn row(cells: &[(&str, &str)]) -> Vec<(String, String)> {
         cells.iter().map(|&(name, cell)| (name.to_owned(), cell.to_owned())).collect()
@@ -345,32 +303,19 @@ mod tests {
     #[test]
     fn a_deletion_of_long_ago_is_worse_than_one_of_now() {
         let now = humantime::parse_rfc3339_weak("2026-01-01T00:12:00Z").unwrap();
-        let node = |state| Shown {
-            name: ObjectName {
-                api_version: "v1".into(),
-                kind: "Pod".into(),
-                resource: None,
-                namespace: None,
-                name: "x".into(),
-                uid: "x".into(),
-            },
-            state,
-            waits_for: 0,
-            distance: 1,
-            identity: None,
-        };
-        let extra = |deleted: Option<&str>, ready: &str| NodeExtra {
-            row: row(&[("Ready", ready)]),
-            details: Some(Details { deleted: deleted.map(str::to_owned), ..Details::default() }),
-        };
-        let of = |state, deleted, ready| standing(&node(state), Some(&extra(deleted, ready)), now);
-        assert_eq!(of(State::Terminating, Some("2026-01-01T00:10:00Z"), "1/1"), Standing::Stuck);
-        assert_eq!(of(State::DeletingDependents, Some("2026-01-01T00:11:30Z"), "1/1"), Standing::Terminating);
-        assert_eq!(of(State::Terminating, Some("2026-01-01T00:13:00Z"), "0/1"), Standing::Terminating);
-        assert_eq!(of(State::Terminating, None, "0/1"), Standing::Terminating);
-        assert_eq!(of(State::Live, None, "0/1"), Standing::NotReady);
-        assert_eq!(of(State::Live, None, "1/1"), Standing::Other);
-        assert_eq!(standing(&node(State::Live), None, now), Standing::Other);
+        for (state, deleted, ready, expected) in [
+            (State::Terminating, Some("2026-01-01T00:10:00Z"), "1/1", Standing::Stuck),
+            (State::DeletingDependents, Some("2026-01-01T00:11:30Z"), "1/1", Standing::Terminating),
+            (State::Terminating, Some("2026-01-01T00:13:00Z"), "0/1", Standing::Terminating),
+            (State::Terminating, None, "0/1", Standing::Terminating),
+            (State::Live, None, "0/1", Standing::NotReady),
+            (State::Live, None, "1/1", Standing::Other),
+        ] {
+            let details = Some(Details { deleted: deleted.map(str::to_owned), ..Details::default() });
+            let extra = NodeExtra { row: row(&[("Ready", ready)]), details };
+            let node = Shown { state, extra, ..Shown::default() };
+            assert_eq!(standing(&node, now), expected, "{state:?} {deleted:?} {ready}");
+        }
     }
 
     #[test]
@@ -380,9 +325,12 @@ mod tests {
             row(&[("Ready", "0/1"), ("Age", "90m")]),
             row(&[("Ready", "1/1"), ("Age", "<unknown>")]),
             row(&[("Age", "2y45d")]),
-            row(&[]),
         ];
-        let hidden = of_rows(rows.iter().map(Vec::as_slice));
+        let node = |row| Shown { extra: NodeExtra { row, details: None }, ..Shown::default() };
+        let mut more = Vec::new();
+        More::count_in(&mut more, 0, &Shown::default());
+        more[0].looked_at = rows.map(node).into();
+        let hidden = Hidden::of(&more[0]);
         assert_eq!((hidden.judged, hidden.ready, hidden.aged), (3, 2, 3));
         assert_eq!(hidden.oldest.unwrap().1, "2y45d");
     }

@@ -5,17 +5,17 @@ use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, SystemTime};
 
 use super::introspection::CollectorIntrospection;
-use super::questions::Freshness;
-use crate::actors::graph_handle::{GraphHandle, PartitionEnded};
-use crate::http::{
-    CausesPage, CausesQuery, DecisionQuery, Ended, ExplainQuery, ExplanationPage, MOST_PAGED,
-    NeighbourhoodPage, ObjectQuery, PlanPage, PlanRequest, StuckItem, StuckQuery,
+use super::queries::{
+    CausesQuery, DecisionQuery, ExplainQuery, MOST_PAGED, ObjectQuery, PlanRequest, StuckQuery,
 };
+use super::questions::Freshness;
+use super::view::{Answered, ExplanationPage, NeighbourhoodPage, StuckItem};
+use kube_gc_controller::actors::graph_handle::{GraphHandle, PartitionEnded};
 use kube_gc_core::graph::{MemberMark, MembersOf, PartitionId, SearchQuery, ViewLimits};
 use kube_gc_core::object::{GroupResource, Identity, Namespace, Scope};
 use kube_gc_core::text::{Thousands, bounded};
 use kube_gc_insight::{
-    Explanation, Forecast, NamespaceContents, NeighbourhoodQuery, PlanQuery, Remaining, Unseen, Walk,
+    Explanation, Forecast, NamespaceContents, NeighbourhoodQuery, Plan, PlanQuery, StuckReport, Unseen, Walk,
     explain, explain_namespace, neighbourhood, page, plan, stuck,
 };
 
@@ -36,7 +36,10 @@ const QUESTIONS: usize = 256;
 
 impl CollectorIntrospection {
     /// Why an object is still there; `None` if it is not in the graph.
-    pub(super) async fn explain(&self, query: ExplainQuery) -> Result<Option<ExplanationPage>, Ended> {
+    pub(super) async fn explain(
+        &self,
+        query: ExplainQuery,
+    ) -> Result<Option<ExplanationPage>, PartitionEnded> {
         let Some(root) = self.questions.find(&query.uid, query.resource.as_ref()).await? else {
             return Ok(None);
         };
@@ -132,7 +135,7 @@ impl CollectorIntrospection {
 
 impl CollectorIntrospection {
     /// What was deleted longer ago than a time and is still there, by what holds it.
-    pub(super) async fn causes(&self, query: CausesQuery) -> Result<CausesPage, Ended> {
+    pub(super) async fn causes(&self, query: CausesQuery) -> Result<Answered<StuckReport>, PartitionEnded> {
         let is_namespaced = query.namespace.is_some();
         let deleted =
             SearchQuery { namespace: query.namespace, being_deleted: true, ..SearchQuery::default() };
@@ -141,10 +144,7 @@ impl CollectorIntrospection {
         let before = before(query.older);
         let (report, mut incomplete) = self
             .questions
-            .ask(limits, Freshness::Now, |asker| {
-                let remaining = Remaining::around(asker, &found);
-                stuck(asker, &remaining, &before)
-            })
+            .ask(limits, Freshness::Now, |asker| stuck(asker, &found, &before, |_| true))
             .await?;
         if report.not_read > 0 {
             let plural = if report.not_read == 1 { "" } else { "s" };
@@ -160,12 +160,12 @@ impl CollectorIntrospection {
         incomplete.extend(self.undiscovered_types());
         incomplete.extend(self.unsynced_types(is_namespaced));
         incomplete.sort();
-        Ok(CausesPage { report, incomplete, left_out: 0 })
+        Ok(Answered { answer: report, incomplete, left_out: 0 })
     }
 
     /// What happens to every object if one is deleted, and what the brake would do; `None` if it is not
     /// in the graph.
-    pub(super) async fn plan(&self, request: PlanRequest) -> Result<Option<PlanPage>, Ended> {
+    pub(super) async fn plan(&self, request: PlanRequest) -> Result<Option<Answered<Plan>>, PartitionEnded> {
         let Some(root) = self.questions.find(&request.uid, request.resource.as_ref()).await? else {
             return Ok(None);
         };
@@ -187,7 +187,7 @@ impl CollectorIntrospection {
         if is_held && let Some(why) = brake.warning() {
             plan.brake = Forecast::Engages { why };
         }
-        Ok(Some(PlanPage { plan, incomplete, left_out: 0 }))
+        Ok(Some(Answered { answer: plan, incomplete, left_out: 0 }))
     }
 }
 
@@ -233,7 +233,7 @@ async fn walk(graph: &GraphHandle, query: PlanQuery) -> Result<Walk, PartitionEn
 
 impl CollectorIntrospection {
     /// The owners and dependents of an object; `None` if it is not in the graph.
-    pub(super) async fn neighbourhood_of(
+    pub(super) async fn neighbourhood(
         &self,
         query: &ObjectQuery,
     ) -> Result<Option<NeighbourhoodPage>, PartitionEnded> {

@@ -1,12 +1,12 @@
 //! Exports the graph as text, page by page. It never holds the whole graph.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use futures::future::try_join_all;
 use futures::stream::{Stream, try_unfold};
 
-use crate::actors::graph_handle::{GraphHandle, PartitionEnded};
+use kube_gc_controller::actors::graph_handle::{GraphHandle, PartitionEnded};
 use kube_gc_core::graph::dump::{DumpFormat, DumpId, DumpNode, DumpWriter, Neighborhood};
 use kube_gc_core::graph::{Cursor, Dump, Partition, PartitionId};
 use kube_gc_core::object::Uid;
@@ -61,21 +61,21 @@ async fn ask_all<A: Send + 'static>(
     try_join_all(all.map(|at| partitions.ask(at, question.clone()))).await
 }
 
-/// The next page to write.
+/// What a page has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Next {
-    Begin,
-    Nodes(PartitionId, Option<Cursor>),
-    Edges(PartitionId, Option<Cursor>),
-    Nothing,
+enum Part {
+    Nodes,
+    Edges,
 }
 
-/// The position of an export: all that is kept between two pages.
+/// All that is kept of an export between two pages.
 #[derive(Debug)]
 struct GraphExport<P> {
     partitions: P,
-    writer: DumpWriter,
-    next: Next,
+    /// Writes until the end is written.
+    writer: Option<DumpWriter>,
+    /// What is left, each with the position behind its last page.
+    left: VecDeque<(Part, PartitionId, Option<Cursor>)>,
 }
 
 /// Exports the whole graph in pieces: every node that has an edge, then every edge. A piece
@@ -87,61 +87,48 @@ pub fn whole<P: Partitions>(
     partitions: P,
     language: DumpFormat,
 ) -> impl Stream<Item = Answer<String>> + Send + 'static {
-    // The first step creates the writer again, with the text that it begins with.
-    let writer = DumpWriter::new(language, &mut String::new());
-    let export = GraphExport { partitions, writer, next: Next::Begin };
-    try_unfold(export, move |mut export| async move {
-        let mut text = String::new();
+    let mut beginning = String::new();
+    let writer = Some(DumpWriter::new(language, &mut beginning));
+    let all = (0..partitions.count()).map(PartitionId);
+    let of = |part| all.clone().map(move |partition| (part, partition, None));
+    let left = of(Part::Nodes).chain(of(Part::Edges)).collect();
+    let export = GraphExport { partitions, writer, left };
+    try_unfold((export, beginning), async |(mut export, mut text)| {
         // Most nodes of a graph may have no edge. An empty page must not end the stream.
         while text.is_empty() {
-            if export.next == Next::Nothing {
+            if !export.step(&mut text).await? {
                 return Ok(None);
             }
-            export.step(language, &mut text).await?;
         }
-        Ok(Some((text, export)))
+        Ok(Some((text, (export, String::new()))))
     })
 }
 
 impl<P: Partitions> GraphExport<P> {
-    async fn step(&mut self, language: DumpFormat, text: &mut String) -> Answer<()> {
-        let (first, slots) = (PartitionId(0), self.partitions.page());
-        self.next = match self.next {
-            Next::Begin => {
-                self.writer = DumpWriter::new(language, text);
-                Next::Nodes(first, None)
-            }
-            Next::Nodes(of, after) => {
-                let page =
-                    self.partitions.ask(of, move |partition| partition.page_of_nodes(after, slots)).await?;
-                let nodes = best(&self.partitions, of, page.nodes).await?;
-                self.writer.nodes(nodes.iter().map(|(id, node)| (id, node)), text);
-                match (page.next, self.following(of)) {
-                    (Some(after), _) => Next::Nodes(of, Some(after)),
-                    (None, Some(following)) => Next::Nodes(following, None),
-                    (None, None) => Next::Edges(first, None),
-                }
-            }
-            Next::Edges(of, after) => {
-                let page =
-                    self.partitions.ask(of, move |partition| partition.page_of_edges(after, slots)).await?;
-                self.writer.edges(&page.edges, text);
-                match (page.next, self.following(of)) {
-                    (Some(after), _) => Next::Edges(of, Some(after)),
-                    (None, Some(following)) => Next::Edges(following, None),
-                    (None, None) => {
-                        self.writer.end(text);
-                        Next::Nothing
-                    }
-                }
-            }
-            Next::Nothing => Next::Nothing,
+    /// Writes one page; false if there is none.
+    async fn step(&mut self, text: &mut String) -> Answer<bool> {
+        let Some((part, of, after)) = self.left.pop_front() else {
+            return Ok(self.writer.take().map(|writer| writer.end(text)).is_some());
         };
-        Ok(())
-    }
-
-    fn following(&self, PartitionId(of): PartitionId) -> Option<PartitionId> {
-        (of + 1 < self.partitions.count()).then_some(PartitionId(of + 1))
+        let Some(writer) = &mut self.writer else { return Ok(false) };
+        let (partitions, slots) = (&self.partitions, self.partitions.page());
+        let next = match part {
+            Part::Nodes => {
+                let page = partitions.ask(of, move |partition| partition.page_of_nodes(after, slots)).await?;
+                let nodes = best(partitions, of, page.nodes).await?;
+                writer.nodes(nodes.iter().map(|(id, node)| (id, node)), text);
+                page.next
+            }
+            Part::Edges => {
+                let page = partitions.ask(of, move |partition| partition.page_of_edges(after, slots)).await?;
+                writer.edges(&page.edges, text);
+                page.next
+            }
+        };
+        if next.is_some() {
+            self.left.push_front((part, of, next));
+        }
+        Ok(true)
     }
 }
 

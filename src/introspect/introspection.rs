@@ -2,29 +2,30 @@
 
 use std::time::{Duration, SystemTime};
 
+use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use futures::{FutureExt as _, Stream, TryStreamExt as _};
 
-use crate::actors::discovery::DiscoveryFailure;
-use crate::actors::graph_handle::PartitionEnded;
-use crate::actors::pool::PoolStatus;
-use crate::api::{Api, ReplicaRole};
-use crate::http::{
-    DecisionQuery, DecisionsPage, DisagreementView, Ended, Facts, FailingItem, FindQuery, FoundObject,
-    FoundPage, IdleQuery, IdleReport, Latencies, MonitorStatus, NeighbourhoodPage, ObjectQuery, ObjectView,
-    QueueStatus, QueueSummary, Readiness, Streamed, StuckPage, StuckQuery, SummaryPage, Timestamp,
-    Undiscovered,
-};
-use crate::introspect::decision_log::DecisionLog;
-use crate::introspect::graph_export::{component, whole};
-use crate::introspect::questions::Questions;
-use crate::introspect::status::{CollectorStatus, counts};
-use crate::telemetry::{Exporter, names};
-use crate::worker::comparison::Comparison;
-use kube_gc_core::graph::dump::DumpFormat;
-use kube_gc_core::object::{Key, Uid};
+use kube_gc_client::{Api, ReplicaRole};
+use kube_gc_controller::actors::discovery::DiscoveryFailure;
+use kube_gc_controller::actors::graph_handle::PartitionEnded;
+use kube_gc_controller::actors::pool::PoolStatus;
+use kube_gc_controller::worker::comparison::Comparison;
+use kube_gc_core::object::Key;
 use kube_gc_core::text::LISTED;
 use kube_gc_insight::State;
+use kube_gc_observe::http::Readiness;
+use kube_gc_observe::telemetry::{Exporter, ObjectView, Timestamp, names};
+
+use super::decision_log::DecisionLog;
+use super::queries::{DecisionQuery, FindQuery, IdleQuery, ObjectQuery, StuckQuery};
+use super::questions::Questions;
+use super::readiness::{Facts, assess};
+use super::status::{CollectorStatus, counts};
+use super::stream::Streamed;
+use super::view::{
+    FailingItem, FoundObject, FoundPage, IdleReport, Latencies, MonitorStatus, NeighbourhoodPage,
+    QueueStatus, QueueSummary, SummaryPage, Undiscovered,
+};
 
 /// The maximum number of failing keys that the page of a queue names.
 const FAILING: usize = 100;
@@ -73,7 +74,7 @@ impl CollectorIntrospection {
 
     /// The object of a key, with its name if the graph knows it.
     async fn object(&self, key: &Key) -> ObjectView {
-        match self.status.graph.identify(key).await {
+        match self.status.graph.ask_about(key, |graph, key, _| graph.identify(key)).await {
             Ok(Some(identity)) => ObjectView::from(&identity),
             Ok(None) | Err(_) => ObjectView::from(key),
         }
@@ -92,19 +93,8 @@ impl CollectorIntrospection {
             .collect()
     }
 
-    /// The whole graph (nodes that have an edge), generated while it is read.
-    pub fn graph(&self, format: DumpFormat) -> impl Stream<Item = Result<String, Ended>> + Send + 'static {
-        whole(self.status.graph.clone(), format).map_err(Ended::from)
-    }
-
-    /// The connected components of the objects with these uids; `None` if none of them is in the graph.
-    pub async fn component(&self, uids: Vec<Uid>, format: DumpFormat) -> Result<Option<String>, Ended> {
-        let component = component(&self.status.graph, &uids).await?;
-        Ok((!component.nodes.is_empty()).then(|| component.written(format)))
-    }
-
     /// Objects by a part of their kind and name.
-    pub async fn search(&self, query: FindQuery) -> Result<FoundPage, Ended> {
+    pub async fn search(&self, query: FindQuery) -> Result<FoundPage, PartitionEnded> {
         let limit = query.limit;
         let (found, more) = self.questions.search(query.into(), limit).await?;
         let found = found.into_iter().map(|(identity, deletion)| FoundObject {
@@ -115,13 +105,8 @@ impl CollectorIntrospection {
         Ok(FoundPage { found: found.collect(), more })
     }
 
-    /// The owners and dependents of an object; `None` if it is not in the graph.
-    pub async fn neighbourhood(&self, query: ObjectQuery) -> Result<Option<NeighbourhoodPage>, Ended> {
-        Ok(self.neighbourhood_of(&query).await?)
-    }
-
     /// The collector at a glance.
-    pub async fn at_a_glance(&self) -> Result<SummaryPage, Ended> {
+    pub async fn at_a_glance(&self) -> Result<SummaryPage, PartitionEnded> {
         let monitors = self.status.registry.all();
         let not_synced = monitors.iter().filter(|monitor| !monitor.synced);
         let partitions = self.status.partitions().await?;
@@ -154,16 +139,6 @@ impl CollectorIntrospection {
                 requests: self.exporter.distribution(&names::REQUEST_DURATION),
             },
         })
-    }
-
-    /// The last decisions.
-    pub fn decisions(&self, query: &DecisionQuery) -> DecisionsPage {
-        self.decision_log.page(query)
-    }
-
-    /// The stuck objects.
-    pub async fn stuck(&self, query: StuckQuery) -> Result<StuckPage, Ended> {
-        Ok(self.status.stuck(&query).await?)
     }
 
     /// Whether any work is left.
@@ -199,15 +174,6 @@ impl CollectorIntrospection {
         queues
     }
 
-    /// Decisions of a dry run that nobody else has carried out, newest first; `None` if this is not a dry
-    /// run.
-    pub async fn disagreements(&self) -> Option<Vec<DisagreementView>> {
-        match &self.status.comparison {
-            Some(comparison) => Some(comparison.disagreements(&self.status.graph).await),
-            None => None,
-        }
-    }
-
     /// Whether the collector can work. This is not a future, because probes must be answered even if an
     /// actor is busy.
     pub fn readiness(&self) -> Readiness {
@@ -218,8 +184,13 @@ impl CollectorIntrospection {
             (None, false) => Err("the first discovery has not ended yet"),
         };
         let undiscovered = self.undiscovered();
-        let role = self.status.gate.role().borrow().clone();
-        Readiness::assess(&Facts {
+        let leadership = match &*self.status.gate.role().borrow() {
+            ReplicaRole::Alone => None,
+            ReplicaRole::Leading { .. } => Some("leader".to_owned()),
+            ReplicaRole::Standby { holder: Some(leader) } => Some(format!("standby of {leader}")),
+            ReplicaRole::Standby { holder: None } => Some("standby, leader unknown".to_owned()),
+        };
+        assess(&Facts {
             discovery,
             started: self.status.is_collecting(),
             since: self.since,
@@ -230,7 +201,7 @@ impl CollectorIntrospection {
             compared: self.status.comparison.as_ref().map(Comparison::compared),
             refused: self.api.refused_credentials().map(|(since, why)| (Timestamp(since), why)),
             brake: self.status.brake.warning().as_deref(),
-            role: &role,
+            leadership,
         })
     }
 }
@@ -243,18 +214,15 @@ fn at_present(status: &PoolStatus) -> QueueSummary {
     }
 }
 
-impl From<PartitionEnded> for Ended {
-    fn from(_: PartitionEnded) -> Self {
-        Self
-    }
-}
-
 impl Streamed for CollectorIntrospection {
-    fn summary(&self) -> BoxFuture<'_, Result<SummaryPage, Ended>> {
+    fn summary(&self) -> BoxFuture<'_, Result<SummaryPage, PartitionEnded>> {
         self.at_a_glance().boxed()
     }
 
-    fn look<'a>(&'a self, query: &'a ObjectQuery) -> BoxFuture<'a, Result<Option<NeighbourhoodPage>, Ended>> {
-        async move { Ok(self.neighbourhood_of(query).await?) }.boxed()
+    fn look<'a>(
+        &'a self,
+        query: &'a ObjectQuery,
+    ) -> BoxFuture<'a, Result<Option<NeighbourhoodPage>, PartitionEnded>> {
+        self.neighbourhood(query).boxed()
     }
 }

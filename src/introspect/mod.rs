@@ -8,12 +8,17 @@ pub mod introspection;
 #[cfg(feature = "node")]
 pub mod node;
 mod pages;
+pub mod queries;
 pub mod questions;
+mod readiness;
 pub mod status;
+pub mod stream;
 pub mod stuck;
+pub mod view;
 
 pub use decision_log::DecisionLog;
 pub use introspection::CollectorIntrospection;
 pub use pages::debug_router;
-#[cfg(any(test, feature = "internals"))]
+pub use queries::IdleQuery;
 pub use status::CollectorStatus;
+pub use view::{IdleReport, MonitorStatus, QueueCounts, QueueStatus};

@@ -6,9 +6,9 @@ use axum::response::Response;
 use axum::routing::get;
 use tokio::sync::watch;
 
-use crate::actors::node::NodeStatus;
-use crate::http::page::{json_text, not_found, text};
-use crate::http::{Check, Readiness};
+use crate::node::run::NodeStatus;
+use kube_gc_observe::http::page::{json_text, not_found, text};
+use kube_gc_observe::http::{Check, Readiness};
 
 const INDEX: &str = "\
 /debug/node      the last plan for this node, and what came of it

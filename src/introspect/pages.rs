@@ -4,23 +4,24 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Body;
-use axum::extract::{Request, State};
+use axum::extract::State;
 use axum::http::StatusCode;
-use axum::middleware::{Next, from_fn};
 use axum::response::Response;
 use axum::routing::get;
+use serde::Serialize;
 use tokio::sync::Semaphore;
 
+use super::graph_export::{component, whole};
 use super::introspection::CollectorIntrospection;
-use crate::http::page::{
-    Asked, JSON, about_an_object, answered, ended, json, not_found, page, text, within_timeout,
+use super::queries::{
+    CausesQuery, DecisionQuery, ExplainQuery, GraphQuery, IdleQuery, ObjectQuery, PlanRequest, StuckQuery,
 };
-use crate::http::{
-    CONCURRENT_QUESTIONS, CausesQuery, DecisionQuery, ExplainQuery, GraphQuery, IdleQuery, ObjectQuery,
-    PlanRequest, page_routes, stream_routes,
-};
+use super::stream::{self, CONCURRENT_QUESTIONS};
+use kube_gc_controller::actors::graph_handle::PartitionEnded;
 use kube_gc_core::graph::dump::DumpFormat;
 use kube_gc_insight::Document;
+use kube_gc_observe::http::page::{Asked, JSON, json, not_found, page, text};
+use kube_gc_observe::http::page_routes;
 
 const INDEX: &str = "\
 /debug/monitors  each watched resource type: whether it is synced, since when, its last error
@@ -76,7 +77,7 @@ type Pages = State<Arc<Debug>>;
 /// The pages of the debug listener.
 pub fn debug_router(collector: CollectorIntrospection) -> Router {
     let questions = Arc::new(Semaphore::new(CONCURRENT_QUESTIONS));
-    let streams = stream_routes(Arc::new(collector.clone()), Arc::clone(&questions));
+    let streams = stream::routes(Arc::new(collector.clone()), Arc::clone(&questions));
     let debug = Debug {
         collector,
         components: Semaphore::new(CONCURRENT_COMPONENTS),
@@ -111,14 +112,15 @@ pub fn debug_router(collector: CollectorIntrospection) -> Router {
         )
         .route(
             "/debug/stuck",
-            get(async |State(debug): Pages, Asked(query)| answered(debug.collector.stuck(query).await)),
+            get(async |State(debug): Pages, Asked(query): Asked<StuckQuery>| {
+                answered(debug.collector.status.stuck(&query).await)
+            }),
         )
         .route("/debug/stuck/causes", get(causes))
         .route(
             "/debug/summary",
             get(async |State(debug): Pages| answered(debug.collector.at_a_glance().await)),
         )
-        .layer(from_fn(|request: Request, page: Next| within_timeout(page.run(request))))
         .with_state(Arc::new(debug))
         .route("/debug", get(async || text(StatusCode::OK, INDEX)))
         .merge(streams)
@@ -127,8 +129,11 @@ pub fn debug_router(collector: CollectorIntrospection) -> Router {
 }
 
 async fn decisions(State(debug): Pages, Asked(query): Asked<DecisionQuery>) -> Response {
-    let mut page = debug.collector.decisions(&query);
-    page.disagreements = debug.collector.disagreements().await;
+    let collector = &debug.collector;
+    let mut page = collector.decision_log.page(&query);
+    if let Some(comparison) = &collector.status.comparison {
+        page.disagreements = Some(comparison.disagreements(&collector.status.graph).await);
+    }
     json(StatusCode::OK, &page)
 }
 
@@ -138,18 +143,20 @@ async fn explain(State(debug): Pages, Asked(query): Asked<ExplainQuery>) -> Resp
 }
 
 async fn graph(State(debug): Pages, Asked(query): Asked<GraphQuery>) -> Response {
-    let GraphQuery { uids, format } = query;
+    let (graph, GraphQuery { uids, format }) = (&debug.collector.status.graph, query);
     let content_type = match format {
         DumpFormat::Dot => GRAPHVIZ,
         DumpFormat::Json => JSON,
     };
     if uids.is_empty() {
         // It is sent while it is generated, as fast as it is read, and has no total timeout.
-        return page(StatusCode::OK, content_type, Body::from_stream(debug.collector.graph(format)));
+        return page(StatusCode::OK, content_type, Body::from_stream(whole(graph.clone(), format)));
     }
-    match in_turn(&debug.components, debug.collector.component(uids, format)).await {
-        Ok(Some(component)) => page(StatusCode::OK, content_type, component),
-        Ok(None) => text(StatusCode::NOT_FOUND, "none of these uids is in the graph"),
+    match in_turn(&debug.components, component(graph, &uids)).await {
+        Ok(component) if component.nodes.is_empty() => {
+            text(StatusCode::NOT_FOUND, "none of these uids is in the graph")
+        }
+        Ok(component) => page(StatusCode::OK, content_type, component.written(format)),
         Err(error) => ended(error),
     }
 }
@@ -163,7 +170,7 @@ async fn neighbourhood(State(debug): Pages, Asked(query): Asked<ObjectQuery>) ->
     if let Some(problem) = query.problem() {
         return text(StatusCode::BAD_REQUEST, problem);
     }
-    about_an_object("Tree", in_turn(&debug.questions, debug.collector.neighbourhood(query)).await)
+    about_an_object("Tree", in_turn(&debug.questions, debug.collector.neighbourhood(&query)).await)
 }
 
 async fn plan(State(debug): Pages, Asked(query): Asked<PlanRequest>) -> Response {
@@ -173,6 +180,27 @@ async fn plan(State(debug): Pages, Asked(query): Asked<PlanRequest>) -> Response
 async fn causes(State(debug): Pages, Asked(query): Asked<CausesQuery>) -> Response {
     let page = in_turn(&debug.causes, debug.collector.causes(query)).await;
     answered(page.as_ref().map(|page| Document::new("Stuck", page)).map_err(|ended| *ended))
+}
+
+/// The response to a question to the collector.
+fn answered(answer: Result<impl Serialize, PartitionEnded>) -> Response {
+    match answer {
+        Ok(answer) => json(StatusCode::OK, &answer),
+        Err(error) => ended(error),
+    }
+}
+
+/// An answer about one object, as the command with the same answer writes it.
+fn about_an_object(kind: &'static str, answer: Result<Option<impl Serialize>, PartitionEnded>) -> Response {
+    match answer {
+        Ok(Some(answer)) => json(StatusCode::OK, &Document::new(kind, &answer)),
+        Ok(None) => text(StatusCode::NOT_FOUND, "no object in the graph has this uid"),
+        Err(error) => ended(error),
+    }
+}
+
+fn ended(_: PartitionEnded) -> Response {
+    text(StatusCode::SERVICE_UNAVAILABLE, "a part of the collector has stopped; see its log")
 }
 
 /// The answer to a question in its turn.

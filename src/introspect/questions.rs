@@ -1,27 +1,21 @@
 //! Answers the questions of people from the graph of the running collector, and from a few live
 //! reads where the graph does not know.
 
-use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt as _;
-use tokio::sync::Mutex;
-use tokio::time::{Interval, MissedTickBehavior, interval};
 
-use crate::actors::graph_handle::{GraphHandle, PartitionEnded};
-use crate::api::{Api, ApiError};
-use crate::http::{Answer, Cache};
+use kube_gc_client::{Api, ApiError, RateLimiter};
+use kube_gc_controller::actors::graph_handle::{GraphHandle, PartitionEnded};
 use kube_gc_core::graph::{PartitionId, SearchQuery, ViewLimits};
-use kube_gc_core::object::{DeletionState, GroupResource, Identity, Namespace, OwnerReference, Uid};
-use kube_gc_insight::{
-    AbsenceEvidence, Asker, Details, Fact, Knowledge, Live, LiveObject, NamespaceCondition, Need, ObjectName,
-    Unseen, ask,
-};
+use kube_gc_core::object::{DeletionState, GroupResource, Identity, Namespace, Uid};
+use kube_gc_insight::{Asker, Details, Fact, Knowledge, Live, NamespaceCondition, Need, Unseen, ask};
+use kube_gc_observe::http::Cache;
 
 /// The live reads of all questions together: 20 a second, so that nobody who may read the pages
 /// can keep the API server busy.
-const READ_INTERVAL: Duration = Duration::from_millis(50);
+const READS_A_SECOND: u32 = 20;
 /// The most live reads of one question.
 const MOST_READS: usize = 128;
 /// The live reads of one question at the same time.
@@ -37,12 +31,12 @@ const MOST_BYTES: usize = 8 << 10;
 const SEARCH_SLOTS: usize = 10_000;
 
 /// Asks the graph and, sparingly, the API server.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Questions {
     graph: GraphHandle,
     api: Api,
-    pace: Arc<Mutex<Option<Interval>>>,
-    recent: Cache<Identity, Live, Infallible>,
+    pace: Arc<RateLimiter>,
+    recent: Cache<Identity, Live>,
 }
 
 /// Which live reads count.
@@ -54,16 +48,11 @@ pub enum Freshness {
     Recent,
 }
 
-impl std::fmt::Debug for Questions {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Questions").finish_non_exhaustive()
-    }
-}
-
 impl Questions {
     /// Questions to this graph and this API server.
     pub fn new(graph: GraphHandle, api: Api) -> Self {
-        Self { graph, api, pace: Arc::default(), recent: Cache::new(MOST_KEPT) }
+        let pace = Arc::new(RateLimiter::new(READS_A_SECOND, 1));
+        Self { graph, api, pace, recent: Cache::new(MOST_KEPT) }
     }
 
     /// Asks a question until it has an answer. Also returns what could not be read.
@@ -80,7 +69,7 @@ impl Questions {
         let mut known = Knowledge::default();
         loop {
             match ask(&known, &catalog, MOST_READS, &question) {
-                Ok(answer) => return Ok((answer, unseen(&known))),
+                Ok(answer) => return Ok((answer, known.unseen())),
                 Err(needs) => self.find_out(needs, &mut known, limits, freshness).await?,
             }
         }
@@ -111,37 +100,21 @@ impl Questions {
     }
 
     async fn read(&self, identity: Identity, freshness: Freshness) -> Fact {
-        let (questions, of) = (self.clone(), identity.clone());
-        let ask = || async move {
-            let value = without_details(questions.read_now(&of).await);
-            let keep = if bytes(&of, &value) > MOST_BYTES { Duration::ZERO } else { RECENT };
-            Ok(Answer { value, keep })
-        };
-        let recent = match freshness {
-            Freshness::Now => None,
-            Freshness::Recent => self.recent.get(identity.clone(), ask).await.ok(),
-        };
-        let live = match recent {
-            Some(Ok(live)) => live,
-            None => self.read_now(&identity).await,
-        };
+        let is_recent = freshness == Freshness::Recent;
+        if is_recent && let Some(live) = self.recent.get(&identity) {
+            return Fact::Live(identity, live);
+        }
+        self.pace.acquire().await;
+        let mut live = self.api.read_live(&identity).await;
+        if is_recent {
+            if let Live::Found(object) = &mut live {
+                object.details = Details::default();
+            }
+            if format!("{identity:?}{live:?}").len() <= MOST_BYTES {
+                self.recent.keep(identity.clone(), live.clone(), RECENT);
+            }
+        }
         Fact::Live(identity, live)
-    }
-
-    async fn read_now(&self, identity: &Identity) -> Live {
-        self.turn().await;
-        self.api.read_live(identity).await
-    }
-
-    /// Waits for the turn of a live read.
-    async fn turn(&self) {
-        let mut pace = self.pace.lock().await;
-        let interval = pace.get_or_insert_with(|| {
-            let mut interval = interval(READ_INTERVAL);
-            interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
-            interval
-        });
-        interval.tick().await;
     }
 
     /// The objects in a namespace, up to a limit, and whether there are more.
@@ -165,7 +138,7 @@ impl Questions {
     /// # Errors
     /// The namespace cannot be read.
     pub async fn namespace_conditions(&self, root: &Identity) -> Result<Vec<NamespaceCondition>, ApiError> {
-        self.turn().await;
+        self.pace.acquire().await;
         self.api.namespace_conditions(root).await
     }
 
@@ -228,66 +201,5 @@ impl Questions {
             resource.is_none_or(|resource| identity.resource.group_resource == *resource)
         };
         Ok(found.into_iter().find(fits))
-    }
-}
-
-/// What could not be read.
-fn unseen(known: &Knowledge) -> Vec<Unseen> {
-    let failed = known
-        .failed_reads()
-        .map(|(identity, why)| Unseen { what: ObjectName::from(identity).to_string(), why: why.to_owned() });
-    let mut unseen: Vec<Unseen> = failed.collect();
-    unseen.sort();
-    unseen
-}
-
-fn without_details(live: Live) -> Live {
-    match live {
-        Live::Found(object) => Live::Found(Box::new(LiveObject { details: Details::default(), ..*object })),
-        other => other,
-    }
-}
-
-/// About how many bytes a read takes.
-fn bytes(identity: &Identity, live: &Live) -> usize {
-    let text = |uid: &Uid| uid.to_string().len();
-    let named = size_of::<(Identity, Live)>() + identity.name.len() + text(&identity.uid);
-    named
-        + match live {
-            Live::Found(object) => {
-                let owners = object.facts.owners.iter().map(|owner| {
-                    let texts = owner.api_version.len() + owner.kind.len() + owner.name.len();
-                    size_of::<OwnerReference>() + texts + text(&owner.uid)
-                });
-                size_of::<LiveObject>() + object.facts.name.len() + owners.sum::<usize>()
-            }
-            Live::Absent(AbsenceEvidence::OtherUid(uid)) => text(uid),
-            Live::Failed(why) => why.len(),
-            Live::Absent(AbsenceEvidence::NotFound) | Live::NotAsked => 0,
-        }
-}
-
-#[cfg(test)]
-mod tests {
-    use kube_gc_core::object::{ResourceType, Scope};
-
-    use super::*;
-
-    fn identity(name: &str) -> Identity {
-        let resource = ResourceType {
-            group_resource: GroupResource::new("", "events"),
-            version: "v1".into(),
-            kind: "Event".into(),
-            scope: Scope::Cluster,
-        };
-        let uid = Uid::parse(name).unwrap();
-        Identity { resource: Arc::new(resource), namespace: None, name: name.into(), uid }
-    }
-
-    #[test]
-    fn a_read_is_as_large_as_its_texts() {
-        let (name, why) = ("x".repeat(MOST_BYTES / 4), "y".repeat(MOST_BYTES));
-        assert!(bytes(&identity(&name), &Live::Absent(AbsenceEvidence::NotFound)) < MOST_BYTES);
-        assert!(bytes(&identity(&name), &Live::Failed(why)) > MOST_BYTES);
     }
 }

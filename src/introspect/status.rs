@@ -8,26 +8,28 @@ use actix::{Addr, MailboxError};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
-use crate::actors::absent_owner_cache::AbsentOwnerCache;
-use crate::actors::discovery::{DiscoveryFailure, DiscoveryStatus};
-use crate::actors::graph::PartitionStatus;
-use crate::actors::graph_handle::{GraphHandle, PartitionEnded};
-use crate::actors::graph_queue::GraphQueue;
-use crate::actors::lifecycle::Phase;
-use crate::actors::metrics::Sample;
-use crate::actors::pool::{AskPool, Pool, PoolStatus};
-use crate::actors::registry;
-use crate::actors::registry::Registry;
-use crate::api::WriteGate;
-use crate::http::{IdleQuery, IdleReport, QueueCounts};
-use crate::telemetry::{
+use kube_gc_client::WriteGate;
+use kube_gc_controller::actors::absent_owner_cache::AbsentOwnerCache;
+use kube_gc_controller::actors::discovery::{DiscoveryFailure, DiscoveryStatus};
+use kube_gc_controller::actors::graph::PartitionStatus;
+use kube_gc_controller::actors::graph_handle::{GraphHandle, PartitionEnded};
+use kube_gc_controller::actors::graph_queue::GraphQueue;
+use kube_gc_controller::actors::lifecycle::Phase;
+use kube_gc_controller::actors::metrics::Sample;
+use kube_gc_controller::actors::pool::{AskPool, Pool, PoolStatus};
+use kube_gc_controller::actors::registry;
+use kube_gc_controller::actors::registry::Registry;
+use kube_gc_controller::worker::brake::Brake;
+use kube_gc_controller::worker::comparison::Comparison;
+use kube_gc_controller::worker::delete::DeleteWork;
+use kube_gc_controller::worker::orphan::OrphanWork;
+use kube_gc_core::object::GroupResource;
+use kube_gc_observe::telemetry::{
     Exporter, GraphSize, MonitorState, Queue, QueueMetrics, QueueSample, logging, record,
 };
-use crate::worker::brake::Brake;
-use crate::worker::comparison::Comparison;
-use crate::worker::delete::DeleteWork;
-use crate::worker::orphan::OrphanWork;
-use kube_gc_core::object::GroupResource;
+
+use super::queries::IdleQuery;
+use super::view::{IdleReport, QueueCounts};
 
 /// The number of pools.
 const POOLS: usize = Queue::POOLS.len();
@@ -50,7 +52,6 @@ pub struct CollectorStatus {
 
 impl CollectorStatus {
     /// The state of every monitor.
-    #[cfg(feature = "internals")]
     pub const fn registry(&self) -> &Registry {
         &self.registry
     }
@@ -291,13 +292,13 @@ const fn state_of(monitor: &registry::MonitorState) -> MonitorState {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::actors::registry::Registry;
-    use crate::actors::tests::identity;
+    use kube_gc_controller::actors::registry::Registry;
+    use kube_gc_core::object::config_map;
 
     #[test]
     fn a_type_whose_watch_fails_counts_as_not_synced() {
         let registry = Registry::default();
-        let resource = identity("a", "x").resource;
+        let resource = config_map("a", "x", "x").resource;
         let is_incomplete = || registry.all().iter().any(is_incomplete);
         registry.started(&resource);
         assert!(is_incomplete());

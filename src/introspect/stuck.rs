@@ -8,25 +8,16 @@ use actix::MailboxError;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
+use super::queries::{DEFAULT_LIMIT, StuckQuery};
 use super::status::CollectorStatus;
-use crate::actors::graph_handle::PartitionEnded;
-use crate::actors::pool::{AskStuck, StuckKey, StuckKeys};
-use crate::api::{Api, ErrorClass, ReplicaRole};
-use crate::http::{DEFAULT_LIMIT, ObjectView, StuckItem, StuckPage, StuckQuery, Timestamp, hint};
-use crate::telemetry::{Structured, StuckReason};
+use super::view::{StuckItem, StuckPage, hint};
+use kube_gc_client::{Api, ErrorClass, ReplicaRole};
+use kube_gc_controller::actors::graph_handle::PartitionEnded;
+use kube_gc_controller::actors::pool::{AskStuck, StuckKey, StuckKeys};
 use kube_gc_core::graph::{StuckCause, StuckCount, StuckDetail, StuckFilter, StuckObject, StuckObjects};
 use kube_gc_core::object::{Identity, OwnerReference, Uid};
 use kube_gc_core::text::{listed, word};
-
-impl From<StuckCause> for StuckReason {
-    fn from(cause: StuckCause) -> Self {
-        match cause {
-            StuckCause::Blocked => Self::Blocked,
-            StuckCause::InvalidScope => Self::InvalidScope,
-            StuckCause::UnseenWrite => Self::UnseenWrite,
-        }
-    }
-}
+use kube_gc_observe::telemetry::{ObjectView, Structured, StuckReason, Timestamp};
 
 /// The number of stuck objects for each reason. Every reason has an entry.
 pub type Tallies = BTreeMap<StuckReason, StuckCount>;
@@ -327,35 +318,27 @@ async fn look(
         stuck.extend(named.into_iter().filter(|object| object.waited >= after));
     }
     for object in recent.due(stuck, Instant::now()) {
-        if send(api, &object).await == Delivery::Retry {
+        if !send(api, &object).await {
             recent.forget(&object);
         }
     }
     Ok(())
 }
 
-/// What became of an event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Delivery {
-    /// It was recorded, or sending it again would not help.
-    Done,
-    /// It could not be recorded now.
-    Retry,
-}
-
-async fn send(api: &Api, stuck: &NamedStuck) -> Delivery {
-    let Some((reason, beginning)) = wording(stuck.reason) else { return Delivery::Done };
+/// Sends the event. False if it could not be recorded now, and may be later.
+async fn send(api: &Api, stuck: &NamedStuck) -> bool {
+    let Some((reason, beginning)) = wording(stuck.reason) else { return true };
     let message = format!("{beginning}: {}", stuck.message);
-    let Err(error) = api.warn(&stuck.object, reason, &message).await else { return Delivery::Done };
+    let Err(error) = api.warn(&stuck.object, reason, &message).await else { return true };
     let object = Structured::object(&stuck.object);
     match error.class {
-        ErrorClass::DryRun => Delivery::Done,
+        ErrorClass::DryRun => true,
         ErrorClass::GateClosed
         | ErrorClass::Transient
         | ErrorClass::Throttled { .. }
         | ErrorClass::Deferred { .. } => {
             tracing::debug!(object = object.logged(), %error, "cannot create the Warning event about this object; kube-gc retries");
-            Delivery::Retry
+            false
         }
         _ => {
             tracing::warn!(
@@ -363,7 +346,7 @@ async fn send(api: &Api, stuck: &NamedStuck) -> Delivery {
                 %error,
                 "cannot create the Warning event about this object; check that kube-gc may create events"
             );
-            Delivery::Done
+            true
         }
     }
 }
@@ -407,11 +390,11 @@ impl RecentWarnings {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::actors::tests::identity;
+    use kube_gc_core::object::config_map;
 
     fn stuck(number: usize, waited: u64) -> NamedStuck {
         NamedStuck {
-            object: identity("ns", &format!("object-{number}")),
+            object: config_map("ns", &format!("object-{number}"), &format!("u{number}")),
             reason: StuckReason::Blocked,
             waited: Duration::from_secs(waited),
             message: "something".to_owned(),

@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::files::Logs;
 use super::{Look, NodeCollector, NodeError, PassResult, blocking, disk, view};
-use crate::telemetry::record;
+use kube_gc_observe::telemetry::record;
 
 /// After so many removals in a row that got no answer, a pass ends: each of them takes minutes.
 const MOST_UNANSWERED: usize = 3;

@@ -11,7 +11,7 @@ use kube_gc_node::{Ledger, PodRef, PodView, Rules, Timestamp};
 
 use super::disk::{self, Disk};
 use super::files::Logs;
-use crate::api::{Api, ApiError, PodWatch};
+use kube_gc_client::{Api, ApiError, PodWatch};
 
 /// How many live GETs are under way at a time.
 const PROOFS_AT_A_TIME: usize = 8;
@@ -61,7 +61,7 @@ impl NodeCollector {
     }
 
     /// The same with another file system.
-    #[cfg(any(test, feature = "demo", feature = "internals"))]
+    #[cfg(any(test, feature = "demo"))]
     pub fn with_disk(mut self, disk: Arc<dyn Disk>) -> Self {
         self.disk = disk;
         self

@@ -17,7 +17,7 @@ use kube_gc_node::{Files, PodView, RuntimeView, Timestamp, plan, pods};
 
 use super::files::Entries;
 use super::{NodeCollector, NodeError, blocking, view};
-use crate::api::ApiError;
+use kube_gc_client::ApiError;
 
 /// How many containers are asked at a time for what they mount.
 const STATUSES_AT_A_TIME: usize = 8;

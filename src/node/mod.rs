@@ -5,6 +5,7 @@
 //!
 //! | module | content |
 //! |---|---|
+//! | `run` | the loop: passes, again and again |
 //! | `settings` | the settings of the rules, where everything is, and whether a kubelet runs here |
 //! | `collector` | one node: its runtime, its files, and what the API server says about its pods |
 //! | `look` | everything that a plan needs, at one time |
@@ -21,6 +22,7 @@ mod disk;
 mod files;
 mod look;
 mod report;
+pub mod run;
 mod settings;
 mod state;
 mod view;

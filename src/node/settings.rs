@@ -11,7 +11,7 @@ use kube_gc_node::rules::{ContainerRules, Effects, ImageRules, LogRoots, Pressur
 use wildmatch::WildMatch;
 
 use super::{NodeError, StateFile};
-use crate::config::{BesideKubelet, Settings};
+use kube_gc_config::{BesideKubelet, Settings};
 
 /// Kubelets, and programs that contain one.
 const NAMES: [&str; 6] = ["kubelet", "k3s", "k3s-server", "k3s-agent", "kubelite", "hyperkube"];
@@ -168,7 +168,7 @@ fn process(proc: &Path) -> io::Result<Option<&'static str>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::NodeSettings;
+    use kube_gc_config::NodeSettings;
 
     #[test]
     fn the_default_settings_are_the_default_rules() {

@@ -1,9 +1,8 @@
 //! Disagreements: work that no other collector does is found, logged and listed.
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 
-use crate::conformance::policies::{Ring, ring};
 use crate::conformance::stage::{FOREGROUND, ORPHAN, Stage, own, terminating_with};
 use kube_gc_testkit::cluster::poll;
 use kube_gc_testkit::{Collector, Obj, Options, Policy};
@@ -136,8 +135,8 @@ async fn an_action_that_nobody_takes_is_reported_and_counted_once() -> Result<()
     collector.stop().await
 }
 
-/// Cases that Kubernetes' own collector never finishes: objects that are deleted in the foreground
-/// and wait for each other, or for themselves.
+/// A case that Kubernetes' own collector never finishes: an object that is deleted in the foreground and
+/// waits for itself.
 async fn an_object_on_which_the_other_collector_hangs_is_a_disagreement() -> Result<()> {
     let stage = Stage::set().await?;
     let cluster = &stage.cluster;
@@ -145,61 +144,8 @@ async fn an_object_on_which_the_other_collector_hangs_is_a_disagreement() -> Res
     let selfish = ns.configmap("selfish").create().await?;
     let selfish = own(cluster, &selfish, &selfish, true).await?;
     cluster.delete(&selfish, Policy::Foreground).await?;
-    let ring = hanging_ring(&stage).await?;
     let collector = impatient(&stage).await?;
-    poll("the disagreements", async || Ok(collector.comparisons().await?.disagreed >= 4.0)).await?;
-    let [first, second, third] = &ring;
-    let stop_blocking = r#""action":"stop_blocking""#;
-    disputes(
-        &collector,
-        &[
-            (first, stop_blocking),
-            (second, stop_blocking),
-            (third, stop_blocking),
-            (&selfish, "without foregroundDeletion"),
-        ],
-    )
-    .await?;
-    for object in ring.iter().chain([&selfish]) {
-        terminating_with(cluster, object, &[FOREGROUND]).await?;
-    }
+    disputes(&collector, &[(&selfish, "without foregroundDeletion")]).await?;
+    terminating_with(cluster, &selfish, &[FOREGROUND]).await?;
     collector.stop().await
-}
-
-/// A cycle that the other collector does not break. It does if one of its workers reaches the
-/// second object before its graph shows that this is being deleted, too.
-async fn hanging_ring(stage: &Stage) -> Result<Ring> {
-    const TRIES: usize = 20;
-    let cluster = &stage.cluster;
-    for _ in 0..TRIES {
-        let ring = ring(cluster).await?;
-        // All are deleted before it sees the first deletion. Otherwise it unblocks the objects that
-        // it deletes itself.
-        let suspended = stage.suspend_kubernetes_collector()?;
-        for object in &ring {
-            cluster.delete(object, Policy::Foreground).await?;
-        }
-        // Watches are served from the cache that answers this request.
-        for object in &ring {
-            let path = object.path() + "?resourceVersion=0";
-            poll("the deletion to be told to watches", async || {
-                let shown = cluster.send("GET", &path, None, None).await?;
-                Ok(shown["metadata"]["deletionTimestamp"].is_string())
-            })
-            .await?;
-        }
-        drop(suspended);
-        // When it has finished later work, it has seen the cycle.
-        stage.others_catch_up().await?;
-        let mut hangs = true;
-        for object in &ring {
-            let now = cluster.get(object).await?;
-            let blocks = |now: &Obj| now.raw["metadata"]["ownerReferences"][0]["blockOwnerDeletion"] == true;
-            hangs &= now.as_ref().is_some_and(blocks);
-        }
-        if hangs {
-            return Ok(ring);
-        }
-    }
-    bail!("the other collector took each of {TRIES} rings apart")
 }

@@ -8,7 +8,7 @@ use kube::api::ApiResource;
 use serde_json::{Value, json};
 
 use crate::conformance::outcome::Rest;
-use crate::conformance::stage::{MERGE_PATCH, Stage, configmaps, terminating_with};
+use crate::conformance::stage::{MERGE_PATCH, Stage, configmaps, seen, terminating_with};
 use kube_gc_testkit::cluster::{create_all, poll};
 use kube_gc_testkit::{Cluster, Collector, Ns, Obj, Options, Policy, Scope};
 
@@ -124,17 +124,6 @@ fn options(ns: &Ns, brake: &str) -> Options {
     Options::config(config)
 }
 
-/// Waits until a standby has seen everything, without working on it.
-async fn idle(cluster: &Cluster, standby: &Collector) -> Result<()> {
-    poll("the standby to have seen everything", async || {
-        let seen = cluster.seen().into_iter().map(|(key, version)| format!("seen={key}%3D{version}"));
-        let path = format!("/debug/idle?{}", seen.collect::<Vec<_>>().join("&"));
-        let report = standby.get_debug(&path).await?.json()?;
-        Ok(report["not_seen"].as_array().is_some_and(Vec::is_empty))
-    })
-    .await
-}
-
 async fn leads(collector: &Collector) -> Result<()> {
     poll("it to lead", async || Ok(collector.metric("kube_gc_leader").await? == 1.0)).await
 }
@@ -162,7 +151,9 @@ async fn the_brake_limits_deletions_of_dependents_of_a_removed_type() -> Result<
     let shared = ns.secret("shared").owned_by(&owners[0]).owned_by(&kept).create().await?;
     cluster.settled(&first).await?;
     // It must have seen all of them, because the deletion of an unseen object proves nothing.
-    idle(cluster, &standby).await?;
+    for resource in [widgets.resource(), &kept.resource, &shared.resource] {
+        seen(cluster, &standby, resource).await?;
+    }
 
     widgets.remove().await?;
     let left = async |collector: &Collector, left: usize| -> Result<()> {
@@ -324,11 +315,8 @@ async fn the_brake_of_one_namespace_holds_no_other() -> Result<()> {
     cluster.delete(&few, Policy::Background).await?;
     cluster.settled_with_parked(&collector).await?;
     let secrets = async |ns: &Ns| -> Result<usize> {
-        let path = format!("/api/v1/namespaces/{}/secrets", ns.name());
-        let list = cluster.send("GET", &path, None, None).await?;
-        let ours =
-            |item: &&Value| item["metadata"]["name"].as_str().is_some_and(|name| name.starts_with("s-"));
-        Ok(list["items"].as_array().map_or(0, |items| items.iter().filter(ours).count()))
+        let all = cluster.list(&ApiResource::erase::<Secret>(&()), Some(ns.name())).await?;
+        Ok(all.iter().filter(|secret| secret.name.starts_with("s-")).count())
     };
     ensure!((secrets(&ns).await?, secrets(&other).await?) == (2 * HERE, 0), "{}", secrets(&other).await?);
     ensure!(collector.metric("kube_gc_brake_engaged").await? == 0.0);

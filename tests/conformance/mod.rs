@@ -11,23 +11,19 @@ mod births;
 mod brake;
 mod cluster_scoped;
 mod counts;
-mod denials;
 pub mod policies;
 mod policies_foreground;
 mod policies_orphan;
 mod references;
 mod references_aliases;
-mod references_churn;
 mod references_identity;
 mod references_kinds;
 mod resources;
 mod resources_backend;
 mod resources_crd;
 mod resources_many;
-mod resources_webhook;
 mod restart;
 mod stuck;
-mod stuck_events;
 
 use kube_gc_testkit::harness::Module;
 
@@ -46,16 +42,12 @@ pub const OTHERS: &[Module] = &[
     births::SCENARIOS,
     brake::SCENARIOS,
     cluster_scoped::SCENARIOS,
-    denials::SCENARIOS,
     references::SCENARIOS,
     references_aliases::SCENARIOS,
-    references_churn::SCENARIOS,
     references_identity::SCENARIOS,
     references_kinds::SCENARIOS,
     resources::SCENARIOS,
     resources_backend::SCENARIOS,
     resources_crd::SCENARIOS,
-    resources_webhook::SCENARIOS,
     stuck::SCENARIOS,
-    stuck_events::SCENARIOS,
 ];

@@ -1,6 +1,5 @@
 //! The expected outcome of a scenario, in whichever order the collector and the objects appear.
 
-use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -14,14 +13,12 @@ use kube::api::ApiResource;
 use serde_json::{Value, json};
 
 use crate::conformance::stage::Stage;
+pub use kube_gc_testkit::Rest;
 use kube_gc_testkit::cluster::{is_status, poll};
-use kube_gc_testkit::{Cluster, Collector, Obj, Policy};
+use kube_gc_testkit::{Cluster, Collector, Obj, Options, Policy};
 
 /// The number of concurrent requests.
 const PARALLEL: usize = 16;
-/// The verbs in the request counters of the API server, but for `WATCH`: a watch counts when it ends,
-/// and every watch ends now and then, among them those of the API server itself.
-const VERBS: [&str; 7] = ["GET", "LIST", "POST", "PUT", "PATCH", "APPLY", "DELETE"];
 
 /// Whether the objects or the collector come first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,25 +29,31 @@ pub enum Order {
     CollectorFirst,
 }
 
-/// Whether the scenario leaves objects that cannot be decided.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rest {
-    /// All queues are empty in the end.
-    Empty,
-    /// Some objects wait for their next attempt.
-    Parked,
-    /// The same, and objects of this type cannot be written.
-    FailingOf(&'static str),
+impl Order {
+    /// Both of them.
+    pub const BOTH: [Self; 2] = [Self::ObjectsFirst, Self::CollectorFirst];
 }
 
 impl Stage {
+    /// Starts the collector now if it comes before the objects.
+    pub async fn early(&self, order: Order, config: &str) -> Result<Option<Collector>> {
+        match order {
+            Order::ObjectsFirst => Ok(None),
+            Order::CollectorFirst => self.late(None, config).await.map(Some),
+        }
+    }
+
+    /// The collector that came before the objects, or one that starts now.
+    pub async fn late(&self, early: Option<Collector>, config: &str) -> Result<Collector> {
+        match early {
+            Some(collector) => Ok(collector),
+            None => self.collector_with(Options::config(config)).await,
+        }
+    }
+
     /// Waits until the collector has nothing to do.
     pub async fn settled(&self, collector: &Collector, rest: Rest) -> Result<()> {
-        match rest {
-            Rest::Empty => self.cluster.settled(collector).await,
-            Rest::Parked => self.cluster.settled_with_parked(collector).await,
-            Rest::FailingOf(of_type) => self.cluster.settled_but_for(collector, of_type).await,
-        }
+        self.cluster.settle(collector, rest).await
     }
 
     /// Creates garbage of a type that scenarios do not use otherwise, and fails unless it is
@@ -224,7 +227,7 @@ impl Setting<'_> {
 /// Runs a scenario in both orders, and checks its outcome when the collector is idle, and again
 /// after a restart.
 pub async fn in_both_orders(rest: Rest, make: impl AsyncFn(&Setting<'_>) -> Result<Outcome>) -> Result<()> {
-    for order in [Order::ObjectsFirst, Order::CollectorFirst] {
+    for order in Order::BOTH {
         Box::pin(play(order, rest, &make)).await.with_context(|| format!("{order:?}"))?;
     }
     Ok(())
@@ -232,17 +235,9 @@ pub async fn in_both_orders(rest: Rest, make: impl AsyncFn(&Setting<'_>) -> Resu
 
 async fn play(order: Order, rest: Rest, make: &impl AsyncFn(&Setting<'_>) -> Result<Outcome>) -> Result<()> {
     let stage = Stage::set().await?;
-    let (collector, outcome) = match order {
-        Order::ObjectsFirst => {
-            let outcome = make(&Setting { stage: &stage, collector: None }).await?;
-            (stage.collector().await?, outcome)
-        }
-        Order::CollectorFirst => {
-            let collector = stage.collector().await?;
-            let outcome = make(&Setting { stage: &stage, collector: Some(&collector) }).await?;
-            (collector, outcome)
-        }
-    };
+    let early = stage.early(order, "").await?;
+    let outcome = make(&Setting { stage: &stage, collector: early.as_ref() }).await?;
+    let collector = stage.late(early, "").await?;
     stage.settled(&collector, rest).await?;
     outcome.check(&stage.cluster).await?;
     collector.stop().await?;
@@ -298,14 +293,4 @@ pub async fn reported_as_failing(collector: &Collector, objects: &[&Obj], text: 
         );
     }
     Ok(())
-}
-
-/// The number of answered requests for a resource, by verb, without watches.
-pub async fn requests_for(cluster: &Cluster, resource: &str) -> Result<String> {
-    let counts = cluster.request_counts().await?;
-    let mut text = String::new();
-    for verb in VERBS {
-        write!(text, "{verb}: {}, ", counts.get(verb, resource))?;
-    }
-    Ok(text)
 }

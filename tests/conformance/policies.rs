@@ -99,7 +99,7 @@ async fn background_deletion_deletes_dependents_without_other_owners() -> Result
 }
 
 /// Three objects, each the owner of the next, and the last one the owner of the first.
-pub type Ring = [Obj; 3];
+type Ring = [Obj; 3];
 
 /// Cycles, and which of their objects are deleted: see [`Rings::step`].
 pub struct Rings {
@@ -116,7 +116,7 @@ impl Rings {
 }
 
 /// Creates a cycle.
-pub async fn ring(cluster: &Cluster) -> Result<Ring> {
+async fn ring(cluster: &Cluster) -> Result<Ring> {
     let ns = cluster.namespace().await?;
     let first = ns.configmap("first").create().await?;
     let second = ns.secret("second").owned_by(&first).blocking().create().await?;

@@ -5,7 +5,7 @@ use k8s_openapi::api::networking::v1::Ingress;
 use kube::api::{ApiResource, GroupVersionKind};
 use serde_json::json;
 
-use crate::conformance::outcome::{Outcome, reference};
+use crate::conformance::outcome::{Order, Outcome, reference};
 use crate::conformance::stage::Stage;
 use kube_gc_testkit::cluster::create_all;
 use kube_gc_testkit::{Obj, Policy, Turn};
@@ -30,14 +30,14 @@ async fn an_object_served_under_two_resources_is_one_object() -> Result<()> {
         eprintln!("this API server serves no type in two groups");
         return Ok(());
     }
-    for collector_first in [false, true] {
+    for order in Order::BOTH {
         // Ten dependents, and the three that the client deletes. One watch may show a deletion
         // before its answer arrives, so that the view of the other group is deleted in vain; but
         // not as a rule.
         let few = 13..20;
-        let mut deletions = play(&stage, &new, collector_first).await?;
+        let mut deletions = play(&stage, &new, order).await?;
         if !few.contains(&deletions) {
-            deletions = play(&stage, &new, collector_first).await?;
+            deletions = play(&stage, &new, order).await?;
         }
         ensure!(few.contains(&deletions), "{deletions} deletions");
     }
@@ -46,12 +46,9 @@ async fn an_object_served_under_two_resources_is_one_object() -> Result<()> {
 
 /// Deletes owners and dependents of the type under all policies, and returns the number of DELETEs
 /// that were sent.
-async fn play(stage: &Stage, new: &ApiResource, collector_first: bool) -> Result<u64> {
+async fn play(stage: &Stage, new: &ApiResource, order: Order) -> Result<u64> {
     let cluster = &stage.cluster;
-    let mut collector = None;
-    if collector_first {
-        collector = Some(stage.collector().await?);
-    }
+    let early = stage.early(order, "").await?;
     let ns = cluster.namespace().await?;
     let spec = json!({ "defaultBackend": { "service": { "name": "x", "port": { "number": 80 } } } });
     let ingress = |name: String| ns.object(new, name).field("spec", spec.clone());
@@ -77,10 +74,7 @@ async fn play(stage: &Stage, new: &ApiResource, collector_first: bool) -> Result
             .await?,
         );
     }
-    let collector = match collector {
-        Some(collector) => collector,
-        None => stage.collector().await?,
-    };
+    let collector = stage.late(early, "").await?;
     cluster.settled(&collector).await?;
     let untouched = dependents.iter().chain(&owned).flatten().chain(&owners).cloned().collect();
     Outcome { untouched, ..Outcome::default() }.check(cluster).await?;

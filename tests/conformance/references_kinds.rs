@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::conformance::outcome::{
-    Outcome, Rest, Setting, in_both_orders, reference, reference_but, reported_as_failing, uids, unused_uid,
+    Order, Outcome, Rest, Setting, in_both_orders, reference, reference_but, reported_as_failing, uids,
+    unused_uid,
 };
 use crate::conformance::stage::Stage;
 use kube_gc_testkit::cluster::{create_all, poll};
@@ -75,11 +76,8 @@ async fn noticed(scene: &Setting<'_>, object: &Obj, version: &str) -> Result<()>
 async fn dependents_of_an_unknown_kind_wait_until_it_is_served() -> Result<()> {
     let stage = Stage::set().await?;
     let cluster = &stage.cluster;
-    for collector_first in [false, true] {
-        let mut collector = None;
-        if collector_first {
-            collector = Some(stage.collector_with(Options::config(NO_REGULAR_LOOK)).await?);
-        }
+    for order in Order::BOTH {
+        let early = stage.early(order, NO_REGULAR_LOOK).await?;
         let ns = cluster.namespace().await?;
         let live = ns.configmap("live").create().await?;
         let never = |kind| reference("late.example.com/v1", kind, "never", &unused_uid());
@@ -95,10 +93,7 @@ async fn dependents_of_an_unknown_kind_wait_until_it_is_served() -> Result<()> {
 
         let all = waiting.iter().chain([&with_owner, &other_kind, &live]).cloned();
         let unknown = Outcome { untouched: all.collect(), ..Outcome::default() };
-        let mut running = match collector {
-            Some(collector) => collector,
-            None => stage.collector_with(Options::config(NO_REGULAR_LOOK)).await?,
-        };
+        let mut running = stage.late(early, NO_REGULAR_LOOK).await?;
         for round in 0..2 {
             stage.settled(&running, Rest::Parked).await?;
             unknown.check(cluster).await?;
@@ -136,17 +131,14 @@ async fn dependents_of_an_unknown_kind_wait_until_it_is_served() -> Result<()> {
 async fn dependents_of_a_recreated_type_are_decided_correctly() -> Result<()> {
     let stage = Stage::set().await?;
     let cluster = &stage.cluster;
-    for collector_first in [false, true] {
-        let mut collector = None;
-        if collector_first {
-            collector = Some(stage.collector_with(Options::config(NO_REGULAR_LOOK)).await?);
-        }
+    for order in Order::BOTH {
+        let first = stage.early(order, NO_REGULAR_LOOK).await?;
         let ns = cluster.namespace().await?;
         let lates = cluster.crd("lates.late.example.com", Scope::Namespaced, &["v1"]).await?;
         let path = "/apis/late.example.com/v1/lates";
         let owner = ns.object(lates.resource(), "owner").create().await?;
         let early = ns.secret("early").owned_by(&owner).create().await?;
-        if let Some(collector) = &collector {
+        if let Some(collector) = &first {
             cluster.settled(collector).await?;
         }
         serve(cluster, &lates, false).await?;
@@ -158,10 +150,7 @@ async fn dependents_of_a_recreated_type_are_decided_correctly() -> Result<()> {
         ])
         .await?;
 
-        let collector = match collector {
-            Some(collector) => collector,
-            None => stage.collector_with(Options::config(NO_REGULAR_LOOK)).await?,
-        };
+        let collector = stage.late(first, NO_REGULAR_LOOK).await?;
         stage.settled(&collector, Rest::Parked).await?;
         let all = [&early, &valid].into_iter().chain(&garbage).cloned().collect();
         Outcome { untouched: all, ..Outcome::default() }.check(cluster).await?;

@@ -1,33 +1,38 @@
 //! Many types as owners and dependents, and ignored types.
 
 use anyhow::{Context as _, Result, ensure};
-use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::api::core::v1::{Namespace, Node, Secret};
 use kube::api::ApiResource;
 
-use crate::conformance::outcome::{Outcome, Rest, Setting, in_both_orders, reference, uids, unused_uid};
+use crate::conformance::outcome::{Outcome, Rest, in_both_orders, reference, uids, unused_uid};
 use crate::conformance::stage::Stage;
 use kube_gc_testkit::cluster::{create_all, key};
-use kube_gc_testkit::{Cluster, Obj, Options, Policy, Scope};
+use kube_gc_testkit::{Cluster, Ns, Obj, Options, Policy, Scope};
 
 kube_gc_testkit::scenarios! {
     custom_and_built_in_types_own_each_other,
-    patches_of_custom_resources_fall_back_on_415,
     objects_of_an_ignored_type_are_not_changed,
 }
 
-/// The number of dependents to orphan.
-const MANY: usize = 60;
+/// The number of namespaces with dependents of cluster-scoped owners.
+const NAMESPACES: usize = 3;
 
 /// A type and its scope.
-#[derive(Clone)]
 struct Type {
     name: &'static str,
     resource: ApiResource,
     namespaced: bool,
 }
 
-/// Custom and built-in resources own each other, in namespaces and in the cluster scope,
-/// under all policies (rule 2.1).
+/// An owner that is deleted. Of a namespace, nobody else removes the finalizer.
+struct Deleted {
+    owner: Obj,
+    as_namespace: Option<Ns>,
+    policy: Policy,
+}
+
+/// Custom and built-in resources own each other under all policies, in namespaces and in the cluster scope,
+/// and those of the cluster scope own objects in several namespaces (rules 1.3, 2.1 and 3.23).
 async fn custom_and_built_in_types_own_each_other() -> Result<()> {
     in_both_orders(Rest::Empty, async |scene| {
         let cluster = scene.cluster();
@@ -37,127 +42,80 @@ async fn custom_and_built_in_types_own_each_other() -> Result<()> {
             Type { name: "core", resource: ApiResource::erase::<Secret>(&()), namespaced: true },
             Type { name: "custom", resource: widgets.resource().clone(), namespaced: true },
             Type { name: "cluster", resource: gadgets.resource().clone(), namespaced: false },
+            Type { name: "node", resource: ApiResource::erase::<Node>(&()), namespaced: false },
+            Type { name: "namespace", resource: ApiResource::erase::<Namespace>(&()), namespaced: false },
         ];
-        let mut outcome = Outcome::default();
+        let mut namespaces = Vec::new();
+        for _ in 0..NAMESPACES {
+            namespaces.push(cluster.namespace().await?);
+        }
+        let (mut outcome, mut deleted) = (Outcome::default(), Vec::new());
         for owner in &types {
-            for dependent in &types {
+            for dependent in &types[..4] {
                 // A namespaced owner cannot have cluster-scoped dependents.
                 if owner.namespaced && !dependent.namespaced {
                     continue;
                 }
-                pair(scene, owner, dependent, &mut outcome)
-                    .await
-                    .with_context(|| format!("{} -> {}", owner.name, dependent.name))?;
+                let pair = pair(cluster, &namespaces, owner, dependent, &mut outcome).await;
+                deleted.extend(pair.with_context(|| format!("{} -> {}", owner.name, dependent.name))?);
             }
+        }
+        scene.caught_up().await?;
+        for Deleted { owner, as_namespace, policy } in deleted {
+            cluster.delete(&owner, policy).await?;
+            if let Some(namespace) = as_namespace {
+                namespace.finalize().await?;
+            }
+            outcome.gone.push(owner);
         }
         Ok(outcome)
     })
     .await
 }
 
-/// Deletes owners of one type with dependents of another, under all policies.
-async fn pair(scene: &Setting<'_>, owner: &Type, dependent: &Type, outcome: &mut Outcome) -> Result<()> {
-    let cluster = scene.cluster();
-    let ns = cluster.namespace().await?;
-    let builder = |of: &Type, name: String| match of.namespaced {
-        true => ns.object(&of.resource, name),
+/// Creates owners of one type with dependents of another, one for each policy.
+async fn pair(
+    cluster: &Cluster,
+    namespaces: &[Ns],
+    owner: &Type,
+    dependent: &Type,
+    outcome: &mut Outcome,
+) -> Result<Vec<Deleted>> {
+    // Dependents of an owner in no namespace may be in any.
+    let namespaces = if owner.namespaced { &namespaces[..1] } else { namespaces };
+    let object = |of: &Type, number: usize, name: String| match of.namespaced {
+        true => namespaces[number % namespaces.len()].object(&of.resource, name),
         false => cluster.object(&of.resource, name),
     };
+    let make = async |name: String| -> Result<(Obj, Option<Ns>)> {
+        if owner.name == "namespace" {
+            let namespace = cluster.namespace().await?;
+            return Ok((namespace.as_object().clone(), Some(namespace)));
+        }
+        Ok((object(owner, 0, name).create().await?, None))
+    };
     let prefix = format!("{}-{}", owner.name, dependent.name);
-    let live = builder(owner, format!("{prefix}-live")).create().await?;
-    let mut owners = Vec::new();
+    let (live, _) = make(format!("{prefix}-live")).await?;
+    let mut deleted = Vec::new();
     for policy in [Policy::Background, Policy::Foreground, Policy::Orphan] {
         let prefix = format!("{prefix}-{policy:?}").to_lowercase();
-        let dead = builder(owner, format!("{prefix}-owner")).create().await?;
-        let sole = create_all(
-            (0..3).map(|n| builder(dependent, format!("{prefix}-sole-{n}")).owned_by(&dead).blocking()),
-        );
-        let sole = sole.await?;
-        let shared =
-            builder(dependent, format!("{prefix}-shared")).owned_by(&dead).blocking().owned_by(&live);
-        outcome.kept.push((shared.create().await?, uids([&live])));
+        let (dead, as_namespace) = make(format!("{prefix}-owner")).await?;
+        let sole = create_all((0..NAMESPACES).map(|n| {
+            let sole = object(dependent, n, format!("{prefix}-sole-{n}")).owned_by(&dead);
+            if n == 0 { sole } else { sole.blocking() }
+        }))
+        .await?;
+        let shared = object(dependent, 1, format!("{prefix}-shared"));
+        let shared = shared.owned_by(&dead).blocking().owned_by(&live).create().await?;
+        outcome.kept.push((shared, uids([&live])));
         match policy {
             Policy::Orphan => outcome.kept.extend(sole.into_iter().map(|object| (object, Vec::new()))),
             Policy::Background | Policy::Foreground => outcome.gone.extend(sole),
         }
-        owners.push((dead, policy));
-    }
-    scene.caught_up().await?;
-    for (dead, policy) in owners {
-        cluster.delete(&dead, policy).await?;
-        outcome.gone.push(dead);
+        deleted.push(Deleted { owner: dead, as_namespace, policy });
     }
     outcome.untouched.push(live);
-    Ok(())
-}
-
-/// The number of the collector's patches of a type that were answered with a status.
-async fn patches(collector: &kube_gc_testkit::Collector, resource: &str, code: &str) -> Result<f64> {
-    let metrics = collector.metrics().await?;
-    let matches = |series: &str| {
-        series.starts_with("kube_gc_requests_total{")
-            && series.to_lowercase().contains("verb=\"patch\"")
-            && series.contains(&format!("resource=\"{resource}\""))
-            && series.contains(&format!("code=\"{code}\""))
-    };
-    Ok(metrics.iter().filter(|(series, _)| matches(series)).map(|(_, count)| count).sum())
-}
-
-/// Creates an owner with many dependents of a type, orphans them, and checks that they exist
-/// without it.
-async fn orphan_many(
-    stage: &Stage,
-    collector: &kube_gc_testkit::Collector,
-    resource: &ApiResource,
-) -> Result<()> {
-    let cluster = &stage.cluster;
-    let ns = cluster.namespace().await?;
-    let owner = ns.configmap("owner").create().await?;
-    let other = ns.configmap("other").create().await?;
-    let dependents = create_all((0..MANY).map(|n| {
-        let dependent = ns.object(resource, format!("d-{n}")).owned_by(&owner);
-        if n % 2 == 0 { dependent.owned_by(&other).blocking() } else { dependent }
-    }))
-    .await?;
-    cluster.settled(collector).await?;
-    cluster.delete(&owner, Policy::Orphan).await?;
-    cluster.settled(collector).await?;
-    cluster.assert_gone([&owner]).await?;
-    for (number, dependent) in dependents.iter().enumerate() {
-        let now = cluster.fresh(dependent).await?;
-        let mut expected = dependent.owner_references()?;
-        expected.retain(|reference| reference.uid != owner.uid);
-        ensure!(expected.len() == (number + 1) % 2);
-        ensure!(now.owner_references()? == expected, "{now}: {}", now.raw["metadata"]);
-    }
-    Ok(())
-}
-
-/// Custom resources answer strategic merge patches with 415. The collector falls back to
-/// a JSON merge patch, and remembers it (rule 6.2).
-async fn patches_of_custom_resources_fall_back_on_415() -> Result<()> {
-    let stage = Stage::set().await?;
-    let cluster = &stage.cluster;
-    let widgets = cluster.crd("widgets.example.com", Scope::Namespaced, &["v1"]).await?;
-    let resource = widgets.resource();
-    let collector = stage.collector().await?;
-    orphan_many(&stage, &collector, resource).await?;
-    let refused = patches(&collector, "widgets.example.com", "415").await?;
-    let done = patches(&collector, "widgets.example.com", "200").await?;
-    ensure!(done >= 60.0, "{done} patches of custom resources");
-    // Those that were sent before the first answer.
-    ensure!((1.0..=60.0).contains(&refused), "{refused} patches were refused with 415");
-
-    orphan_many(&stage, &collector, resource).await?;
-    let again = patches(&collector, "widgets.example.com", "415").await?;
-    ensure!(again == refused, "{} more patches were refused", again - refused);
-
-    // Built-in types accept them.
-    orphan_many(&stage, &collector, &ApiResource::erase::<Secret>(&())).await?;
-    let secrets = patches(&collector, "secrets", "415").await?;
-    ensure!(secrets == 0.0, "{secrets} patches of secrets were refused");
-    collector.stop().await?;
-    stage.clear().await
+    Ok(deleted)
 }
 
 /// The objects of a scenario with an ignored type.

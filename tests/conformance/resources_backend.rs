@@ -1,18 +1,15 @@
 //! An aggregated API whose backend works, fails and returns.
 
-use std::collections::BTreeMap;
-
 use anyhow::{Result, bail, ensure};
 use serde_json::{Value, json};
 
-use crate::conformance::outcome::{Order, Outcome, Rest, reference, reported_as_failing, uids, unused_uid};
+use crate::conformance::outcome::{Outcome, Rest, reference, reported_as_failing, uids, unused_uid};
 use crate::conformance::stage::{FOREGROUND, ORPHAN, Stage, lives_with, terminating_with};
 use kube_gc_testkit::cluster::poll;
 use kube_gc_testkit::{Backend, Collector, Ns, Obj, Options, Policy};
 
 kube_gc_testkit::scenarios! {
     objects_of_an_aggregated_api_are_collected_when_its_backend_returns,
-    objects_of_an_aggregated_api_that_was_down_at_startup_are_collected_when_its_backend_returns,
     an_api_that_was_never_discovered_holds_owners_that_orphan_their_dependents,
     an_api_that_is_away_for_long_is_passed_over_and_named,
     an_api_of_metrics_holds_no_owner,
@@ -27,35 +24,6 @@ const IMPATIENT: &str = "[discovery]\ninterval = \"100ms\"\n[startup]\nsync_time
 
 async fn collector(stage: &Stage) -> Result<Collector> {
     stage.collector_with(Options::config(IMPATIENT)).await
-}
-
-/// While the backend works, its type is used as owner and dependent under all three policies.
-async fn while_it_works(stage: &Stage, ns: &Ns, backend: &Backend, collector: &Collector) -> Result<()> {
-    let cluster = &stage.cluster;
-    let thing = |name: &str| ns.object(backend.resource(), name);
-    let top = ns.secret("top").create().await?;
-    let middle = thing("middle").owned_by(&top).blocking().create().await?;
-    let bottom = ns.configmap("bottom").owned_by(&middle).blocking().create().await?;
-    let plain = thing("plain").create().await?;
-    let of_plain = ns.configmap("of-plain").owned_by(&plain).create().await?;
-    let below = thing("below").owned_by(&of_plain).create().await?;
-    let parting = thing("parting").create().await?;
-    let let_go = ns.configmap("let-go").owned_by(&parting).create().await?;
-    let letting = ns.secret("letting").create().await?;
-    let kept = thing("kept").owned_by(&letting).create().await?;
-    cluster.settled(collector).await?;
-    cluster.delete(&top, Policy::Foreground).await?;
-    cluster.delete(&plain, Policy::Background).await?;
-    cluster.delete(&parting, Policy::Orphan).await?;
-    cluster.delete(&letting, Policy::Orphan).await?;
-    cluster.settled(collector).await?;
-    Outcome {
-        gone: vec![top, middle, bottom, plain, of_plain, below, parting, letting],
-        kept: vec![(let_go, Vec::new()), (kept, Vec::new())],
-        ..Outcome::default()
-    }
-    .check(cluster)
-    .await
 }
 
 /// Objects of the type and of others, and their dependents, when the backend goes down.
@@ -144,37 +112,6 @@ async fn named(collector: &Collector, group: &str) -> Result<[bool; 3]> {
     Ok([in_readiness, in_metrics, in_debug])
 }
 
-/// Every list and watch that the collector has started, by type, when every type is watched.
-async fn watched_by_now(collector: &Collector) -> Result<BTreeMap<String, f64>> {
-    poll("every type to be watched", async || {
-        let monitors = collector.get_debug("/debug/monitors").await?.json()?;
-        let begun = begun(collector).await?;
-        // A list that the API server refuses to stream is a watch that was refused.
-        let is_watch =
-            |series: &&String| series.contains("verb=\"watch\"") && series.contains("code=\"200\"");
-        let watches = begun.keys().filter(is_watch);
-        Ok(monitors.as_array().is_some_and(|monitors| monitors.len() == watches.count()))
-    })
-    .await?;
-    begun(collector).await
-}
-
-/// See [`watched_by_now`].
-async fn begun(collector: &Collector) -> Result<BTreeMap<String, f64>> {
-    let mut metrics = collector.metrics().await?;
-    metrics.retain(|series, _| {
-        series.starts_with("kube_gc_requests_total{")
-            && (series.contains("verb=\"list\"") || series.contains("verb=\"watch\""))
-    });
-    Ok(metrics)
-}
-
-/// The lists and watches of all other groups.
-fn of_others(mut begun: BTreeMap<String, f64>) -> BTreeMap<String, f64> {
-    begun.retain(|series, _| !series.contains(GROUP));
-    begun
-}
-
 /// Whether the watched type is reported, too, in the words of the server.
 async fn is_failing(collector: &Collector) -> Result<bool> {
     let monitors = collector.get_debug("/debug/monitors").await?.json()?;
@@ -188,24 +125,20 @@ async fn is_failing(collector: &Collector) -> Result<bool> {
     Ok(counted && monitors.as_array().into_iter().flatten().any(is_failing))
 }
 
-/// Runs the scenario with a collector that started before or after the backend failed.
-async fn play(order: Order) -> Result<()> {
+/// The backend of an API fails while the collector runs, and returns. Objects that depend
+/// on it wait until then, and nothing alive is deleted, because nobody can tell whether
+/// an owner of that type is gone (rule 2.14).
+async fn objects_of_an_aggregated_api_are_collected_when_its_backend_returns() -> Result<()> {
     let stage = Stage::set().await?;
     let cluster = &stage.cluster;
     let ns = cluster.namespace().await?;
     let mut backend = Backend::start(stage.plane, cluster, &ns, GROUP).await?;
-    let mut running = collector(&stage).await?;
-    while_it_works(&stage, &ns, &backend, &running).await?;
+    let running = collector(&stage).await?;
     let family = Family::make(&ns, &backend).await?;
     cluster.settled(&running).await?;
-    let before = of_others(watched_by_now(&running).await?);
 
     cluster.forget(backend.resource());
     backend.go_down().await?;
-    if order == Order::ObjectsFirst {
-        running.stop().await?;
-        running = collector(&stage).await?;
-    }
     let again = family.change_in_secret(&backend).await?;
     cluster.delete(&family.owner, Policy::Background).await?;
     cluster.delete(&family.waiting, Policy::Foreground).await?;
@@ -213,32 +146,19 @@ async fn play(order: Order) -> Result<()> {
     let never = reference(&family.live.resource.api_version, "Thing", "never", &unused_uid());
     let of_never = ns.configmap("of-never").owner_reference(never).create().await?;
     poll("the group to be named", async || Ok(named(&running, GROUP).await? == [true; 3])).await?;
-    if order == Order::CollectorFirst {
-        poll("the type to be named", async || is_failing(&running).await).await?;
-    }
+    poll("the type to be named", async || is_failing(&running).await).await?;
     cluster.forget(backend.resource());
     stage.settled(&running, REST).await?;
     let mut untouched = family.unclear();
     untouched.extend([of_live_too.clone(), of_never.clone()]);
     let gone = vec![family.owner.clone(), family.of_owner.clone()];
     Outcome { gone, untouched, ..Outcome::default() }.check(cluster).await?;
-    match order {
-        // It has never seen an object of the backend.
-        Order::ObjectsFirst => reported_as_failing(&running, &[&of_never], GROUP).await?,
-        Order::CollectorFirst => {
-            terminating_with(cluster, &family.waiting, &[FOREGROUND]).await?;
-            reported_as_failing(&running, &[&family.held, &family.blocker], "503").await?;
-        }
-    }
+    terminating_with(cluster, &family.waiting, &[FOREGROUND]).await?;
+    reported_as_failing(&running, &[&family.held, &family.blocker], "503").await?;
     for object in [&family.live, &family.held, &family.blocker] {
         backend.direct().fresh(object).await?;
     }
     stage.prove_alive(&running, REST).await?;
-    if order == Order::CollectorFirst {
-        let after = of_others(begun(&running).await?);
-
-        ensure!(before == after, "monitors have begun again: {before:#?}, then {after:#?}");
-    }
 
     backend.go_up().await?;
     // The references count again.
@@ -263,20 +183,6 @@ async fn play(order: Order) -> Result<()> {
     cluster.forget(backend.resource());
     backend.unregister().await?;
     stage.clear().await
-}
-
-/// The backend of an API fails while the collector runs, and returns. Objects that depend
-/// on it wait until then, and nothing alive is deleted, because nobody can tell whether
-/// an owner of that type is gone (rule 2.14).
-async fn objects_of_an_aggregated_api_are_collected_when_its_backend_returns() -> Result<()> {
-    play(Order::CollectorFirst).await
-}
-
-/// The collector starts while the backend of an API is down, so it has never seen the
-/// objects (rule 2.14).
-async fn objects_of_an_aggregated_api_that_was_down_at_startup_are_collected_when_its_backend_returns()
--> Result<()> {
-    play(Order::ObjectsFirst).await
 }
 
 /// An API that is down since the collector started, an owner, and its dependent in that API.

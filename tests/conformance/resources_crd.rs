@@ -80,19 +80,13 @@ async fn remove(widgets: &Crd, collector: &Collector) -> Result<()> {
 async fn dependents_of_a_removed_type_are_deleted_with_its_objects() -> Result<()> {
     let stage = Stage::set().await?;
     let cluster = &stage.cluster;
-    for order in [Order::ObjectsFirst, Order::CollectorFirst] {
-        let mut collector = None;
-        if order == Order::CollectorFirst {
-            collector = Some(stage.collector().await?);
-        }
+    for order in Order::BOTH {
+        let early = stage.early(order, "").await?;
         let ns = cluster.namespace().await?;
         let gadgets = cluster.crd("gadgets.example.com", Scope::Namespaced, &["v1"]).await?;
         let widgets = cluster.crd("widgets.example.com", Scope::Namespaced, &["v1"]).await?;
         let family = Family::make(cluster, &ns, &widgets, &gadgets).await?;
-        let collector = match collector {
-            Some(collector) => collector,
-            None => stage.collector().await?,
-        };
+        let collector = stage.late(early, "").await?;
         match order {
             Order::ObjectsFirst => cluster.settled(&collector).await?,
             // In the middle of its work, but after it has seen all objects, because the deletion of

@@ -4,7 +4,7 @@ use anyhow::{Context as _, Result, ensure};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::Value;
 
-use crate::conformance::stage::Stage;
+use crate::conformance::stage::{Stage, status};
 use kube_gc_testkit::cluster::{create_all, poll};
 use kube_gc_testkit::{Cluster, Collector, Crd, Ns, Options, Policy, Scope};
 
@@ -72,13 +72,6 @@ async fn monitors(collector: &Collector) -> Result<Vec<Value>> {
     Ok(monitors.filter(|monitor| monitor["group"] == GROUP).cloned().collect())
 }
 
-/// The resident memory in KiB.
-fn memory(collector: &Collector) -> Result<u64> {
-    let status = std::fs::read_to_string(format!("/proc/{}/status", collector.pid()))?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS")?;
-    Ok(line.trim().trim_end_matches(" kB").parse()?)
-}
-
 /// Creates all types, an owner and a dependent of each, deletes the owners, and
 /// removes the types again.
 async fn come_and_go(cluster: &Cluster, ns: &Ns, collector: &Collector, round: usize) -> Result<()> {
@@ -139,7 +132,7 @@ async fn removed_types_leave_nothing_behind() -> Result<()> {
             None => after = Some(Holdings::now(&collector).await?),
             Some(first) => first.back(&collector).await?,
         }
-        sizes.push(memory(&collector)?);
+        sizes.push(status(&collector, "VmRSS")?);
     }
     eprintln!("KiB after each round: {sizes:?}");
     let more = sizes[1].saturating_sub(sizes[0]);

@@ -196,6 +196,16 @@ pub async fn lives_with(cluster: &Cluster, object: &Obj, owners: &[&Obj]) -> Res
     Ok(())
 }
 
+/// Fails unless these objects exist and have the owners with which they were created.
+pub async fn as_created<'a>(cluster: &Cluster, objects: impl IntoIterator<Item = &'a Obj>) -> Result<()> {
+    for object in objects {
+        let now = cluster.fresh(object).await?;
+        ensure!(now.owner_uids() == object.owner_uids(), "{object} has other owners: {}", now.raw);
+        ensure!(!now.is_terminating(), "{object} is being deleted");
+    }
+    Ok(())
+}
+
 /// Fails unless an object is being deleted and has exactly these finalizers.
 pub async fn terminating_with(cluster: &Cluster, object: &Obj, finalizers: &[&str]) -> Result<()> {
     let now = cluster.fresh(object).await?;
@@ -376,4 +386,12 @@ pub fn slow(requests_per_second: u32) -> Options {
     Options::config(format!(
         "[client]\nqps = {requests_per_second}\nburst = 1\n[shutdown]\ngrace = \"200ms\"\n"
     ))
+}
+
+/// A field of `/proc/PID/status` of a collector, in KiB: `VmRSS` is its memory, `VmHWM` the peak of it.
+pub fn status(collector: &Collector, field: &str) -> Result<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", collector.pid()))?;
+    let line = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
+    let value = line.and_then(|line| line.trim().strip_suffix(" kB"));
+    Ok(value.with_context(|| format!("no {field}"))?.parse()?)
 }

@@ -1,20 +1,25 @@
-//! Stuck objects are listed until they are done, and so are the decisions about them.
+//! Stuck objects are listed until they are done, and so are the decisions about them. Warning events tell
+//! people what they are stuck on.
 
 use anyhow::{Context as _, Result, ensure};
+use k8s_openapi::api::core::v1::Event;
 use serde_json::Value;
 
-use crate::conformance::denials::is_asked;
+use crate::conformance::outcome::{reference, unused_uid};
 use crate::conformance::stage::{HOLD, Stage};
 use kube_gc_testkit::cluster::poll;
-use kube_gc_testkit::{Collector, Obj, Options, Policy, Webhook, WebhookBehavior};
+use kube_gc_testkit::{Cluster, Collector, Ns, Obj, Options, Policy, Webhook, WebhookBehavior};
 
 kube_gc_testkit::scenarios! {
     stuck_objects_are_listed_until_they_are_finished,
+    a_dry_run_creates_no_events_about_stuck_objects,
 }
 
 const MESSAGE: &str = "not before the audit";
 /// The label of objects whose writes are denied.
 const LABEL: &str = "kube-gc-test/stuck";
+/// The shortest time that can be set.
+const SOON: &str = "[events]\nstuck_after = \"1s\"\n[retry]\nmax = \"300ms\"\n";
 
 /// The entry of an object on the page, if any.
 fn about<'a>(page: &'a Value, object: &Obj) -> Option<&'a Value> {
@@ -54,26 +59,59 @@ async fn decisions(collector: &Collector, object: &Obj) -> Result<Vec<Value>> {
     Ok(page["decisions"].as_array().with_context(|| format!("no decisions: {page}"))?.clone())
 }
 
-/// A write that a webhook denies, an owner that somebody else's finalizer blocks, and a
-/// reference that can never be valid: each is listed with its reason, in the words of
-/// whoever gave it, until it is done (rules 9.6 and 10.6).
+/// Waits for an event about an object, and returns its message.
+async fn warned(cluster: &Cluster, object: &Obj, reason: &str) -> Result<String> {
+    let mut found: Vec<Event> = Vec::new();
+    poll(&format!("an event {reason} about {object}"), async || {
+        found = cluster.events(object).await?;
+        Ok(!found.is_empty())
+    })
+    .await?;
+    ensure!(found.len() == 1 && found[0].reason.as_deref() == Some(reason), "{found:?}");
+    ensure!(found[0].type_.as_deref() == Some("Warning"), "{found:?}");
+    Ok(found[0].message.clone().unwrap_or_default())
+}
+
+/// Waits until an object has been stuck for this long.
+async fn has_been_stuck(collector: &Collector, object: &Obj, seconds: f64) -> Result<()> {
+    poll(&format!("{object} to have been stuck for {seconds} s"), async || {
+        let page = collector.get_debug("/debug/stuck").await?.json()?;
+        let all = page["stuck"].as_array().cloned().unwrap_or_default();
+        let waited = all.iter().find(|item| item["object"]["uid"] == object.uid.as_str());
+        Ok(waited.and_then(|item| item["waiting_seconds"].as_f64()) > Some(seconds))
+    })
+    .await
+}
+
+async fn blocked_owner(cluster: &Cluster, ns: &Ns) -> Result<(Obj, Obj)> {
+    let owner = ns.configmap("waiting").create().await?;
+    let dependent = ns.configmap("blocking").owned_by(&owner).blocking().finalizer(HOLD).create().await?;
+    cluster.delete(&owner, Policy::Foreground).await?;
+    Ok((owner, dependent))
+}
+
+/// A write that a webhook denies, an owner that somebody else's finalizer blocks, a kind that is not served,
+/// and a reference that can never be valid: each is listed with its reason, in the words of whoever gave it,
+/// until it is done (rules 9.6 and 10.6). The first three have one warning event each (rule 9.10).
 async fn stuck_objects_are_listed_until_they_are_finished() -> Result<()> {
     let stage = Stage::set().await?;
     let cluster = &stage.cluster;
     let ns = cluster.namespace().await?;
     let webhook = Webhook::start(stage.plane).await?;
-    let collector = stage.collector_with(Options::config("[retry]\nmax = \"300ms\"\n")).await?;
+    let collector = stage.collector_with(Options::config(SOON)).await?;
     let owner = ns.configmap("owner").create().await?;
     let solid = ns.configmap("solid").create().await?;
-    let waiting = ns.configmap("waiting").create().await?;
     let denied = ns.secret("denied").label(LABEL, "yes").owned_by(&owner).create().await?;
-    let blocking = ns.configmap("blocking").owned_by(&waiting).blocking().finalizer(HOLD).create().await?;
     let invalid = cluster.node(format!("{}-invalid", ns.name())).owned_by(&solid).create().await?;
     webhook.set_behavior(WebhookBehavior::Reject(MESSAGE, Some(403)));
     let guard = webhook.guard_secrets(cluster, &ns, LABEL).await?;
-    is_asked(cluster, &denied).await?;
+    let path = denied.path() + "?dryRun=All";
+    poll("the webhook to be asked", async || Ok(cluster.send("DELETE", &path, None, None).await.is_err()))
+        .await?;
+    let (waiting, blocking) = blocked_owner(cluster, &ns).await?;
+    let unserved = reference("nowhere.example.com/v1", "Nothing", "x", &unused_uid());
+    let unresolved = ns.configmap("unresolved").owner_reference(unserved).create().await?;
     cluster.delete(&owner, Policy::Background).await?;
-    cluster.delete(&waiting, Policy::Foreground).await?;
 
     let first = is_listed(&collector, &denied, "denied").await?;
     ensure!(first["message"].as_str().is_some_and(|message| message.contains(MESSAGE)), "{first}");
@@ -115,8 +153,22 @@ async fn stuck_objects_are_listed_until_they_are_finished() -> Result<()> {
     ensure!(judged["uid"] == owner.uid.as_str() && judged["class"] == "absent", "{decision}");
     ensure!(["graph", "live", "remembered"].map(Value::from).contains(&judged["evidence"]), "{decision}");
 
+    let message = warned(cluster, &waiting, "ForegroundDeletionBlocked").await?;
+    ensure!(message.contains("blocking") && message.contains(&blocking.uid), "{message}");
+    let message = warned(cluster, &unresolved, "OwnerRefUnresolved").await?;
+    ensure!(message.contains("nowhere.example.com/v1"), "{message}");
+    let message = warned(cluster, &denied, "GarbageCollectionDenied").await?;
+    ensure!(message.contains(MESSAGE), "{message}");
+    // Three more looks send nothing more.
+    has_been_stuck(&collector, &waiting, 6.0).await?;
+    for object in [&waiting, &unresolved, &denied] {
+        let events = cluster.events(object).await?;
+        ensure!(events.len() == 1 && events[0].count == Some(1), "{events:?}");
+    }
+
     webhook.set_behavior(WebhookBehavior::Accept);
     cluster.set_finalizers(&blocking, &[]).await?;
+    cluster.set_owner_references(&unresolved, &[]).await?;
     cluster.delete(&invalid, Policy::Background).await?;
     cluster.settled(&collector).await?;
     cluster.assert_gone([&owner, &denied, &waiting, &blocking, &invalid]).await?;
@@ -129,6 +181,19 @@ async fn stuck_objects_are_listed_until_they_are_finished() -> Result<()> {
     ensure!(last[0]["outcome"] == "deleted" && last[1]["outcome"] == "denied", "{last:?}");
 
     cluster.delete(&guard, Policy::Background).await?;
+    collector.stop().await?;
+    stage.clear().await
+}
+
+async fn a_dry_run_creates_no_events_about_stuck_objects() -> Result<()> {
+    let stage = Stage::set().await?;
+    let ns = stage.cluster.namespace().await?;
+    let collector = stage.collector_with(Options::config(format!("dry_run = true\n{SOON}"))).await?;
+    let (waiting, blocking) = blocked_owner(&stage.cluster, &ns).await?;
+    has_been_stuck(&collector, &waiting, 4.0).await?;
+    let events = stage.cluster.events(&waiting).await?;
+    ensure!(events.is_empty(), "{events:?}");
+    stage.cluster.set_finalizers(&blocking, &[]).await?;
     collector.stop().await?;
     stage.clear().await
 }

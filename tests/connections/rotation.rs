@@ -91,19 +91,6 @@ async fn a_certificate_authority_may_be_replaced() {
 }
 
 #[tokio::test]
-async fn a_token_file_may_be_replaced() {
-    let authority = Authority::new();
-    let stage = Stage::set(&authority.server(), Accepts::Token("old")).await;
-    stage.write("ca.crt", &authority.pem);
-    let file = stage.write("token", "old\n");
-    let collector = start(&stage, &json!({ "tokenFile": file })).await;
-    stage.write("token", "new\n");
-    stage.front.accept(Accepts::Token("new"));
-    collects(&stage).await;
-    collector.stop().await.unwrap();
-}
-
-#[tokio::test]
 async fn a_plugin_is_asked_again_when_its_token_is_withdrawn() {
     let authority = Authority::new();
     let stage = Stage::set(&authority.server(), Accepts::Token("old")).await;

@@ -4,7 +4,6 @@
 
 mod scenes;
 
-mod credentials;
 mod finish_namespaces;
 mod manifests;
 mod node;
@@ -13,11 +12,14 @@ mod protected;
 mod rights;
 mod small;
 
+use anyhow::{Result, ensure};
+use serde_json::{Value, json};
+
+use kube_gc_testkit::deployment::Installation;
 use kube_gc_testkit::harness::Module;
 
 /// The scenarios in addition to those of the policies, which the plain overlay also runs.
 pub const ALL: &[Module] = &[
-    credentials::SCENARIOS,
     finish_namespaces::SCENARIOS,
     manifests::SCENARIOS,
     node::SCENARIOS,
@@ -26,3 +28,25 @@ pub const ALL: &[Module] = &[
     rights::SCENARIOS,
     small::SCENARIOS,
 ];
+
+/// The pod of a workload as the API server admits it: critical, and with no privileges on its node. No
+/// controller creates the pods here, so the test sends the request of one.
+async fn admitted_pod(installation: &Installation<'_>) -> Result<Value> {
+    let mut pod = installation.workload().await?["spec"]["template"].take();
+    pod["apiVersion"] = json!("v1");
+    pod["kind"] = json!("Pod");
+    pod["metadata"]["name"] = json!(installation.name);
+    let path = format!("/api/v1/namespaces/{}/pods?dryRun=All", installation.name);
+    let pod = installation.cluster.send("POST", &path, None, Some(&pod)).await?;
+    ensure!(pod["spec"]["priority"].as_i64().unwrap_or_default() >= 2_000_000_000, "not critical: {pod}");
+    ensure!(pod["spec"]["containers"].as_array().is_some_and(|all| all.len() == 1), "{pod}");
+    let container = &pod["spec"]["containers"][0];
+    let locked_up = json!({
+        "allowPrivilegeEscalation": false,
+        "readOnlyRootFilesystem": true,
+        "capabilities": { "drop": ["ALL"] },
+    });
+    ensure!(container["securityContext"] == locked_up, "{container}");
+    ensure!(!container["resources"]["requests"].is_null(), "{container}");
+    Ok(pod)
+}

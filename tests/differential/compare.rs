@@ -10,87 +10,34 @@
 //!   of types do not concern an owner.
 //! - Everything but the code and the reason of a failure.
 //! - The order of finalizers and owner references.
-//! - The values of uids, generated names, versions and times: see
-//!   [`Mapping`](super::mapping::Mapping).
-//! - A `creationTimestamp` that is null, which 1.20 sends in bookmarks.
+//! - The values of uids, versions and times: see [`Mapping`](super::mapping::Mapping).
+//! - Whether a field is null or absent.
 //! - The content of continue tokens, only whether there is one, and how many items remain.
-//! - The order of lists from a watch cache, which is random in 1.20.
-//! - Bookmarks, which depend on the time. One script compares them, except for how often one is
-//!   repeated.
+//! - How often a bookmark is repeated, which depends on the time.
 
 use serde_json::{Value, json};
 
 use super::mapping::Mapping;
-use super::request::{Body, Request};
 use super::side::Answer;
 
-/// The part of an answer that has no defined order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
-    /// Nothing.
-    Kept,
-    /// The items of lists.
-    Free,
-}
-
-/// Compares two answers to a request and returns the differences.
-pub fn compare(mapping: &mut Mapping, request: &Request, left: &Answer, right: &Answer) -> Vec<String> {
-    let mut differences = Vec::new();
+/// Compares two answers and returns the differences.
+pub fn compare(mapping: &mut Mapping, left: &Answer, right: &Answer) -> Vec<String> {
     if left.code != right.code {
-        differences.push(format!("code: {} | {}", left.code, right.code));
-        return differences;
+        return vec![format!("code: {} | {}", left.code, right.code)];
     }
     let (left_type, right_type) = (media_type(&left.content_type), media_type(&right.content_type));
     if left_type != right_type {
-        differences.push(format!("content type: {left_type} | {right_type}"));
-        return differences;
+        return vec![format!("content type: {left_type} | {right_type}")];
     }
-    let order = if from_cache(request) { Order::Free } else { Order::Kept };
-    let (left, right) = (reduced(&left.body, order), reduced(&right.body, order));
-    if names_itself(request) {
-        for place in ["/metadata/name", "/details/name"] {
-            if let (Some(left), Some(right)) = (text(&left, place), text(&right, place)) {
-                mapping.generated(left, right);
-            }
-        }
-    }
-    let list = text(&left, "/kind").is_some_and(|kind| kind.ends_with("List"));
-    Comparison { mapping, differences: &mut differences, list }.values("", &left, &right);
-    differences
-}
-
-/// Compares the events of two watches.
-pub fn compare_events(
-    mapping: &mut Mapping,
-    bookmarks: bool,
-    left: &[Value],
-    right: &[Value],
-) -> Vec<String> {
-    let mut differences = Vec::new();
-    let reduce = |events: &[Value]| -> Value {
-        let mut shown: Vec<Value> = Vec::new();
-        for event in events {
-            let mut event = event.clone();
-            event["object"] = reduced(&event["object"], Order::Kept);
-            let is_bookmark = event["type"] == "BOOKMARK";
-            if !is_bookmark || bookmarks && shown.last() != Some(&event) {
-                shown.push(event);
-            }
-        }
-        shown.into()
+    let shown = |Answer { body, events, .. }: &Answer| match events {
+        Some(events) => reduced_events(events),
+        None => reduced(body),
     };
-    let (left, right) = (reduce(left), reduce(right));
-    Comparison { mapping, differences: &mut differences, list: false }.values("", &left, &right);
-    differences
-}
-
-/// Whether the server generates the name of the object.
-fn names_itself(request: &Request) -> bool {
-    let Body::Json(body) = &request.body else { return false };
-    let metadata = &body["metadata"];
-    request.method == "POST"
-        && metadata["generateName"].is_string()
-        && metadata["name"].as_str().unwrap_or("").is_empty()
+    let (left, right) = (shown(left), shown(right));
+    let list = text(&left, "/kind").is_some_and(|kind| kind.ends_with("List"));
+    let mut comparison = Comparison { mapping, differences: Vec::new(), list };
+    comparison.values("", &left, &right);
+    comparison.differences
 }
 
 fn media_type(content_type: &str) -> &str {
@@ -101,33 +48,28 @@ fn text<'a>(value: &'a Value, pointer: &str) -> Option<&'a str> {
     value.pointer(pointer)?.as_str()
 }
 
-/// Whether a list is answered from a watch cache.
-fn from_cache(request: &Request) -> bool {
-    let query =
-        |name: &str| request.query.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str());
-    let limited = query("limit").is_some();
-    match query("resourceVersion") {
-        Some("0") => true,
-        Some(_) => !limited && query("resourceVersionMatch") != Some("Exact"),
-        None => false,
+fn reduced_events(events: &[Value]) -> Value {
+    let mut shown: Vec<Value> = Vec::new();
+    for event in events {
+        let mut event = event.clone();
+        event["object"] = reduced(&event["object"]);
+        if event["type"] != "BOOKMARK" || shown.last() != Some(&event) {
+            shown.push(event);
+        }
     }
+    shown.into()
 }
 
 /// A body without the parts that are not compared.
-fn reduced(body: &Value, order: Order) -> Value {
+fn reduced(body: &Value) -> Value {
     let mut body = body.clone();
     if let Some(items) = body.get_mut("items").and_then(Value::as_array_mut) {
         let custom = items.iter().any(|item| item.get("kind").is_some());
         for item in items.iter_mut() {
-            *item = reduced(item, order);
+            *item = reduced(item);
             if !custom {
                 strip(item, &[]);
             }
-        }
-        if order == Order::Free {
-            items.sort_by_key(|item| {
-                text(item, "/metadata/resourceVersion").and_then(|v| v.parse::<u64>().ok())
-            });
         }
         if let Some(metadata) = body["metadata"].as_object_mut() {
             metadata.remove("remainingItemCount");
@@ -173,7 +115,6 @@ fn strip(object: &mut Value, but: &[&str]) {
     });
     if let Some(metadata) = fields.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.remove("selfLink");
-        metadata.retain(|field, value| field != "creationTimestamp" || !value.is_null());
         for list in ["finalizers", "ownerReferences"] {
             if let Some(entries) = metadata.get_mut(list).and_then(Value::as_array_mut) {
                 entries.sort_by_key(Value::to_string);
@@ -184,45 +125,36 @@ fn strip(object: &mut Value, but: &[&str]) {
 
 struct Comparison<'a> {
     mapping: &'a mut Mapping,
-    differences: &'a mut Vec<String>,
+    differences: Vec<String>,
     /// Whether the body is a list, whose version is not that of an object.
     list: bool,
 }
 
 impl Comparison<'_> {
     fn values(&mut self, path: &str, left: &Value, right: &Value) {
-        match (left, right) {
-            (Value::Object(left_fields), Value::Object(right_fields)) => {
-                let mut names: Vec<&String> = left_fields.keys().chain(right_fields.keys()).collect();
+        let equal = match (left, right) {
+            (Value::Object(left), Value::Object(right)) => {
+                let mut names: Vec<&String> = left.keys().chain(right.keys()).collect();
                 names.sort();
                 names.dedup();
                 for name in names {
-                    let path = format!("{path}/{name}");
-                    match (left_fields.get(name), right_fields.get(name)) {
-                        (Some(left), Some(right)) => self.values(&path, left, right),
-                        (left, right) => {
-                            self.differences.push(format!("{path}: {} | {}", shown(left), shown(right)));
-                        }
-                    }
+                    let field =
+                        |fields: &serde_json::Map<_, _>| fields.get(name).cloned().unwrap_or_default();
+                    self.values(&format!("{path}/{name}"), &field(left), &field(right));
                 }
+                true
             }
-            (Value::Array(left_items), Value::Array(right_items))
-                if left_items.len() == right_items.len() =>
-            {
-                for (index, (left, right)) in left_items.iter().zip(right_items).enumerate() {
+            (Value::Array(left), Value::Array(right)) if left.len() == right.len() => {
+                for (index, (left, right)) in left.iter().zip(right).enumerate() {
                     self.values(&format!("{path}/{index}"), left, right);
                 }
+                true
             }
-            (Value::String(left), Value::String(right)) => {
-                if !self.texts(path, left, right) {
-                    self.differences.push(format!("{path}: {left:?} | {right:?}"));
-                }
-            }
-            (left, right) => {
-                if left != right {
-                    self.differences.push(format!("{path}: {left} | {right}"));
-                }
-            }
+            (Value::String(left), Value::String(right)) => self.texts(path, left, right),
+            (left, right) => left == right,
+        };
+        if !equal {
+            self.differences.push(format!("{path}: {left} | {right}"));
         }
     }
 
@@ -233,13 +165,8 @@ impl Comparison<'_> {
             "resourceVersion" if list => self.mapping.list_version(left, right),
             "resourceVersion" => self.mapping.version(left, right),
             "creationTimestamp" | "deletionTimestamp" => self.mapping.time(left, right),
-            "name" => self.mapping.name(left, right),
             "continue" => left.is_empty() == right.is_empty(),
             _ => left == right,
         }
     }
-}
-
-fn shown(value: Option<&Value>) -> String {
-    value.map_or_else(|| "nothing".to_owned(), Value::to_string)
 }

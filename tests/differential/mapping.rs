@@ -1,4 +1,4 @@
-//! The correspondence of uids, versions, names and times between the two servers.
+//! The correspondence of uids, versions and times between the two servers.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
@@ -11,39 +11,19 @@ const TOLERANCE: u64 = 3;
 /// neither may correspond to another one.
 #[derive(Clone, Debug, Default)]
 pub struct Mapping {
-    uids: Pairs,
-    names: Pairs,
+    /// The uids of the right server by those of the left one, and the other way round.
+    uids: [BTreeMap<String, String>; 2],
     versions: BTreeMap<u64, u64>,
     /// When the run began on each server, in seconds.
-    began: (i64, i64),
+    began: [i64; 2],
     /// The duration of the longest request: one server may have answered it at once, and the
     /// other one at the end.
     longest: Duration,
 }
 
-#[derive(Clone, Debug, Default)]
-struct Pairs {
-    forth: BTreeMap<String, String>,
-    back: BTreeMap<String, String>,
-}
-
-impl Pairs {
-    fn meet(&mut self, left: &str, right: &str) -> bool {
-        match (self.forth.get(left), self.back.get(right)) {
-            (Some(known), _) => known == right,
-            (None, Some(_)) => false,
-            (None, None) => {
-                self.forth.insert(left.to_owned(), right.to_owned());
-                self.back.insert(right.to_owned(), left.to_owned());
-                true
-            }
-        }
-    }
-}
-
 impl Mapping {
     /// A mapping that knows only when the run began on each server.
-    pub fn new(began: (i64, i64)) -> Self {
+    pub fn new(began: [i64; 2]) -> Self {
         Self { began, ..Self::default() }
     }
 
@@ -54,17 +34,10 @@ impl Mapping {
 
     /// Whether two uids may correspond.
     pub fn uid(&mut self, left: &str, right: &str) -> bool {
-        self.uids.meet(left, right)
-    }
-
-    /// Records that two generated names correspond.
-    pub fn generated(&mut self, left: &str, right: &str) -> bool {
-        self.names.meet(left, right)
-    }
-
-    /// Whether two names correspond.
-    pub fn name(&self, left: &str, right: &str) -> bool {
-        left == right || self.names.forth.get(left).is_some_and(|known| known == right)
+        let [forth, back] = &mut self.uids;
+        let known = forth.entry(left.to_owned()).or_insert_with(|| right.to_owned());
+        let from = back.entry(right.to_owned()).or_insert_with(|| left.to_owned());
+        known == right && from == left
     }
 
     /// Whether two versions of objects may correspond: equal versions are equal on both servers,
@@ -92,7 +65,7 @@ impl Mapping {
     /// Whether two times are equally long after the beginning.
     pub fn time(&self, left: &str, right: &str) -> bool {
         let (Some(left), Some(right)) = (seconds(left), seconds(right)) else { return left == right };
-        let apart = ((left - self.began.0) - (right - self.began.1)).unsigned_abs();
+        let apart = ((left - self.began[0]) - (right - self.began[1])).unsigned_abs();
         apart <= TOLERANCE + self.longest.as_secs()
     }
 }

@@ -1,75 +1,57 @@
-//! Requests that can be sent to several servers although uids, versions and generated names
-//! differ between them.
+//! Requests that can be sent to several servers although uids and versions differ between them.
 //!
 //! Strings contain references to earlier answers: `<17/metadata/uid>` is the uid in the answer to
 //! step 17 of the same server. `<run>` distinguishes the names of this run from those of others.
 
 use serde_json::Value;
 
-/// A body.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Body {
-    /// None.
-    None,
-    /// JSON with references.
-    Json(Value),
-}
-
 /// A request, whose strings may contain references.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Request {
-    /// Whether bookmarks of the watch are compared.
-    pub bookmarks: bool,
     /// The method.
     pub method: &'static str,
     /// The path.
     pub path: String,
     /// The query.
-    pub query: Vec<(String, String)>,
+    pub query: Vec<(&'static str, String)>,
     /// `Accept`.
-    pub accept: String,
+    pub accept: &'static str,
     /// `Content-Type`, if there is a body.
     pub content_type: &'static str,
-    /// The body.
-    pub body: Body,
+    /// The body, in JSON.
+    pub body: Option<Value>,
 }
 
 impl Request {
     /// A request without query and body.
     pub fn new(method: &'static str, path: impl Into<String>) -> Self {
         Self {
-            bookmarks: false,
             method,
             path: path.into(),
             query: Vec::new(),
-            accept: "application/json".to_owned(),
+            accept: "application/json",
             content_type: "application/json",
-            body: Body::None,
+            body: None,
         }
     }
 
     /// With a parameter.
-    pub fn with(mut self, name: &str, value: impl Into<String>) -> Self {
-        self.query.push((name.to_owned(), value.into()));
+    pub fn with(mut self, name: &'static str, value: impl Into<String>) -> Self {
+        self.query.push((name, value.into()));
         self
     }
 
-    /// With a JSON body.
-    pub fn json(mut self, body: Value) -> Self {
-        self.body = Body::Json(body);
-        self
+    /// With a body.
+    pub fn json(self, body: Value) -> Self {
+        Self { body: Some(body), ..self }
     }
+}
 
-    /// With a body of another content type.
-    pub fn typed(mut self, content_type: &'static str, body: Body) -> Self {
-        (self.content_type, self.body) = (content_type, body);
-        self
-    }
-
-    /// With an `Accept`.
-    pub fn accept(mut self, accept: &str) -> Self {
-        self.accept = accept.to_owned();
-        self
+impl std::fmt::Display for Request {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { method, path, query, accept, content_type, body } = self;
+        write!(f, "{method} {path} {query:?} as {content_type}, accept {accept}")?;
+        body.iter().try_for_each(|body| write!(f, ": {body}"))
     }
 }
 
@@ -78,20 +60,29 @@ impl Request {
 pub enum Step {
     /// A request with one answer.
     Send(Request),
-    /// A watch that is read at once: until an object with this name is added, or to its end.
-    Watch(Request, Option<String>),
     /// A watch that continues during the following steps.
     Open(Request),
     /// Reads a watch that was opened earlier.
     Close {
         /// The step that opened it.
         opened: usize,
-        /// It is read until an object with this name is added.
-        until: String,
+        /// It is read until an object with this name is added, or to its end.
+        until: &'static str,
     },
     /// A request that is repeated on each server until the answer has this code, and this value
     /// at a place. The last answers are compared.
     Until(Request, u16, Option<(&'static str, Value)>),
+}
+
+impl std::fmt::Display for Step {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Send(request) => request.fmt(f),
+            Self::Open(request) => write!(f, "open {request}"),
+            Self::Close { opened, until } => write!(f, "close {opened} at {until}"),
+            Self::Until(request, code, value) => write!(f, "{request} until {code} {value:?}"),
+        }
+    }
 }
 
 /// The values of references on one server.
@@ -125,44 +116,15 @@ impl Answers {
         resolved + rest
     }
 
-    /// Replaces the references in all strings of a value.
-    pub fn resolve_value(&self, value: &Value) -> Value {
-        match value {
-            Value::String(text) => self.resolve(text).into(),
-            Value::Array(items) => items.iter().map(|item| self.resolve_value(item)).collect(),
-            Value::Object(fields) => fields
-                .iter()
-                .map(|(name, field)| (self.resolve(name), self.resolve_value(field)))
-                .collect::<serde_json::Map<_, _>>()
-                .into(),
-            other => other.clone(),
-        }
-    }
-
-    /// The bytes of a body.
-    pub fn body(&self, body: &Body) -> Vec<u8> {
-        match body {
-            Body::None => Vec::new(),
-            Body::Json(value) => self.resolve_value(value).to_string().into_bytes(),
-        }
+    /// The body without references. In JSON, `<` and `>` are never escaped.
+    pub fn body(&self, request: &Request) -> Vec<u8> {
+        request.body.iter().flat_map(|body| self.resolve(&body.to_string()).into_bytes()).collect()
     }
 
     /// The path with the query.
     pub fn uri(&self, request: &Request) -> String {
-        let mut uri = self.resolve(&request.path);
-        for (index, (name, value)) in request.query.iter().enumerate() {
-            uri.push(if index == 0 { '?' } else { '&' });
-            uri.push_str(name);
-            uri.push('=');
-            for byte in self.resolve(value).bytes() {
-                match byte {
-                    b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
-                        uri.push(byte.into());
-                    }
-                    byte => uri.push_str(&format!("%{byte:02X}")),
-                }
-            }
-        }
-        uri
+        let mut query = form_urlencoded::Serializer::new(String::new());
+        query.extend_pairs(request.query.iter().map(|(name, value)| (name, self.resolve(value))));
+        format!("{}?{}", self.resolve(&request.path), query.finish())
     }
 }

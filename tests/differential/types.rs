@@ -64,13 +64,13 @@ impl Type {
 }
 
 /// A definition of custom resources.
-pub fn definition(group: &str, plural: &str, kind: &str, scope: &str) -> Value {
+pub fn definition(group: &str, plural: &str, kind: &str) -> Value {
     json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "metadata": {"name": format!("{plural}.{group}")},
         "spec": {
             "group": group,
-            "scope": scope,
+            "scope": "Namespaced",
             "names": {
                 "plural": plural, "singular": kind.to_lowercase(), "kind": kind, "listKind": format!("{kind}List"),
             },

@@ -31,32 +31,37 @@ struct Answer {
     /// A webhook gives it. Otherwise it does not say where it comes from, as that of a plugin of the
     /// server.
     by_webhook: bool,
-    code: u16,
+    /// Its details say that it is about the object itself.
+    is_own: bool,
+    code: Option<u16>,
     reason: &'static str,
     message: &'static str,
     /// In `/debug/stuck`.
     stuck: &'static str,
 }
 
-const fn answer(by_webhook: bool, code: u16, reason: &'static str, message: &'static str) -> Answer {
-    let stuck = match code {
-        _ if by_webhook => "denied",
-        409 => "conflict",
-        410 => "failed",
-        _ => "denied",
-    };
-    Answer { by_webhook, code, reason, message, stuck }
+const fn plugin(code: u16, reason: &'static str, message: &'static str, stuck: &'static str) -> Answer {
+    Answer { by_webhook: false, is_own: true, code: Some(code), reason, message, stuck }
 }
 
-const ANSWERS: [Answer; 8] = [
-    answer(false, 404, "NotFound", "not found, says a plugin"),
-    answer(false, 409, "Conflict", "conflict, says a plugin"),
-    answer(false, 410, "Gone", "gone, says a plugin"),
-    answer(false, 422, "Invalid", "another object, says a plugin"),
-    answer(true, 404, "NotFound", "not found, says a webhook"),
-    answer(true, 409, "Conflict", "conflict, says a webhook"),
-    answer(true, 410, "Gone", "gone, says a webhook"),
-    answer(true, 422, "Invalid", "another object, says a webhook"),
+const fn webhook(code: Option<u16>, reason: &'static str, message: &'static str) -> Answer {
+    Answer { by_webhook: true, is_own: true, code, reason, message, stuck: "denied" }
+}
+
+const ANSWERS: [Answer; 13] = [
+    plugin(403, "Forbidden", "no, says a role", "denied"),
+    plugin(404, "NotFound", "not found, says a plugin", "denied"),
+    plugin(409, "Conflict", "conflict, says a plugin", "conflict"),
+    plugin(410, "Gone", "gone, says a plugin", "failed"),
+    plugin(422, "Invalid", "another object, says a plugin", "denied"),
+    Answer { is_own: false, ..plugin(404, "NotFound", "something is not found, says a plugin", "failed") },
+    Answer { is_own: false, ..plugin(422, "Invalid", "something is invalid, says a plugin", "failed") },
+    webhook(None, "", "no, says a webhook without a code"),
+    webhook(Some(403), "Forbidden", "no, says a webhook"),
+    webhook(Some(404), "NotFound", "not found, says a webhook"),
+    webhook(Some(409), "Conflict", "conflict, says a webhook"),
+    webhook(Some(410), "Gone", "gone, says a webhook"),
+    webhook(Some(422), "Invalid", "another object, says a webhook"),
 ];
 
 /// Objects of which some are never written, by one answer.
@@ -119,7 +124,7 @@ impl Family {
             Ok(held.iter().all(|object| stuck.contains(&object.uid)))
         })
         .await?;
-        if answer.stuck == "denied" {
+        if answer.stuck == "denied" || !answer.is_own {
             reported_as_failing(collector, &held, answer.message).await?;
             collector.log_line(answer.message).await?;
         }
@@ -140,8 +145,9 @@ fn details(object: &Obj) -> Value {
 }
 
 /// Whatever the answer to a write is, an object is there as long as a GET shows it (rules 1.26, 1.27,
-/// 10.1, 10.3 and 10.4). Fails if an answer counts as proof: `bottom`, whose owner lives, is deleted;
-/// `waiting` is never tried again; or `orphaning` goes while its dependent still refers to it.
+/// 4.29, 5.4, 6.4, 10.1, 10.3 and 10.4). What is refused is reported in the words of the answer, and tried
+/// until it is allowed (rule 9.5). Fails if an answer counts as proof: `bottom`, whose owner lives, is
+/// deleted; `waiting` is never tried again; or `orphaning` goes while its dependent still refers to it.
 async fn no_answer_to_a_write_proves_that_an_object_is_gone() -> Result<()> {
     let stage = Stage::set().await?;
     let collector = stage.collector_with(Options::config(SOON)).await?;
@@ -153,17 +159,15 @@ async fn no_answer_to_a_write_proves_that_an_object_is_gone() -> Result<()> {
     let mut denials = HashMap::new();
     for (family, answer) in families.iter().zip(&ANSWERS) {
         for (verb, operation, object) in family.writes() {
-            let Answer { code, reason, message, .. } = *answer;
-            let details = details(object);
-            let denial =
-                Denial { code: Some(code), reason, message: message.to_owned(), ..Denial::default() };
-            let fault = Fault::Instead(Reply::status_with(code, reason, message, &details));
-            let matcher = Matcher::object(verb, object);
-            if answer.by_webhook {
-                let denial = Denial { details: Some(details), ..denial };
+            let Answer { by_webhook, is_own, code, reason, message, .. } = *answer;
+            let details = if is_own { details(object) } else { json!({}) };
+            if by_webhook {
+                let (message, details) = (message.to_owned(), Some(details));
+                let denial = Denial { code, reason, message, details, ..Denial::default() };
                 denials.insert((operation, object.name.clone()), denial);
             } else {
-                rules.push(stage.proxy.always(matcher, fault));
+                let reply = Reply::status_with(code.unwrap_or_default(), reason, message, &details);
+                rules.push(stage.proxy.always(Matcher::object(verb, object), Fault::Instead(reply)));
             }
         }
     }
@@ -192,6 +196,17 @@ async fn no_answer_to_a_write_proves_that_an_object_is_gone() -> Result<()> {
     for (family, answer) in families.iter().zip(&ANSWERS) {
         family.is_held(&stage, &collector, answer).await.context(answer.message)?;
     }
+
+    poll("the denials to be counted", async || {
+        let metrics = collector.metrics().await?;
+        let count = |name: &str, label: &str| -> f64 {
+            let matches = |series: &str| series.starts_with(name) && series.contains(label);
+            metrics.iter().filter(|(series, _)| matches(series)).map(|(_, count)| count).sum()
+        };
+        let denied = count("kube_gc_denied_writes_total{", "");
+        Ok(denied >= 20.0 && denied == count("kube_gc_decisions_total{", "outcome=\"denied\""))
+    })
+    .await?;
 
     rules.iter().for_each(Rule::remove);
     denials.lock().unwrap_or_else(PoisonError::into_inner).clear();

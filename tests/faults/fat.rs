@@ -4,9 +4,9 @@
 
 use anyhow::{Context as _, Result, ensure};
 use futures::future::try_join_all;
-use k8s_openapi::api::coordination::v1::Lease;
 use serde_json::{Value, json};
 
+use crate::conformance::stage::status;
 use crate::faults::stage::Stage;
 use kube_gc_testkit::cluster::{create_all, poll};
 use kube_gc_testkit::proxy::{Matcher, Request, Verb};
@@ -16,9 +16,6 @@ kube_gc_testkit::scenarios! {
     thousands_of_owners_of_an_unserved_kind_delay_no_other_object,
     each_absent_owner_of_a_large_object_is_looked_up_once_and_others_go_first,
     four_large_objects_are_worked_on_at_a_time,
-    existing_owners_of_large_objects_are_not_looked_up_and_a_deleted_one_is_noticed,
-    a_standby_stores_thousands_of_owners_and_looks_none_up,
-    long_uids_of_collected_objects_are_not_kept,
     a_namespace_that_floods_the_pool_for_large_objects_delays_another_by_a_turn,
 }
 
@@ -72,13 +69,6 @@ async fn cascade(stage: &Stage, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// The resident memory of the collector in MiB.
-fn memory(collector: &Collector) -> Result<usize> {
-    let status = std::fs::read_to_string(format!("/proc/{}/status", collector.pid()))?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS")?;
-    Ok(line.trim().trim_end_matches("kB").trim().parse::<usize>()? / 1024)
-}
-
 /// The size of the log so far. Fails if a line is too long.
 fn log_bytes(collector: &Collector) -> Result<usize> {
     let lines = collector.logged("");
@@ -88,41 +78,39 @@ fn log_bytes(collector: &Collector) -> Result<usize> {
     Ok(lines.iter().map(|line| line.len() + 1).sum())
 }
 
-/// The number of tries of each of these objects.
-async fn attempts(collector: &Collector, fat: &[Obj]) -> Result<Vec<u64>> {
-    let page = collector.get_debug("/debug/stuck?limit=1000").await?.json()?;
-    let stuck = page["stuck"].as_array().context("no list")?;
-    let of = |object: &Obj| {
-        let mut entries = stuck.iter().filter(|entry| entry["object"]["uid"] == object.uid.as_str());
-        entries.next().and_then(|entry| entry["attempts"].as_u64()).unwrap_or_default()
-    };
-    Ok(fat.iter().map(of).collect())
-}
-
-/// Waits until each has been tried often enough to show in the log.
+/// Waits until each object has been tried often enough to show in the log.
 async fn tried(collector: &Collector, fat: &[Obj], times: u64) -> Result<()> {
     poll(&format!("each large object to be tried {times} times"), async || {
-        Ok(attempts(collector, fat).await?.iter().all(|attempts| *attempts >= times))
+        let page = collector.get_debug("/debug/stuck?limit=1000").await?.json()?;
+        let stuck = page["stuck"].as_array().context("no list")?;
+        let is_tried = |object: &Obj| {
+            let mut entries = stuck.iter().filter(|entry| entry["object"]["uid"] == object.uid.as_str());
+            entries.next().and_then(|entry| entry["attempts"].as_u64()) >= Some(times)
+        };
+        Ok(fat.iter().all(is_tried))
     })
     .await
 }
 
+/// The resident memory of the collector in MiB.
+fn memory(collector: &Collector) -> Result<u64> {
+    Ok(status(collector, "VmRSS")? / 1024)
+}
+
 /// Leader election with a Lease in the namespace of the test.
-fn with_a_lease(stage: &Stage) -> Options {
+fn leader(stage: &Stage) -> Options {
     Options::config(format!("[leader]\nenabled = true\nnamespace = \"{}\"\n", stage.ns.name()))
 }
 
-async fn has_kept_its_lease(collector: &Collector) -> Result<()> {
-    let metrics = collector.metrics().await?;
-    let lost =
-        metrics.get("kube_gc_leader_transitions_total{transition=\"lost\"}").copied().unwrap_or_default();
-    ensure!(lost == 0.0 && metrics.get("kube_gc_leader") == Some(&1.0), "the lease was lost");
-    Ok(())
+/// The look-ups of the owners that do not exist.
+fn look_ups(stage: &Stage) -> Matcher {
+    let is_owner = |request: &Request| request.name.as_ref().is_some_and(|name| name.starts_with("nobody-"));
+    stage.here(Verb::Get).of("configmaps").when(is_owner)
 }
 
 async fn thousands_of_owners_of_an_unserved_kind_delay_no_other_object() -> Result<()> {
     let stage = Stage::alone().await?;
-    let collector = stage.collector_with(with_a_lease(&stage)).await?;
+    let collector = stage.collector_with(leader(&stage)).await?;
     cascade(&stage, "before").await?;
     let (memory_before, log_before) = (memory(&collector)?, log_bytes(&collector)?);
     let mark = stage.proxy.mark();
@@ -148,7 +136,9 @@ async fn thousands_of_owners_of_an_unserved_kind_delay_no_other_object() -> Resu
     let other = |request: &Request| request.resource != LEASES;
     let lookups = stage.proxy.since(mark, &stage.here(Verb::Get).when(other));
     ensure!(lookups.is_empty(), "{} requests about them", lookups.len());
-    has_kept_its_lease(&collector).await?;
+    let metrics = collector.metrics().await?;
+    let lost = metrics.get("kube_gc_leader_transitions_total{transition=\"lost\"}");
+    ensure!(lost.is_none_or(|lost| *lost == 0.0) && metrics["kube_gc_leader"] == 1.0, "the lease was lost");
 
     let page = collector.get_debug(&format!("/debug/decisions?uid={}", fat[0].uid)).await?.json()?;
     let decision = &page["decisions"][0];
@@ -170,11 +160,7 @@ async fn each_absent_owner_of_a_large_object_is_looked_up_once_and_others_go_fir
     let stage = Stage::set().await?;
     let collector = stage.collector().await?;
     let mark = stage.proxy.mark();
-    let looked_up = stage
-        .here(Verb::Get)
-        .of("configmaps")
-        .when(|request| request.name.as_ref().is_some_and(|name| name.starts_with("nobody-")));
-    let lookups = || stage.proxy.since(mark, &looked_up);
+    let lookups = || stage.proxy.since(mark, &look_ups(&stage));
     let fat = create_fat(&stage.ns, 2, ABSENT, |n| reference("v1", "ConfigMap", n)).await?;
     cascade(&stage, "meanwhile").await?;
     let before = lookups().len();
@@ -202,8 +188,7 @@ async fn each_absent_owner_of_a_large_object_is_looked_up_once_and_others_go_fir
 async fn four_large_objects_are_worked_on_at_a_time() -> Result<()> {
     let stage = Stage::set().await?;
     let fat = create_fat(&stage.ns, 2 * WORKERS, 65, |n| reference("v1", "ConfigMap", n)).await?;
-    let is_owner = |request: &Request| request.name.as_ref().is_some_and(|name| name.starts_with("nobody-"));
-    let hold = stage.proxy.hold(stage.here(Verb::Get).of("configmaps").when(is_owner));
+    let hold = stage.proxy.hold(look_ups(&stage));
     let collector = Collector::start_with(stage.proxy.kubeconfig(), Options::default()).await?;
     poll("all workers for large objects to be busy", async || {
         let queues = collector.get_debug("/debug/queues").await?.json()?;
@@ -218,61 +203,6 @@ async fn four_large_objects_are_worked_on_at_a_time() -> Result<()> {
     collector.stop().await
 }
 
-async fn existing_owners_of_large_objects_are_not_looked_up_and_a_deleted_one_is_noticed() -> Result<()> {
-    const LIVING: usize = REFERENCES;
-    let stage = Stage::set().await?;
-    let collector = stage.collector().await?;
-    let owners = create_all((0..LIVING).map(|number| stage.ns.secret(format!("owner-{number}")))).await?;
-    // An owner whose event has not arrived is looked up, as intended.
-    stage.cluster.settled(&collector).await?;
-    let mark = stage.proxy.mark();
-    let fat = create_fat(&stage.ns, OBJECTS, LIVING, |n| owners[n % LIVING].reference()).await?;
-    cascade(&stage, "meanwhile").await?;
-    stage.cluster.settled(&collector).await?;
-    let lookups = stage.proxy.since(mark, &stage.here(Verb::Get));
-    ensure!(lookups.is_empty(), "{} requests about them", lookups.len());
-
-    stage.cluster.delete(&owners[500], Policy::Background).await?;
-    stage.cluster.settled(&collector).await?;
-    for object in &fat {
-        let now = stage.cluster.fresh(object).await?;
-        ensure!(now.owner_uids().len() == LIVING - 1, "{object} has {} owners", now.owner_uids().len());
-        ensure!(stage.of(Verb::Patch, object).len() == 1, "{:#?}", stage.of(Verb::Patch, object));
-    }
-    log_bytes(&collector)?;
-    collector.stop().await
-}
-
-async fn a_standby_stores_thousands_of_owners_and_looks_none_up() -> Result<()> {
-    let stage = Stage::alone().await?;
-    // Another replica holds the Lease for an hour.
-    let spec = json!({
-        "holderIdentity": "somebody-else", "leaseDurationSeconds": 3600,
-        "acquireTime": "2030-01-01T00:00:00.000000Z", "renewTime": "2030-01-01T00:00:00.000000Z",
-    });
-    stage.ns.of::<Lease>("kube-gc").field("spec", spec).create().await?;
-    let config = format!("[leader]\nenabled = true\nnamespace = \"{}\"\n", stage.ns.name());
-    let collector = Collector::start_with(stage.proxy.kubeconfig(), Options::config(config)).await?;
-    collector.ready().await?;
-    let before = (memory(&collector)?, log_bytes(&collector)?);
-    let mark = stage.proxy.mark();
-    let unserved = |n| reference("nobody.example.com/v1", "Nobody", n);
-    let absent = |n| reference("v1", "ConfigMap", n);
-    let fat =
-        create_fat(&stage.ns, OBJECTS, REFERENCES, |n| if n % 2 == 0 { unserved(n) } else { absent(n) })
-            .await?;
-    for object in &fat {
-        stage.seen(&collector, object).await?;
-    }
-    let grown = memory(&collector)?.saturating_sub(before.0);
-    let logged = log_bytes(&collector)? - before.1;
-    eprintln!("a standby: {grown} MiB, {logged} bytes of log");
-    ensure!(grown <= 50 && logged < LONGEST_LINE, "{grown} MiB more, {logged} bytes of log");
-    let lookups = stage.proxy.since(mark, &Matcher::verb(Verb::Get).within(stage.ns.name()).of("configmaps"));
-    ensure!(lookups.is_empty(), "{} requests about them", lookups.len());
-    collector.stop().await
-}
-
 /// Rule 8.14. The owners are looked up at a limited rate, so most of them are still to be looked up when
 /// the object of the other namespace is gone.
 async fn a_namespace_that_floods_the_pool_for_large_objects_delays_another_by_a_turn() -> Result<()> {
@@ -283,11 +213,7 @@ async fn a_namespace_that_floods_the_pool_for_large_objects_delays_another_by_a_
     let other = stage.cluster.namespace().await?;
     let mark = stage.proxy.mark();
     let fat = create_fat(&stage.ns, FLOOD, ABSENT, |n| reference("v1", "ConfigMap", n)).await?;
-    let looked_up = stage
-        .here(Verb::Get)
-        .of("configmaps")
-        .when(|request| request.name.as_ref().is_some_and(|name| name.starts_with("nobody-")));
-    let lookups = || stage.proxy.since(mark, &looked_up).len();
+    let lookups = || stage.proxy.since(mark, &look_ups(&stage)).len();
     let few = create_fat(&other, 1, 20, |n| reference("v1", "ConfigMap", n)).await?;
     stage.gone(&few[0]).await?;
     let before = lookups();
@@ -295,32 +221,5 @@ async fn a_namespace_that_floods_the_pool_for_large_objects_delays_another_by_a_
     ensure!(before < FLOOD * ABSENT / 2, "{before} owners were looked up first");
     try_join_all(fat.iter().map(|object| stage.gone(object))).await?;
     ensure!(lookups() == FLOOD * ABSENT, "{} look-ups", lookups());
-    collector.stop().await
-}
-
-/// Rule 7.9. Fails if what the collector remembers of an owner grows with the length of its uid.
-async fn long_uids_of_collected_objects_are_not_kept() -> Result<()> {
-    const OBJECTS: usize = 120;
-    /// They take longer than the rest, because an owner may still be in admission.
-    const AT_ONCE: usize = 20;
-    let stage = Stage::set().await?;
-    let collector = stage.collector().await?;
-    cascade(&stage, "before").await?;
-    let before = memory(&collector)?;
-    let uid = "u".repeat(1_200_000);
-    let create_and_lose = async |number: usize| {
-        let owner = json!({
-            "apiVersion": "v1", "kind": "ConfigMap", "name": format!("nobody-{number}"),
-            "uid": format!("{uid}-{number}"),
-        });
-        let object = stage.ns.configmap(format!("long-{number}")).owner_reference(owner).create().await?;
-        stage.gone(&object).await
-    };
-    for first in (0..OBJECTS).step_by(AT_ONCE) {
-        try_join_all((first..first + AT_ONCE).map(create_and_lose)).await?;
-    }
-    // The allocator returns pages to the system with a delay.
-    poll("the memory to be free", async || Ok(memory(&collector)? <= before + 50)).await?;
-    eprintln!("{OBJECTS} objects: {} MiB, {before} before", memory(&collector)?);
     collector.stop().await
 }

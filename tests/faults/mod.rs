@@ -11,7 +11,6 @@ mod answers;
 mod bookmarks;
 mod conflicts;
 mod discovery;
-mod disorder;
 mod fat;
 mod foreground;
 mod hanging;
@@ -29,9 +28,7 @@ pub mod restore_raised;
 pub mod stage;
 mod startup;
 mod streaming;
-mod throttling;
 mod unreachable;
-mod walk;
 mod watches;
 mod webhook;
 
@@ -44,7 +41,6 @@ pub const ON_ANY_SERVER: &[Module] = &[
     bookmarks::SCENARIOS,
     conflicts::SCENARIOS,
     discovery::SCENARIOS,
-    disorder::SCENARIOS,
     foreground::SCENARIOS,
     hanging::SCENARIOS,
     orphan_late::SCENARIOS,
@@ -58,7 +54,6 @@ pub const ON_ANY_SERVER: &[Module] = &[
     restore::SCENARIOS,
     restore_raised::SCENARIOS,
     startup::SCENARIOS,
-    throttling::SCENARIOS,
     watches::SCENARIOS,
 ];
 

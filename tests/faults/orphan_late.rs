@@ -8,7 +8,6 @@ use kube_gc_testkit::cluster::poll;
 use kube_gc_testkit::proxy::{Fault, Matcher, Reply, Verb};
 
 kube_gc_testkit::scenarios! {
-    a_dependent_that_appears_after_the_owner_is_gone_loses_its_reference,
     an_orphaned_owner_is_remembered_while_another_finalizer_keeps_it,
     an_orphaned_owner_is_remembered_when_the_watch_repeats_events,
     an_owner_that_is_itself_being_orphaned_is_postponed_and_not_forgotten,
@@ -16,35 +15,6 @@ kube_gc_testkit::scenarios! {
 
 /// A finalizer of another client.
 const HOLD: &str = "example.com/hold";
-
-/// The orphaned identity is remembered (rules 5.11 and 10.3). The dependent is created
-/// after the round, is in no list, and is observed only when the owner is gone. Fails
-/// without that memory: the dependent would be deleted.
-async fn a_dependent_that_appears_after_the_owner_is_gone_loses_its_reference() -> Result<()> {
-    let stage = Stage::set().await?;
-    let ns = &stage.ns;
-    let collector = stage.collector().await?;
-    let owner = ns.secret("owner").create().await?;
-    let mut patches = stage.proxy.hold(Matcher::object(Verb::Patch, &owner));
-    let events = stage.proxy.hold_events(Matcher::resource("configmaps").within(ns.name()));
-    stage.cluster.delete(&owner, Policy::Orphan).await?;
-
-    let held = patches.next().await?;
-    let late = ns.configmap("late").owned_by(&owner).create().await?;
-    events.caught().await?;
-    held.pass();
-    drop(patches);
-    stage.gone(&owner).await?;
-    // All except ConfigMaps, whose watch is held.
-    stage.cluster.forget(&late.resource);
-    stage.cluster.settled(&collector).await?;
-    stage.assert_owners(&late, &[&owner]).await?;
-    events.release();
-    stage.cluster.settled(&collector).await?;
-    stage.assert_owners(&late, &[]).await?;
-    ensure!(stage.of(Verb::Delete, &late).is_empty());
-    collector.stop().await
-}
 
 /// Another finalizer holds the owner when `orphan` is removed, and the owner is queued
 /// once more because of a new dependent (rule 5.11). Fails if the owner then counts as no
@@ -73,9 +43,9 @@ async fn an_orphaned_owner_is_remembered_while_another_finalizer_keeps_it() -> R
     collector.stop().await
 }
 
-/// The watch repeats the last events of the owner after it is gone (rule 5.11). Fails if
-/// the owner is forgotten because it was seen again: the dependent, whose release has
-/// failed so far, would be deleted.
+/// The dependent is created after the round, is in no list, and is observed only when the owner is gone,
+/// whose last events the watch repeats (rules 5.11 and 10.3). Fails if the owner is not remembered, or
+/// forgotten because it was seen again: the dependent, whose release has failed so far, would be deleted.
 async fn an_orphaned_owner_is_remembered_when_the_watch_repeats_events() -> Result<()> {
     let stage = Stage::set().await?;
     let ns = &stage.ns;

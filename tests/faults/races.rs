@@ -133,11 +133,8 @@ async fn an_owner_added_before_the_unblocking_patch_saves_the_object() -> Result
     held.pass();
     drop(patches);
     circle.check_and_clear(&stage, &collector).await?;
-    ensure!(
-        stage.of(Verb::Delete, &circle.middle).is_empty(),
-        "{:#?}",
-        stage.of(Verb::Delete, &circle.middle)
-    );
+    let deletes = stage.of(Verb::Delete, &circle.middle);
+    ensure!(deletes.is_empty(), "{deletes:#?}");
     collector.stop().await
 }
 
@@ -195,11 +192,8 @@ async fn a_verdict_is_void_after_the_owners_policy_changes() -> Result<()> {
     stage.cluster.settled(&collector).await?;
     stage.cluster.assert_gone([&circle.owner]).await?;
     stage.assert_owners(&circle.middle, &[]).await?;
-    ensure!(
-        stage.of(Verb::Delete, &circle.middle).is_empty(),
-        "{:#?}",
-        stage.of(Verb::Delete, &circle.middle)
-    );
+    let deletes = stage.of(Verb::Delete, &circle.middle);
+    ensure!(deletes.is_empty(), "{deletes:#?}");
     stage.cluster.set_finalizers(&circle.last, &[]).await?;
     stage.cluster.settled(&collector).await?;
     stage.cluster.assert_kept([&circle.middle]).await?;

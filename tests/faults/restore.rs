@@ -2,6 +2,7 @@
 
 use anyhow::{Result, ensure};
 
+use crate::conformance::stage::{as_created, lives_with};
 use crate::faults::stage::{Stage, never};
 use kube_gc_testkit::cluster::{create_all, poll};
 use kube_gc_testkit::proxy::{Fault, Matcher, Reply, Request, Verb};
@@ -24,11 +25,10 @@ struct Family {
     orphaning: Obj,
     solid: Obj,
     widget: Obj,
-    /// Each object with its owners in the backup.
-    sole: Vec<(Obj, Vec<Obj>)>,
-    orphaned: (Obj, Vec<Obj>),
-    shared: (Obj, Vec<Obj>),
-    of_widget: (Obj, Vec<Obj>),
+    sole: Vec<Obj>,
+    orphaned: Obj,
+    shared: Obj,
+    of_widget: Obj,
     free: Obj,
     garbage: Obj,
 }
@@ -43,31 +43,18 @@ impl Family {
         let child = ns.secret("child").owned_by(&background).create().await?;
         let grandchild = ns.pod("grandchild").owned_by(&child).blocking().create().await?;
         let blocking = ns.secret("blocking").owned_by(&foreground).blocking().create().await?;
-        let orphaned = ns.secret("orphaned").owned_by(&orphaning).create().await?;
-        let shared = ns.secret("shared").owned_by(&background).owned_by(&solid).create().await?;
-        let of_widget = ns.secret("of-widget").owned_by(&widget).create().await?;
-        let free = ns.secret("free").create().await?;
-        let garbage = ns.secret("garbage").owner_reference(never()).create().await?;
-        let sole = vec![
-            (grandchild, vec![child.clone()]),
-            (child, vec![background.clone()]),
-            (blocking, vec![foreground.clone()]),
-        ];
-        let orphaned = (orphaned, vec![orphaning.clone()]);
-        let shared = (shared, vec![background.clone(), solid.clone()]);
-        let of_widget = (of_widget, vec![widget.clone()]);
         Ok(Self {
+            sole: vec![child, grandchild, blocking],
+            orphaned: ns.secret("orphaned").owned_by(&orphaning).create().await?,
+            shared: ns.secret("shared").owned_by(&background).owned_by(&solid).create().await?,
+            of_widget: ns.secret("of-widget").owned_by(&widget).create().await?,
+            free: ns.secret("free").create().await?,
+            garbage: ns.secret("garbage").owner_reference(never()).create().await?,
             background,
             foreground,
             orphaning,
             solid,
             widget,
-            sole,
-            orphaned,
-            shared,
-            of_widget,
-            free,
-            garbage,
         })
     }
 
@@ -83,23 +70,17 @@ impl Family {
         widgets.remove().await?;
         cluster.settled(collector).await?;
 
-        let gone = self.sole.iter().map(|(object, _)| object);
-        cluster.assert_gone(gone.chain([&self.of_widget.0, &self.free, &self.garbage])).await?;
+        cluster.assert_gone(self.sole.iter().chain([&self.of_widget, &self.free, &self.garbage])).await?;
         cluster.assert_gone([&self.background, &self.foreground, &self.orphaning]).await?;
-        is_owned_by(cluster, &self.orphaned.0, &[]).await?;
-        is_owned_by(cluster, &self.shared.0, std::slice::from_ref(&self.solid)).await
+        lives_with(cluster, &self.orphaned, &[]).await?;
+        lives_with(cluster, &self.shared, &[&self.solid]).await
     }
 
     /// Checks that everything is as in the backup.
     async fn is_back(&self, cluster: &Cluster) -> Result<()> {
-        for owner in [&self.background, &self.foreground, &self.orphaning, &self.solid, &self.widget] {
-            is_owned_by(cluster, owner, &[]).await?;
-        }
-        is_owned_by(cluster, &self.free, &[]).await?;
-        for (object, owners) in self.sole.iter().chain([&self.orphaned, &self.shared, &self.of_widget]) {
-            is_owned_by(cluster, object, owners).await?;
-        }
-        Ok(())
+        let owners = [&self.background, &self.foreground, &self.orphaning, &self.solid, &self.widget];
+        let owned = [&self.orphaned, &self.shared, &self.of_widget, &self.free];
+        as_created(cluster, self.sole.iter().chain(owners).chain(owned)).await
     }
 
     /// Repeats the deletions, in the background. Nothing that was remembered from the first time,
@@ -110,19 +91,11 @@ impl Family {
         }
         cluster.delete(&self.foreground, Policy::Foreground).await?;
         cluster.settled(collector).await?;
-        let gone = self.sole.iter().map(|(object, _)| object);
-        cluster.assert_gone(gone.chain([&self.of_widget.0, &self.orphaned.0, &self.foreground])).await?;
+        let gone = self.sole.iter().chain([&self.of_widget, &self.orphaned, &self.foreground]);
+        cluster.assert_gone(gone).await?;
         cluster.assert_kept([&self.free]).await?;
-        is_owned_by(cluster, &self.shared.0, std::slice::from_ref(&self.solid)).await
+        lives_with(cluster, &self.shared, &[&self.solid]).await
     }
-}
-
-async fn is_owned_by(cluster: &Cluster, object: &Obj, owners: &[Obj]) -> Result<()> {
-    let now = cluster.fresh(object).await?;
-    let expected: Vec<&str> = owners.iter().map(|owner| owner.uid.as_str()).collect();
-    ensure!(now.owner_uids() == expected, "{object} has other owners than {expected:?}: {}", now.raw);
-    ensure!(!now.is_terminating(), "{object} is being deleted");
-    Ok(())
 }
 
 /// Versions go back, and uids come back (rules 1.21 and 10.1). Fails if the collector does not
@@ -202,8 +175,7 @@ async fn nothing_is_written_to_a_restored_store_before_its_version_is_known() ->
     // A client that knows no version from before the restore.
     let cluster = Cluster::new(plane.client().await?);
     cluster.settled(&collector).await?;
-    is_owned_by(&cluster, &owner, &[]).await?;
-    is_owned_by(&cluster, &child, std::slice::from_ref(&owner)).await?;
+    as_created(&cluster, [&owner, &child]).await?;
     cluster.delete(&owner, Policy::Background).await?;
     cluster.settled(&collector).await?;
     cluster.assert_gone([&owner, &child]).await?;

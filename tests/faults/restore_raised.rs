@@ -1,7 +1,8 @@
 //! A store that was restored from a backup with a version higher than any before.
 
-use anyhow::{Result, ensure};
+use anyhow::Result;
 
+use crate::conformance::stage::as_created;
 use kube_gc_testkit::cluster::{create_all, poll};
 use kube_gc_testkit::proxy::{Fault, Matcher, Proxy, Reply, Verb};
 use kube_gc_testkit::{Cluster, Collector, ControlPlane, Ns, Obj, Options, Policy};
@@ -36,23 +37,13 @@ impl Family {
         Ok(Self { owner, child, grandchild, pending, orphaning, orphan })
     }
 
-    fn owned(&self) -> [(&Obj, &Obj); 4] {
-        [
-            (&self.child, &self.owner),
-            (&self.grandchild, &self.child),
-            (&self.pending, &self.owner),
-            (&self.orphan, &self.orphaning),
-        ]
+    fn owned(&self) -> [&Obj; 4] {
+        [&self.child, &self.grandchild, &self.pending, &self.orphan]
     }
 
     /// Checks that everything is as in the backup.
     pub async fn is_back(&self, cluster: &Cluster) -> Result<()> {
-        for (object, owner) in self.owned() {
-            let now = cluster.fresh(object).await?;
-            ensure!(now.owner_uids() == [owner.uid.as_str()], "{object} has lost {owner}: {}", now.raw);
-            ensure!(!now.is_terminating(), "{object} is being deleted");
-        }
-        Ok(())
+        as_created(cluster, self.owned()).await
     }
 
     /// Repeats the deletions in the background. Nothing that was remembered as absent or orphaned
@@ -62,7 +53,7 @@ impl Family {
             cluster.delete(owner, Policy::Background).await?;
         }
         cluster.settled(collector).await?;
-        cluster.assert_gone(self.owned().map(|(object, _)| object)).await
+        cluster.assert_gone(self.owned()).await
     }
 }
 

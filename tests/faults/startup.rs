@@ -1,15 +1,15 @@
 //! What the workers wait for before they begin.
 
 use anyhow::{Context as _, Result, ensure};
-use serde_json::Value;
 
 use crate::faults::stage::{Stage, never};
 use kube_gc_testkit::cluster::poll;
-use kube_gc_testkit::proxy::{Fault, Matcher, Reply, Verb};
-use kube_gc_testkit::{Collector, Options, Scope};
+use kube_gc_testkit::proxy::{Fault, Matcher, Reply, Verb, WatchEnd};
+use kube_gc_testkit::{Collector, Options, Policy, Scope};
 
 kube_gc_testkit::scenarios! {
     a_type_that_cannot_be_listed_from_the_start_delays_no_other,
+    a_type_whose_lists_begin_to_fail_delays_no_other,
     the_workers_wait_until_every_type_is_listed,
 }
 
@@ -19,23 +19,36 @@ const SOON: &str = "[startup]\nsync_timeout = \"300ms\"\n\
     [watch]\nmin_backoff = \"100ms\"\nmax_backoff = \"300ms\"\n\
     [retry]\nmax = \"300ms\"\n";
 
-/// The monitor of widgets on the debug page.
-async fn monitor_of_widgets(collector: &Collector) -> Result<Value> {
-    let monitors = collector.get_debug("/debug/monitors").await?.json()?;
-    let monitors = monitors.as_array().context("no list")?;
-    let of_widgets = |monitor: &&Value| monitor["group"] == "example.com" && monitor["resource"] == "widgets";
-    monitors.iter().find(of_widgets).cloned().context("there is no monitor of widgets")
-}
-
-/// The metric of the same type.
-async fn unsynced(collector: &Collector) -> Result<f64> {
-    let metrics = collector.metrics().await?;
-    let of_widgets = metrics.iter().filter(|(series, _)| {
-        series.starts_with("kube_gc_resource_unsynced{")
-            && series.contains("group=\"example.com\"")
-            && series.contains("resource=\"widgets\"")
+/// Waits until readiness, the metric and the debug page say that widgets cannot be listed, in the words of the
+/// server, or that they can.
+async fn widgets_are_listed(collector: &Collector, listed: bool) -> Result<()> {
+    const WORDS: &str = "an error made by the test";
+    let mut told = String::new();
+    let all_say_so = poll("it to be told of widgets", async || {
+        let ready = collector.get("/readyz?verbose").await?;
+        ensure!(ready.status == 200, "{}", ready.body);
+        let line = ready.body.lines().find(|line| line.contains(WIDGETS));
+        let is_named =
+            line.is_some_and(|line| line.contains(WORDS) && line.contains("not been synced since"));
+        let monitors = collector.get_debug("/debug/monitors").await?.json()?;
+        let monitors = monitors.as_array().context("no list")?.iter();
+        let mut of_widgets =
+            monitors.filter(|it| it["group"] == "example.com" && it["resource"] == "widgets");
+        let monitor = of_widgets.next().context("there is no monitor of widgets")?;
+        let says_words = monitor["last_error"].as_str().is_some_and(|error| error.contains(WORDS));
+        let metrics = collector.metrics().await?;
+        let of_widgets = metrics.iter().filter(|(series, _)| {
+            series.starts_with("kube_gc_resource_unsynced{") && series.contains("resource=\"widgets\"")
+        });
+        let unsynced = of_widgets.map(|(_, value)| value).sum::<f64>();
+        told = format!("{line:?}, {monitor}, {unsynced}");
+        Ok(if listed {
+            line.is_none() && monitor["synced"] == true && monitor["last_error"].is_null() && unsynced == 0.0
+        } else {
+            is_named && monitor["synced"] == false && says_words && unsynced == 1.0
+        })
     });
-    Ok(of_widgets.map(|(_, value)| value).sum())
+    all_say_so.await.with_context(|| told)
 }
 
 /// A type that cannot be listed from the start delays others for at most the start-up timeout
@@ -68,14 +81,7 @@ async fn a_type_that_cannot_be_listed_from_the_start_delays_no_other() -> Result
     cluster.assert_kept([&of_live]).await?;
     // The collector retries the list although it has begun to collect others.
     refused.hit(refused.hits() + 2).await?;
-    let ready = collector.get("/readyz?verbose").await?;
-    ensure!(ready.status == 200, "{}", ready.body);
-    let line = ready.body.lines().find(|line| line.contains(WIDGETS)).context("not in /readyz")?;
-    ensure!(line.contains("an error made by the test") && line.contains("not been synced since"), "{line}");
-    let monitor = monitor_of_widgets(&collector).await?;
-    let error = monitor["last_error"].as_str().unwrap_or_default();
-    ensure!(monitor["synced"] == false && error.contains("an error made by the test"), "{monitor}");
-    poll("the metric to tell", async || Ok(unsynced(&collector).await? == 1.0)).await?;
+    widgets_are_listed(&collector, false).await?;
     let errors = collector.metric("garbagecollector_controller_resources_sync_error_total").await?;
     ensure!(errors >= 2.0, "{errors} errors were counted");
     cluster.assert_kept([&live, &garbage, &below]).await?;
@@ -85,12 +91,41 @@ async fn a_type_that_cannot_be_listed_from_the_start_delays_no_other() -> Result
     stage.gone(&below).await?;
     cluster.settled(&collector).await?;
     cluster.assert_kept([&live, &of_live]).await?;
-    let ready = collector.get("/readyz?verbose").await?;
-    ensure!(!ready.body.contains(WIDGETS), "{}", ready.body);
-    let monitor = monitor_of_widgets(&collector).await?;
-    ensure!(monitor["synced"] == true && monitor["last_error"].is_null(), "{monitor}");
-    poll("the metric to be silent", async || Ok(unsynced(&collector).await? == 0.0)).await?;
+    widgets_are_listed(&collector, true).await?;
     // Its dependents are removed, too: without the type, nothing shows whether they are garbage.
+    widgets.remove().await?;
+    cluster.settled(&collector).await?;
+    collector.stop().await
+}
+
+/// The same for a type that was listed before (rule 2.14). Nothing but the answers to its lists changes, so no
+/// event tells the collector when they are right again.
+async fn a_type_whose_lists_begin_to_fail_delays_no_other() -> Result<()> {
+    let stage = Stage::set().await?;
+    let (cluster, ns) = (&stage.cluster, &stage.ns);
+    let widgets = cluster.crd(WIDGETS, Scope::Namespaced, &["v1"]).await?;
+    let live = ns.object(widgets.resource(), "live").create().await?;
+    let collector = stage.collector_with(Options::config(SOON)).await?;
+    stage.proxy.watching(WIDGETS).await?;
+    let refused = stage.proxy.always(Matcher::verb(Verb::List).of(WIDGETS), Fault::Instead(Reply::broken()));
+    ensure!(stage.proxy.cut(Some(WIDGETS), WatchEnd::Expired) == 1);
+    refused.hit(2).await?;
+    let garbage = ns.object(widgets.resource(), "garbage").owner_reference(never()).create().await?;
+    let of_live = ns.configmap("of-live").owned_by(&live).create().await?;
+    let owner = ns.secret("owner").create().await?;
+    let blocking = ns.pod("blocking").owned_by(&owner).blocking().create().await?;
+    cluster.forget(widgets.resource());
+    cluster.delete(&owner, Policy::Foreground).await?;
+    cluster.settled_with_parked(&collector).await?;
+    cluster.assert_gone([&owner, &blocking]).await?;
+    cluster.assert_kept([&live, &garbage, &of_live]).await?;
+    widgets_are_listed(&collector, false).await?;
+
+    refused.remove();
+    stage.gone(&garbage).await?;
+    cluster.settled(&collector).await?;
+    cluster.assert_kept([&live, &of_live]).await?;
+    widgets_are_listed(&collector, true).await?;
     widgets.remove().await?;
     cluster.settled(&collector).await?;
     collector.stop().await

@@ -8,9 +8,7 @@ use kube_gc_testkit::proxy::{Fault, Hold, Matcher, Reply, Request, Verb, WatchEn
 use kube_gc_testkit::{Collector, Obj, Policy};
 
 kube_gc_testkit::scenarios! {
-    a_watch_that_ends_cleanly_is_resumed_without_a_list,
-    a_watch_that_breaks_is_resumed_without_a_list,
-    a_watch_that_cannot_be_resumed_at_once_is_resumed_later,
+    a_watch_that_ends_is_resumed_without_a_list,
     a_watch_answered_with_410_costs_one_list,
     a_list_that_fails_proves_nothing,
     a_stream_tells_which_types_are_not_watched,
@@ -56,8 +54,8 @@ impl Gap {
         Ok(Self { stage, collector, mark, resumed, kept, dependents, created, late })
     }
 
-    /// Waits for the attempt to resume, and returns how the watch continued.
-    async fn resume(mut self, fault: Option<Fault>) -> Result<Resumed> {
+    /// Waits for the attempt to resume. Returns it, and the lists since the watch ended.
+    async fn resume(mut self, fault: Option<Fault>) -> Result<(Request, Vec<Request>)> {
         let held = self.resumed.next().await?;
         let request = held.request.clone();
         match fault {
@@ -75,54 +73,34 @@ impl Gap {
         stage.cluster.assert_gone([&created]).await?;
         let lists = requests(stage.proxy.since(mark, &Matcher::verb(Verb::List).when(Request::is_full_list)));
         collector.stop().await?;
-        Ok(Resumed { request, lists })
+        Ok((request, lists))
     }
 }
 
-struct Resumed {
-    request: Request,
-    lists: Vec<Request>,
-}
-
-impl Resumed {
-    fn without_a_list(&self) -> Result<()> {
-        ensure!(self.request.query.contains("resourceVersion="), "{}", self.request);
-        ensure!(self.lists.is_empty(), "{:#?}", self.lists);
-        Ok(())
+/// A watch that has ended is resumed, at once or after an error. Nothing is lost, and nothing is listed
+/// (rule 1.19). Fails if a watch starts anew after it has ended.
+async fn a_watch_that_ends_is_resumed_without_a_list() -> Result<()> {
+    let broken = Some(Fault::Instead(Reply::broken()));
+    for (end, fault) in [(WatchEnd::Cleanly, None), (WatchEnd::Abruptly, None), (WatchEnd::Abruptly, broken)]
+    {
+        let (request, lists) = Gap::open(end).await?.resume(fault).await?;
+        ensure!(request.query.contains("resourceVersion="), "{request}");
+        ensure!(lists.is_empty(), "{lists:#?}");
     }
-
-    /// Only this type was listed, once, and not from a cache that is older.
-    fn with_one_list(&self) -> Result<()> {
-        ensure!(self.lists.len() == 1 && self.lists[0].resource == "secrets", "{:#?}", self.lists);
-        let query = &self.lists[0].query;
-        let not_older =
-            query.contains("resourceVersionMatch=NotOlderThan") && !query.contains("resourceVersion=0");
-        ensure!(not_older || !query.contains("resourceVersion"), "{query}");
-        Ok(())
-    }
+    Ok(())
 }
 
-/// Nothing is lost, and nothing is listed (rule 1.19). Fails if a watch starts anew after it has
-/// ended.
-async fn a_watch_that_ends_cleanly_is_resumed_without_a_list() -> Result<()> {
-    Gap::open(WatchEnd::Cleanly).await?.resume(None).await?.without_a_list()
-}
-
-/// The same for a connection that breaks (rule 1.19).
-async fn a_watch_that_breaks_is_resumed_without_a_list() -> Result<()> {
-    Gap::open(WatchEnd::Abruptly).await?.resume(None).await?.without_a_list()
-}
-
-/// The first attempt to resume is answered with an error, and the second one uses the
-/// same version (rule 1.19).
-async fn a_watch_that_cannot_be_resumed_at_once_is_resumed_later() -> Result<()> {
-    Gap::open(WatchEnd::Abruptly).await?.resume(Some(Fault::Instead(Reply::broken()))).await?.without_a_list()
-}
-
-/// The version has expired, so this type is listed. Objects that the list lacks are gone (rules
-/// 1.16 and 1.19). Fails if the graph keeps them, or if every type is listed.
+/// The version has expired, so this type is listed, once, and not from a cache that is older. Objects that
+/// the list lacks are gone (rules 1.16 and 1.19). Fails if the graph keeps them, or if every type is listed.
 async fn a_watch_answered_with_410_costs_one_list() -> Result<()> {
-    Gap::open(WatchEnd::Cleanly).await?.resume(Some(Fault::Instead(Reply::expired()))).await?.with_one_list()
+    let expired = Some(Fault::Instead(Reply::expired()));
+    let (_, lists) = Gap::open(WatchEnd::Cleanly).await?.resume(expired).await?;
+    ensure!(lists.len() == 1 && lists[0].resource == "secrets", "{lists:#?}");
+    let query = &lists[0].query;
+    let not_older =
+        query.contains("resourceVersionMatch=NotOlderThan") && !query.contains("resourceVersion=0");
+    ensure!(not_older || !query.contains("resourceVersion"), "{query}");
+    Ok(())
 }
 
 /// A list that breaks off says nothing about the objects that it did not reach (rule 1.18). Fails

@@ -6,9 +6,9 @@ use anyhow::{Result, ensure};
 
 use crate::faults::stage::{Stage, never};
 use kube_gc_testkit::cluster::{create_all, poll};
-use kube_gc_testkit::proxy::{Exchange, Matcher, Verb};
+use kube_gc_testkit::proxy::{Matcher, Verb};
 use kube_gc_testkit::webhook::{Webhook, WebhookBehavior};
-use kube_gc_testkit::{Cluster, Collector, Ns, Policy};
+use kube_gc_testkit::{Collector, Ns, Obj, Policy};
 
 kube_gc_testkit::scenarios! {
     a_webhook_that_hangs_for_deletions_in_one_namespace_delays_no_other,
@@ -28,59 +28,100 @@ const DELAY: Duration = Duration::from_secs(2);
 const SECONDS: u32 = 30;
 const LABEL: &str = "hostile";
 
-/// A namespace whose requests are sent to the webhook.
-async fn guarded(cluster: &Cluster) -> Result<Ns> {
-    let ns = cluster.namespace().await?;
-    cluster.set_label(ns.as_object(), LABEL, "here").await?;
-    Ok(ns)
+/// A namespace whose requests are sent to a webhook, another one without, and a collector.
+struct Scene {
+    stage: Stage,
+    hostile: Ns,
+    webhook: Webhook,
+    guard: Obj,
+    collector: Collector,
+    /// The longest lifetimes on a quiet server: of garbage, and of an owner that orphans.
+    quiet: (Duration, Duration),
 }
 
-/// Waits until the API server applies the configuration of the webhook.
-async fn is_asked(cluster: &Cluster, webhook: &Webhook, ns: &Ns) -> Result<()> {
-    let mut tries = 0;
-    poll("the webhook to be asked", async || {
-        tries += 1;
-        let object = ns.configmap(format!("try-{tries}")).create().await?;
-        let object = cluster.set_label(&object, "try", "yes").await?;
-        cluster.delete(&object, Policy::Background).await?;
-        Ok(webhook.asked() > 0)
-    })
-    .await
-}
-
-fn unanswered(exchanges: &[Exchange]) -> usize {
-    exchanges.iter().filter(|exchange| exchange.status.is_none()).count()
-}
-
-/// Creates garbage, and returns how long it exists.
-async fn lifetime_of_garbage(stage: &Stage, ns: &Ns, name: String) -> Result<Duration> {
-    let created = Instant::now();
-    let garbage = ns.configmap(name).owner_reference(never()).create().await?;
-    stage.gone(&garbage).await?;
-    Ok(created.elapsed())
-}
-
-/// Deletes an owner that orphans its dependent, and returns how long it still exists.
-async fn lifetime_of_owner(stage: &Stage, collector: &Collector, ns: &Ns, name: &str) -> Result<Duration> {
-    let owner = ns.secret(format!("owner-{name}")).create().await?;
-    let dependent = ns.configmap(format!("kept-{name}")).owned_by(&owner).create().await?;
-    stage.seen(collector, &dependent).await?;
-    let deleted = Instant::now();
-    stage.cluster.delete(&owner, Policy::Orphan).await?;
-    stage.gone(&owner).await?;
-    let lifetime = deleted.elapsed();
-    stage.assert_owners(&dependent, &[]).await?;
-    Ok(lifetime)
-}
-
-/// The longest lifetimes on a quiet server: of garbage, and of an owner that orphans.
-async fn quiet_lifetimes(stage: &Stage, collector: &Collector, ns: &Ns) -> Result<(Duration, Duration)> {
-    let (mut garbage, mut owners) = (Duration::ZERO, Duration::ZERO);
-    for number in 0..QUIET {
-        garbage = garbage.max(lifetime_of_garbage(stage, ns, format!("quiet-{number}")).await?);
-        owners = owners.max(lifetime_of_owner(stage, collector, ns, &format!("quiet-{number}")).await?);
+impl Scene {
+    /// The webhook is asked about one kind of writes to ConfigMaps, and accepts them so far.
+    async fn set(operation: &'static str) -> Result<Self> {
+        let stage = Stage::alone().await?;
+        let cluster = &stage.cluster;
+        let hostile = cluster.namespace().await?;
+        cluster.set_label(hostile.as_object(), LABEL, "here").await?;
+        let webhook = Webhook::start(stage.plane()?).await?;
+        let guard = webhook.guard_configmaps(cluster, LABEL, &[operation], SECONDS).await?;
+        let mut tries = 0;
+        poll("the webhook to be asked", async || {
+            tries += 1;
+            let object = hostile.configmap(format!("try-{tries}")).create().await?;
+            let object = cluster.set_label(&object, "try", "yes").await?;
+            cluster.delete(&object, Policy::Background).await?;
+            Ok(webhook.asked() > 0)
+        })
+        .await?;
+        let collector = stage.collector().await?;
+        let quiet = (Duration::ZERO, Duration::ZERO);
+        let mut scene = Self { stage, hostile, webhook, guard, collector, quiet };
+        for number in 0..QUIET {
+            let garbage = scene.lifetime_of_garbage(format!("quiet-{number}")).await?;
+            let owner = scene.lifetime_of_owner(&format!("quiet-{number}")).await?;
+            scene.quiet = (scene.quiet.0.max(garbage), scene.quiet.1.max(owner));
+        }
+        Ok(scene)
     }
-    Ok((garbage, owners))
+
+    /// Creates garbage in the namespace of the webhook, which behaves like this from now on.
+    async fn misbehave(&self, behavior: WebhookBehavior) -> Result<Vec<Obj>> {
+        self.webhook.set_behavior(behavior);
+        create_all((0..GARBAGE).map(|n| self.hostile.configmap(format!("g-{n}")).owner_reference(never())))
+            .await
+    }
+
+    /// The requests about the namespace of the webhook: all, and how many of them got no answer.
+    fn sent(&self, verb: Verb) -> (usize, usize) {
+        let all = self.stage.proxy.all(&Matcher::verb(verb).within(self.hostile.name()));
+        (all.len(), all.iter().filter(|exchange| exchange.status.is_none()).count())
+    }
+
+    /// Creates garbage in the other namespace, and returns how long it exists.
+    async fn lifetime_of_garbage(&self, name: String) -> Result<Duration> {
+        let created = Instant::now();
+        let garbage = self.stage.ns.configmap(name).owner_reference(never()).create().await?;
+        self.stage.gone(&garbage).await?;
+        Ok(created.elapsed())
+    }
+
+    /// Deletes an owner that orphans its dependent, and returns how long it still exists.
+    async fn lifetime_of_owner(&self, name: &str) -> Result<Duration> {
+        let (stage, ns) = (&self.stage, &self.stage.ns);
+        let owner = ns.secret(format!("owner-{name}")).create().await?;
+        let dependent = ns.configmap(format!("kept-{name}")).owned_by(&owner).create().await?;
+        stage.seen(&self.collector, &dependent).await?;
+        let deleted = Instant::now();
+        stage.cluster.delete(&owner, Policy::Orphan).await?;
+        stage.gone(&owner).await?;
+        let lifetime = deleted.elapsed();
+        stage.assert_owners(&dependent, &[]).await?;
+        Ok(lifetime)
+    }
+
+    /// Deletes garbage of the other namespace, one object after another. Fails if one existed for much
+    /// longer than on a quiet server, or until a request that hung was answered.
+    async fn others_go(&self, verb: Verb) -> Result<()> {
+        poll("a request to hang", async || Ok(self.sent(verb).1 > 0)).await?;
+        let mut worst = Duration::ZERO;
+        for number in 0..OTHERS {
+            worst = worst.max(self.lifetime_of_garbage(format!("other-{number}")).await?);
+            let (all, unanswered) = self.sent(verb);
+            ensure!(unanswered == all, "object {number} waited: only {unanswered} of {all} hang");
+        }
+        is_not_delayed("garbage", worst, self.quiet.0)
+    }
+
+    /// Waits until all work is done, which nothing delays any more.
+    async fn recover(&self) -> Result<()> {
+        self.stage.cluster.delete(&self.guard, Policy::Background).await?;
+        self.webhook.set_behavior(WebhookBehavior::Accept);
+        self.stage.cluster.settled(&self.collector).await
+    }
 }
 
 /// Fails if an object of another namespace existed for much longer than on a quiet server.
@@ -90,123 +131,72 @@ fn is_not_delayed(what: &str, worst: Duration, quiet: Duration) -> Result<()> {
     Ok(())
 }
 
-/// Deletes garbage of another namespace, one object after another, before any of the hanging
-/// requests is answered. Returns the longest time that an object existed.
-async fn others_go(stage: &Stage, healthy: &Ns, hostile: &Ns, verb: Verb) -> Result<Duration> {
-    let on = Matcher::verb(verb).within(hostile.name());
-    poll("a request to hang", async || Ok(unanswered(&stage.proxy.all(&on)) > 0)).await?;
-    let mut worst = Duration::ZERO;
-    for number in 0..OTHERS {
-        worst = worst.max(lifetime_of_garbage(stage, healthy, format!("other-{number}")).await?);
-        let all = stage.proxy.all(&on);
-        ensure!(
-            unanswered(&all) == all.len(),
-            "object {number} waited until a request that hung was answered: {} of {}",
-            all.len() - unanswered(&all),
-            all.len()
-        );
-    }
-    Ok(worst)
-}
-
 /// Fails if all workers, or all slots for concurrent requests, wait for a webhook that is called
 /// about the deletions of one namespace.
 async fn a_webhook_that_hangs_for_deletions_in_one_namespace_delays_no_other() -> Result<()> {
-    let stage = Stage::alone().await?;
-    let (cluster, healthy) = (&stage.cluster, &stage.ns);
-    let hostile = guarded(cluster).await?;
-    let webhook = Webhook::start(stage.plane()?).await?;
-    let guard = webhook.guard_configmaps(cluster, LABEL, &["DELETE"], SECONDS).await?;
-    is_asked(cluster, &webhook, &hostile).await?;
-    let collector = stage.collector().await?;
-    let (quiet, _) = quiet_lifetimes(&stage, &collector, healthy).await?;
-    webhook.set_behavior(WebhookBehavior::Hang);
-    let garbage = (0..GARBAGE).map(|n| hostile.configmap(format!("g-{n}")).owner_reference(never()));
-    let garbage = create_all(garbage).await?;
-
-    let worst = others_go(&stage, healthy, &hostile, Verb::Delete).await?;
-    is_not_delayed("garbage", worst, quiet)?;
-    cluster.assert_kept(&garbage).await?;
-    cluster.delete(&guard, Policy::Background).await?;
-    webhook.set_behavior(WebhookBehavior::Accept);
-    cluster.settled(&collector).await?;
-    cluster.assert_gone(&garbage).await?;
-    collector.stop().await
+    let scene = Scene::set("DELETE").await?;
+    let garbage = scene.misbehave(WebhookBehavior::Hang).await?;
+    scene.others_go(Verb::Delete).await?;
+    scene.stage.cluster.assert_kept(&garbage).await?;
+    scene.recover().await?;
+    scene.stage.cluster.assert_gone(&garbage).await?;
+    scene.collector.stop().await
 }
 
 /// The same for the patches that release dependents: their owner waits, while other owners are
 /// released and other garbage is collected.
 async fn a_webhook_that_hangs_for_patches_in_one_namespace_delays_no_orphaning_in_others() -> Result<()> {
-    let stage = Stage::alone().await?;
-    let (cluster, healthy) = (&stage.cluster, &stage.ns);
-    let hostile = guarded(cluster).await?;
-    let webhook = Webhook::start(stage.plane()?).await?;
-    let guard = webhook.guard_configmaps(cluster, LABEL, &["UPDATE"], SECONDS).await?;
-    is_asked(cluster, &webhook, &hostile).await?;
-    let collector = stage.collector().await?;
-    let (quiet_garbage, quiet_owners) = quiet_lifetimes(&stage, &collector, healthy).await?;
+    let scene = Scene::set("UPDATE").await?;
+    let (stage, hostile) = (&scene.stage, &scene.hostile);
     let owners = create_all((0..GARBAGE / 10).map(|n| hostile.secret(format!("owner-{n}")))).await?;
     let dependents = owners
         .iter()
         .flat_map(|owner| (0..10).map(|n| hostile.configmap(format!("{}-{n}", owner.name)).owned_by(owner)));
     let dependents = create_all(dependents).await?;
-    webhook.set_behavior(WebhookBehavior::Hang);
-    cluster.delete_all(&owners, Policy::Orphan).await?;
+    scene.webhook.set_behavior(WebhookBehavior::Hang);
+    stage.cluster.delete_all(&owners, Policy::Orphan).await?;
 
-    let worst = others_go(&stage, healthy, &hostile, Verb::Patch).await?;
-    is_not_delayed("garbage", worst, quiet_garbage)?;
-    let on = Matcher::verb(Verb::Patch).within(hostile.name());
+    scene.others_go(Verb::Patch).await?;
     let mut worst = Duration::ZERO;
     for number in 0..OTHERS / 4 {
-        worst = worst.max(lifetime_of_owner(&stage, &collector, healthy, &number.to_string()).await?);
-        let all = stage.proxy.all(&on);
-        ensure!(unanswered(&all) == all.len(), "owner {number} waited for a patch that hung");
+        worst = worst.max(scene.lifetime_of_owner(&number.to_string()).await?);
+        let (all, unanswered) = scene.sent(Verb::Patch);
+        ensure!(unanswered == all, "owner {number} waited for a patch that hung");
     }
-    is_not_delayed("an owner that orphans", worst, quiet_owners)?;
-    cluster.delete(&guard, Policy::Background).await?;
-    webhook.set_behavior(WebhookBehavior::Accept);
-    cluster.settled(&collector).await?;
+    is_not_delayed("an owner that orphans", worst, scene.quiet.1)?;
+    scene.recover().await?;
     for dependent in &dependents {
         stage.assert_owners(dependent, &[]).await?;
     }
-    collector.stop().await
+    scene.collector.stop().await
 }
 
 /// A webhook that fails at once for one namespace: only the objects there back off, with the API
 /// server's message, and their retries do not fill the log.
 async fn a_webhook_that_fails_for_one_namespace_delays_no_other() -> Result<()> {
-    let stage = Stage::alone().await?;
-    let (cluster, healthy) = (&stage.cluster, &stage.ns);
-    let hostile = guarded(cluster).await?;
-    let webhook = Webhook::start(stage.plane()?).await?;
-    let guard = webhook.guard_configmaps(cluster, LABEL, &["DELETE"], SECONDS).await?;
-    is_asked(cluster, &webhook, &hostile).await?;
-    let collector = stage.collector().await?;
-    let (quiet, _) = quiet_lifetimes(&stage, &collector, healthy).await?;
-    webhook.set_behavior(WebhookBehavior::Fail);
-    let garbage = (0..GARBAGE).map(|n| hostile.configmap(format!("g-{n}")).owner_reference(never()));
-    let garbage = create_all(garbage).await?;
-    let failing = Matcher::verb(Verb::Delete).within(hostile.name());
+    let scene = Scene::set("DELETE").await?;
+    let (stage, collector) = (&scene.stage, &scene.collector);
+    let garbage = scene.misbehave(WebhookBehavior::Fail).await?;
+    let failing = Matcher::verb(Verb::Delete).within(scene.hostile.name());
     stage.proxy.answered(GARBAGE, &failing).await?;
     let mut worst = Duration::ZERO;
     for number in 0..OTHERS {
         let before = stage.proxy.mark();
-        worst = worst.max(lifetime_of_garbage(&stage, healthy, format!("other-{number}")).await?);
+        worst = worst.max(scene.lifetime_of_garbage(format!("other-{number}")).await?);
         let first = stage.proxy.since(before, &failing).len();
         ensure!(first < GARBAGE, "{first} requests of the other namespace came before one of this");
     }
-    is_not_delayed("garbage", worst, quiet)?;
-    cluster.assert_kept(&garbage).await?;
-    let stuck = collector.get_debug(&format!("/debug/stuck?namespace={}", hostile.name())).await?.body;
+    is_not_delayed("garbage", worst, scene.quiet.0)?;
+    stage.cluster.assert_kept(&garbage).await?;
+    let path = format!("/debug/stuck?namespace={}", scene.hostile.name());
+    let stuck = collector.get_debug(&path).await?.body;
     ensure!(stuck.contains("failed calling webhook"), "{stuck}");
-    let tried = stage.proxy.all(&failing).len();
+    let (tried, _) = scene.sent(Verb::Delete);
     let lines = collector.logged(r#""outcome":"failed""#).len();
     eprintln!("{lines} lines about {tried} deletions that failed");
     ensure!(tried > 2 * GARBAGE, "only {tried} tries");
     ensure!(lines <= GARBAGE, "{lines} lines about {GARBAGE} objects");
-    cluster.delete(&guard, Policy::Background).await?;
-    webhook.set_behavior(WebhookBehavior::Accept);
-    cluster.settled(&collector).await?;
-    cluster.assert_gone(&garbage).await?;
-    collector.stop().await
+    scene.recover().await?;
+    stage.cluster.assert_gone(&garbage).await?;
+    scene.collector.stop().await
 }

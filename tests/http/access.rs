@@ -1,8 +1,8 @@
 //! Tokens of service accounts with and without rights.
 
 use anyhow::{Context as _, Result, ensure};
-use serde_json::json;
 
+use crate::http::accounts::Accounts;
 use crate::http::client::{Client, Files, Pair};
 use kube_gc_testkit::cluster::poll;
 use kube_gc_testkit::collector::parse_metrics;
@@ -10,67 +10,6 @@ use kube_gc_testkit::{Cluster, Collector, Options, Server, Turn};
 
 kube_gc_testkit::scenarios! {
     the_cluster_authorizes_readers,
-}
-
-const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
-
-/// A namespace with service accounts.
-struct Accounts {
-    cluster: Cluster,
-    namespace: String,
-}
-
-impl Accounts {
-    /// An account that may `get` this path, if any.
-    async fn create(&self, name: &str, path: Option<&str>) -> Result<()> {
-        let account = json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "name": name } });
-        let accounts = format!("/api/v1/namespaces/{}/serviceaccounts", self.namespace);
-        self.cluster.send("POST", &accounts, None, Some(&account)).await?;
-        let Some(path) = path else { return Ok(()) };
-        let name_of_role = format!("{}-{name}", self.namespace);
-        let role = json!({
-            "apiVersion": "rbac.authorization.k8s.io/v1",
-            "kind": "ClusterRole",
-            "metadata": { "name": name_of_role },
-            "rules": [{ "nonResourceURLs": [path], "verbs": ["get"] }],
-        });
-        let binding = json!({
-            "apiVersion": "rbac.authorization.k8s.io/v1",
-            "kind": "ClusterRoleBinding",
-            "metadata": { "name": name_of_role },
-            "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name_of_role },
-            "subjects": [{ "kind": "ServiceAccount", "name": name, "namespace": self.namespace }],
-        });
-        self.cluster.send("POST", &format!("{RBAC}/clusterroles"), None, Some(&role)).await?;
-        self.cluster.send("POST", &format!("{RBAC}/clusterrolebindings"), None, Some(&binding)).await?;
-        // A rejection would be cached.
-        let review = json!({
-            "apiVersion": "authorization.k8s.io/v1",
-            "kind": "SubjectAccessReview",
-            "spec": {
-                "user": format!("system:serviceaccount:{}:{name}", self.namespace),
-                "nonResourceAttributes": { "path": path.replace('*', "graph"), "verb": "get" },
-            },
-        });
-        poll("the role to take effect", async || {
-            let reviews = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
-            let answer = self.cluster.send("POST", reviews, None, Some(&review)).await?;
-            Ok(answer["status"]["allowed"] == true)
-        })
-        .await
-    }
-
-    /// A token of an account with this lifetime.
-    async fn token(&self, name: &str, seconds: u32) -> Result<String> {
-        let path = format!("/api/v1/namespaces/{}/serviceaccounts/{name}/token", self.namespace);
-        let request = json!({
-            "apiVersion": "authentication.k8s.io/v1",
-            "kind": "TokenRequest",
-            "spec": { "expirationSeconds": seconds },
-        });
-        let answer = self.cluster.send("POST", &path, None, Some(&request)).await?;
-        Ok(answer["status"]["token"].as_str().context("no token")?.to_owned())
-    }
 }
 
 /// In a dry run and on a standby, too, because reviews are not writes.

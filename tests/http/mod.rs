@@ -1,6 +1,7 @@
 //! The two listeners of the binary, with TLS and with a real API server that authorizes requests.
 
 mod access;
+mod accounts;
 mod certificates;
 pub mod client;
 

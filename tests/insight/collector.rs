@@ -1,14 +1,16 @@
-//! The debug pages of a collector answer as the commands do that read lists.
+//! A collector, by its URL or found in the cluster, answers as the commands do that read lists.
 
 use std::collections::BTreeSet;
+use std::net::{Ipv4Addr, SocketAddr};
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 
-use super::kube_gc;
+use super::fixtures::{HeldCascade, World, stuck, unserved};
 use super::stream::Events;
-use crate::conformance::stage::{HOLD, Stage};
+use super::{Caller, fits_schema, words};
 use kube_gc_testkit::cluster::{create_all, poll};
+use kube_gc_testkit::proxy::{Fault, Matcher, Proxy, Reply, Rule, Verb};
 use kube_gc_testkit::{Collector, Obj, Policy};
 
 kube_gc_testkit::scenarios! {
@@ -16,6 +18,9 @@ kube_gc_testkit::scenarios! {
     a_collector_names_what_is_left_in_a_namespace,
     pages_of_a_collector_show_everything_once,
     a_stream_follows_a_cascade_and_ends_with_the_collector,
+    a_collector_is_asked_directly_and_through_the_api_server,
+    what_is_no_collector_is_said,
+    what_is_not_found_is_said_or_answered_from_lists,
 }
 
 /// More than are shown of one type.
@@ -65,56 +70,47 @@ fn verdict(explanation: &Value) -> Result<Value> {
 }
 
 /// Fails unless both answers about an object are alike.
-async fn same(stage: &Stage, collector: &Collector, what: &str, object: &Obj) -> Result<()> {
-    let of_lists = kube_gc(stage.plane.kubeconfig(), &format!("tree {what} -o json")).await?.json()?;
+async fn same(caller: Caller<'_>, collector: &Collector, what: &str, object: &Obj) -> Result<()> {
+    let of_lists = caller.json(&format!("tree {what}")).await?;
     let of_collector = asked(collector, "neighbourhood", object).await?;
     let (left, right) = (unordered(&of_lists)?, unordered(&of_collector)?);
     ensure!(left == right, "tree {what}: lists\n{left:#}\ncollector\n{right:#}");
-    let of_lists = kube_gc(stage.plane.kubeconfig(), &format!("explain {what} -o json")).await?.json()?;
-    let of_collector = asked(collector, "explain", object).await?;
-    let (left, right) = (verdict(&of_lists)?, verdict(&of_collector)?);
+    same_verdict(caller, what, &asked(collector, "explain", object).await?).await
+}
+
+async fn same_verdict(caller: Caller<'_>, what: &str, of_collector: &Value) -> Result<()> {
+    let of_lists = caller.json(&format!("explain {what} --from lists")).await?;
+    let (left, right) = (verdict(&of_lists)?, verdict(of_collector)?);
     ensure!(left == right, "explain {what}: lists\n{left:#}\ncollector\n{right:#}");
     Ok(())
 }
 
 async fn lists_and_a_collector_answer_alike() -> Result<()> {
-    let stage = Stage::set().await?;
-    let cluster = &stage.cluster;
-    let ns = cluster.namespace().await?;
+    let world = World::set().await?;
+    let (cluster, ns, caller) = world.parts();
+    let HeldCascade { root, middle, held, collector } = HeldCascade::begin(&world).await?;
     let top = ns.configmap("top").create().await?;
-    let root = ns.configmap("root").owned_by(&top).create().await?;
-    let middle = ns.configmap("middle").owned_by(&root).controlled().blocking().create().await?;
-    let held = ns.secret("held").owned_by(&middle).blocking().finalizer(HOLD).create().await?;
-    let many = (0..MANY).map(|number| ns.secret(format!("s{number}")).owned_by(&top));
-    create_all(many).await?;
+    create_all((0..MANY).map(|number| ns.secret(format!("s{number}")).owned_by(&top))).await?;
     let lost = ns.configmap("lost").create().await?;
-    let unserved = json!({ "apiVersion": "gone.example.com/v1", "kind": "Gone", "name": "x", "uid": "x" });
-    let lost = cluster.set_owner_references(&lost, &[unserved, top.reference()]).await?;
-    let collector = stage.collector().await?;
-    cluster.delete(&root, Policy::Foreground).await?;
-    poll("the cascade to be held", async || Ok(cluster.fresh(&held).await?.is_terminating())).await?;
+    let lost = cluster.set_owner_references(&lost, &[unserved(), top.reference()]).await?;
     // An object whose owner's kind is not served is parked.
     cluster.settled_with_parked(&collector).await?;
     for (kind, object) in [("cm", &top), ("cm", &root), ("cm", &middle), ("secret", &held), ("cm", &lost)] {
-        same(&stage, &collector, &format!("{kind}/{} -n {}", object.name, ns.name()), object).await?;
+        same(caller, &collector, &format!("{kind}/{}", object.name), object).await?;
     }
     let tree = asked(&collector, "neighbourhood", &top).await?;
     let left: Vec<u64> =
         tree["more"].as_array().into_iter().flatten().filter_map(|more| more["count"].as_u64()).collect();
     ensure!(left == [(MANY - 20) as u64], "{tree:#}");
-    cluster.set_finalizers(&held, &[]).await?;
-    cluster.settled_with_parked(&collector).await?;
-    collector.stop().await?;
-    stage.clear().await
+    collector.stop().await
 }
 
 async fn a_collector_names_what_is_left_in_a_namespace() -> Result<()> {
-    let stage = Stage::set().await?;
-    let cluster = &stage.cluster;
-    let ns = cluster.namespace().await?;
+    let world = World::set().await?;
+    let (cluster, ns, caller) = world.parts();
     let builders = ["a", "b"].map(|name| ns.configmap(name).finalizer("example.com/backup"));
     let held = create_all(builders).await?;
-    let collector = stage.collector().await?;
+    let collector = world.stage.collector().await?;
     cluster.delete_all(&held, Policy::Background).await?;
     cluster.delete(ns.as_object(), Policy::Background).await?;
     poll("the namespace to be deleted", async || Ok(cluster.fresh(ns.as_object()).await?.is_terminating()))
@@ -123,24 +119,16 @@ async fn a_collector_names_what_is_left_in_a_namespace() -> Result<()> {
     let explanation = asked(&collector, "explain", ns.as_object()).await?;
     let left = &explanation["namespace"];
     ensure!(left["held"][0]["count"] == 2 && left["beingDeleted"] == 2, "{explanation:#}");
-    let what = format!("ns/{}", ns.name());
-    let of_lists = kube_gc(stage.plane.kubeconfig(), &format!("explain {what} -o json")).await?.json()?;
-    let (left, right) = (verdict(&of_lists)?, verdict(&explanation)?);
-    ensure!(left == right, "lists\n{left:#}\ncollector\n{right:#}");
-    for object in &held {
-        cluster.set_finalizers(object, &[]).await?;
-    }
-    ns.finalize().await?;
-    collector.stop().await?;
-    stage.clear().await
+    same_verdict(caller, &format!("ns/{}", ns.name()), &explanation).await?;
+    collector.stop().await
 }
 
 async fn pages_of_a_collector_show_everything_once() -> Result<()> {
-    let stage = Stage::set().await?;
-    let ns = stage.cluster.namespace().await?;
+    let world = World::set().await?;
+    let (_, ns, _) = world.parts();
     let top = ns.configmap("top").create().await?;
     let many = create_all((0..MANY).map(|number| ns.secret(format!("s{number}")).owned_by(&top))).await?;
-    let collector = stage.collector().await?;
+    let collector = world.stage.collector().await?;
     let (mut seen, mut after, mut pages) = (Vec::new(), String::new(), 0);
     loop {
         let path = format!("/debug/neighbourhood?uid={}&max=100&limit=10{after}", top.uid);
@@ -157,17 +145,15 @@ async fn pages_of_a_collector_show_everything_once() -> Result<()> {
     }
     let all: BTreeSet<String> = many.into_iter().map(|object| object.uid).collect();
     ensure!(pages == 3 && seen.len() == MANY && seen.into_iter().collect::<BTreeSet<_>>() == all);
-    collector.stop().await?;
-    stage.clear().await
+    collector.stop().await
 }
 
 async fn a_stream_follows_a_cascade_and_ends_with_the_collector() -> Result<()> {
-    let stage = Stage::set().await?;
-    let cluster = &stage.cluster;
-    let ns = cluster.namespace().await?;
+    let world = World::set().await?;
+    let (cluster, ns, _) = world.parts();
     let root = ns.configmap("root").create().await?;
-    let item = ns.secret("item").owned_by(&root).blocking().finalizer(HOLD).create().await?;
-    let collector = stage.collector().await?;
+    let item = ns.secret("item").owned_by(&root).blocking().finalizer("example.com/x").create().await?;
+    let collector = world.stage.collector().await?;
     cluster.settled(&collector).await?;
     let mut events = Events::of(&collector, &format!("/debug/stream?uid={}", root.uid)).await?;
     let states = |page: &Value| -> Vec<String> {
@@ -181,6 +167,133 @@ async fn a_stream_follows_a_cascade_and_ends_with_the_collector() -> Result<()> 
     cluster.set_finalizers(&item, &[]).await?;
     events.until("neighbourhood", |page| states(page).is_empty()).await?;
     collector.stop().await?;
-    events.end().await?;
-    stage.clear().await
+    events.end().await
+}
+
+/// Where the ports lead that nobody listens on.
+const NOBODY: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 1);
+
+/// The requests for the pods of collectors.
+fn pods() -> Matcher {
+    Matcher::verb(Verb::List).of("pods").when(|request| request.query.contains("labelSelector="))
+}
+
+/// The requests to forward a port of a pod.
+fn forwards() -> Matcher {
+    Matcher::verb(Verb::Get).of("pods").when(|request| request.path.ends_with("/portforward"))
+}
+
+/// Shows one running pod in this namespace, and one that is being deleted.
+fn show_pods(proxy: &Proxy, namespace: &str) -> Rule {
+    let pod = |name: &str, deleted: Option<&str>| {
+        json!({
+            "metadata": { "namespace": namespace, "name": name, "deletionTimestamp": deleted },
+            "spec": { "containers": [{ "name": "kube-gc", "ports": [{ "name": "http", "containerPort": 8080 }] }] },
+            "status": { "phase": "Running", "conditions": [{ "type": "Ready", "status": "True" }] },
+        })
+    };
+    let items = [pod("kube-gc-0", None), pod("kube-gc-1", Some("2026-01-01T00:00:00Z"))];
+    let list = json!({ "kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": items });
+    proxy.always(pods(), Fault::Instead(Reply::json(200, &list)))
+}
+
+fn forbidden() -> Fault {
+    Fault::Instead(Reply::status(403, "Forbidden", "forbidden by the test"))
+}
+
+async fn a_collector_is_asked_directly_and_through_the_api_server() -> Result<()> {
+    let world = World::set().await?;
+    let (_, _, caller) = world.parts();
+    let cascade = HeldCascade::begin(&world).await?;
+    let collector = &cascade.collector;
+    let proxy = Proxy::start(world.stage.plane).await?;
+    proxy.forward_ports(collector.debug_address().parse()?);
+    let _shown = show_pods(&proxy, "kube-gc");
+    let caller = Caller { kubeconfig: proxy.kubeconfig(), ..caller };
+    let url = format!("--collector http://{}", collector.debug_address());
+    let found = "From the collector at port 8081 of pod kube-gc/kube-gc-0\n";
+    for (source, from) in
+        [("", found), ("--from collector", found), ("--collector-namespace kube-gc", found), (&url, "")]
+    {
+        let verdict = "ConfigMap/root is being deleted, and waits for 1 blocking dependent.\n";
+        let said = [verdict, "The collector cannot finish with it (blocked, since", from];
+        caller.says(&format!("explain cm/root {source}"), 0, &said).await?;
+    }
+    let json = caller.json(&format!("explain cm/root {url}")).await?;
+    ensure!(json["stuck"]["reason"] == "blocked" && json["decisions"].is_array(), "{json}");
+
+    // The times of the server have no fractions of a second.
+    stuck(caller, "stuck --older 0s --from lists", 3).await?;
+    for (command, code) in [("tree cm/root", 0), ("stuck --older 0s", 1)] {
+        let listed = caller.ask(&format!("{command} --from lists")).await?;
+        for (source, from) in [("--from collector", found), (&url, "")] {
+            let mark = proxy.mark();
+            let asked = caller.ask(&format!("{command} {source}")).await?;
+            ensure!((listed.code, asked.code) == (code, code), "{listed:?} {asked:?}");
+            ensure!(words(&asked.out) == words(&format!("{}{from}", listed.out)), "{listed:?} {asked:?}");
+            ensure!(proxy.since(mark, &Matcher::verb(Verb::List).of("secrets")).is_empty(), "{command}");
+            ensure!(proxy.since(mark, &forwards()).is_empty() == from.is_empty(), "{command} {source}");
+        }
+    }
+    let same = async |source: &str| caller.json(&format!("stuck --older 0s {source}")).await;
+    ensure!(same("--from collector").await? == same("--from lists").await?);
+    let page = format!("/debug/stuck/causes?namespace={}&older=0", caller.namespace);
+    fits_schema(&collector.get_debug(&page).await?.json()?)?;
+    // Lists can leave types out.
+    caller.says("stuck --older 0s --kinds secrets", 1, &["!From the collector"]).await?;
+    caller.says("stuck --kinds secrets --from collector", 2, &["--kinds and --exclude"]).await?;
+    cascade.end(&world).await
+}
+
+async fn what_is_no_collector_is_said() -> Result<()> {
+    let world = World::set().await?;
+    let (_, ns, caller) = world.parts();
+    ns.configmap("root").create().await?;
+    let collector = world.stage.collector().await?;
+    let health = format!("--collector http://{}", collector.health_address());
+    let debug = format!("--collector http://{}", collector.debug_address());
+    for command in ["tree", "explain", "plan"] {
+        for (source, code, says) in [
+            ("--collector http://127.0.0.1:1", 4, "the collector at http://127.0.0.1:1 cannot be reached"),
+            ("--collector localhost:8081", 2, "a URL begins with http:// or https://"),
+            (&health, 9, "is not the debug listener of kube-gc"),
+            (&format!("{debug}/nothing"), 9, "is not the debug listener of kube-gc"),
+            (&format!("{debug} --from lists"), 2, "--from lists asks no collector"),
+        ] {
+            caller.says(&format!("{command} cm/root {source}"), code, &[says]).await?;
+        }
+        let said = ["has no object with the uid nobody"];
+        caller.says(&format!("{command} uid:nobody {debug}"), 8, &said).await?;
+    }
+    collector.stop().await
+}
+
+async fn what_is_not_found_is_said_or_answered_from_lists() -> Result<()> {
+    let world = World::set().await?;
+    let (_, ns, caller) = world.parts();
+    ns.configmap("root").create().await?;
+    let proxy = Proxy::start(world.stage.plane).await?;
+    proxy.forward_ports(NOBODY);
+    let caller = Caller { kubeconfig: proxy.kubeconfig(), ..caller };
+    let none = json!({ "kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": [] });
+    let rule = proxy.always(pods(), Fault::Instead(Reply::json(200, &none)));
+    // Without a sign of a collector, nothing is said of one.
+    caller.says("explain cm/root", 0, &["!ollector at"]).await?;
+    for command in ["explain cm/root", "tree cm/root", "plan cm/root", "stuck"] {
+        let said = ["no collector was found: no namespace has"];
+        caller.says(&format!("{command} --from collector"), 4, &said).await?;
+    }
+    rule.remove();
+    let rule = proxy.always(pods(), forbidden());
+    caller.says("explain cm/root", 0, &["!ollector at"]).await?;
+    caller.says("stuck --collector-namespace gc", 6, &["no collector can be looked for: "]).await?;
+    rule.remove();
+
+    let _shown = show_pods(&proxy, "kube-gc");
+    let dead = "dial tcp4 127.0.0.1:8081";
+    caller.says("explain cm/root --from collector", 4, &[dead]).await?;
+    caller.says("explain cm/root", 0, &["\nFrom lists: ", dead]).await?;
+    let _rule = proxy.always(forwards(), forbidden());
+    caller.says("stuck --from collector", 6, &["get and create pods/portforward"]).await?;
+    caller.says("stuck", 0, &["From lists: the collector cannot be reached: "]).await
 }

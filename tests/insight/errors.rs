@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use anyhow::{Result, ensure};
+use anyhow::Result;
 
-use super::kube_gc;
-use crate::conformance::stage::Stage;
+use super::Caller;
+use super::fixtures::World;
 use kube_gc_testkit::proxy::{Fault, Matcher, Proxy, Reply};
 
 kube_gc_testkit::scenarios! {
@@ -20,47 +20,42 @@ const NOBODY: &str = r#"{"apiVersion":"v1","kind":"Config","clusters":[{"name":"
     "current-context":"c"}"#;
 
 async fn each_kind_of_failure_has_its_exit_code() -> Result<()> {
-    let stage = Stage::set().await?;
-    let kubeconfig = stage.plane.kubeconfig();
+    let world = World::set().await?;
+    let (_, _, caller) = world.parts();
     for command in ["tree", "explain", "plan"] {
-        for (line, code, says) in [
-            ("cm/nothing -n default", 8, "there is no ConfigMap/nothing in namespace default"),
+        for (object, code, says) in [
+            ("cm/nothing", 8, "there is no ConfigMap/nothing in namespace "),
             ("nonsense/x", 8, "the server has no type \"nonsense\""),
             ("uid:nobody", 8, "there is no object with the uid nobody"),
             ("web", 2, "\"web\" has no name"),
             ("cm/a/b", 2, "an object is TYPE/NAME, TYPE NAME or uid:UID"),
         ] {
-            let ran = kube_gc(kubeconfig, &format!("{command} {line}")).await?;
-            ensure!(ran.code == code && ran.err.contains(says) && ran.out.is_empty(), "{line}: {ran:?}");
+            caller.says(&format!("{command} {object}"), code, &[says]).await?;
         }
     }
     let nobody = tempfile::NamedTempFile::new()?;
     std::fs::write(nobody.path(), NOBODY)?;
-    let proxy = Proxy::start(stage.plane).await?;
-    let refused = proxy.always(
-        Matcher::default(),
-        Fault::Instead(Reply::status(401, "Unauthorized", "a token that the test refuses")),
-    );
+    let proxy = Proxy::start(world.stage.plane).await?;
+    let instead = |code, reason, message| {
+        proxy.always(Matcher::default(), Fault::Instead(Reply::status(code, reason, message)))
+    };
+    let refused = instead(401, "Unauthorized", "a token that the test refuses");
     for command in COMMANDS {
-        let wrong = format!("{command} --output nonsense");
-        for (kubeconfig, line, code, says) in [
-            (kubeconfig, wrong.as_str(), 2, "nonsense"),
-            (Path::new("/nowhere/config"), command, 3, "/nowhere/config"),
-            (nobody.path(), command, 4, "127.0.0.1:1"),
-            (proxy.kubeconfig(), command, 5, "a token that the test refuses"),
+        for (kubeconfig, flags, code, says) in [
+            (caller.kubeconfig, "--output nonsense", 2, "nonsense"),
+            (Path::new("/nowhere/config"), "", 3, "/nowhere/config"),
+            (nobody.path(), "", 4, "127.0.0.1:1"),
+            (proxy.kubeconfig(), "", 5, "a token that the test refuses"),
         ] {
-            let ran = kube_gc(kubeconfig, line).await?;
-            ensure!(ran.code == code && ran.err.contains(says) && ran.out.is_empty(), "{line}: {ran:?}");
+            let caller = Caller { kubeconfig, ..caller };
+            caller.says(&format!("{command} {flags}"), code, &[says]).await?;
         }
     }
     refused.remove();
-    let _forbidden = proxy.always(
-        Matcher::default(),
-        Fault::Instead(Reply::status(403, "Forbidden", "a user that the test forbids everything")),
-    );
+    let _forbidden = instead(403, "Forbidden", "a user that the test forbids everything");
+    let caller = Caller { kubeconfig: proxy.kubeconfig(), ..caller };
     for command in COMMANDS {
-        let ran = kube_gc(proxy.kubeconfig(), command).await?;
-        ensure!(ran.code == 6 && ran.out.is_empty(), "{command}: {ran:?}");
+        caller.says(command, 6, &[]).await?;
     }
-    stage.clear().await
+    Ok(())
 }

@@ -1,54 +1,82 @@
-//! What several scenarios begin with.
+//! What scenarios begin with.
 
 use anyhow::Result;
-use serde_json::json;
+use serde_json::{Value, json};
 
+use super::Caller;
 use crate::conformance::stage::{HOLD, Stage};
-use crate::conformance::user::User;
 use kube_gc_testkit::cluster::poll;
-use kube_gc_testkit::{Collector, Ns, Obj, Policy};
+use kube_gc_testkit::{Cluster, Collector, Ns, Obj, Policy};
 
-/// A user who may read and list objects of one core resource, and nothing else.
-pub async fn reader_of(stage: &Stage, ns: &Ns, resource: &str) -> Result<User> {
-    let rules = json!([{ "apiGroups": [""], "resources": [resource], "verbs": ["get", "list"] }]);
-    User::create(stage.plane, &stage.cluster, ns, rules).await
+/// A stage with a namespace. The next scenario clears both.
+pub struct World {
+    pub stage: Stage,
+    ns: Ns,
 }
 
-/// ConfigMap/root owns ConfigMap/seen and Secret/unseen, which the user may not read.
-pub async fn half_seen(stage: &Stage) -> Result<(Ns, User)> {
-    let ns = stage.cluster.namespace().await?;
-    let user = reader_of(stage, &ns, "configmaps").await?;
-    let root = ns.configmap("root").create().await?;
-    ns.configmap("seen").owned_by(&root).create().await?;
-    ns.secret("unseen").owned_by(&root).create().await?;
-    Ok((ns, user))
+impl World {
+    pub async fn set() -> Result<Self> {
+        let stage = Stage::set().await?;
+        let ns = stage.cluster.namespace().await?;
+        Ok(Self { stage, ns })
+    }
+
+    pub fn parts(&self) -> (&Cluster, &Ns, Caller<'_>) {
+        let kubeconfig = self.stage.plane.kubeconfig();
+        (&self.stage.cluster, &self.ns, Caller { kubeconfig, namespace: self.ns.name() })
+    }
 }
 
-/// A foreground deletion of ConfigMap/root that the finalizer of Secret/held holds, and a collector.
+/// A correct reference, with some fields replaced.
+pub fn reference(owner: &Obj, changed: &Value) -> Value {
+    let mut reference = owner.reference();
+    for (field, value) in changed.as_object().into_iter().flatten() {
+        reference[field] = value.clone();
+    }
+    reference
+}
+
+/// A reference to an owner whose kind nobody serves.
+pub fn unserved() -> Value {
+    json!({ "apiVersion": "gone.example.com/v1", "kind": "Gone", "name": "x", "uid": "x" })
+}
+
+/// Waits until an answer of `stuck` counts this many objects: the times of the server have no fractions of
+/// a second.
+pub async fn stuck(caller: Caller<'_>, line: &str, count: u64) -> Result<Value> {
+    poll("the second of the deletion to pass", async || Ok(caller.json(line).await?["stuck"] == count))
+        .await?;
+    caller.json(line).await
+}
+
+/// A foreground deletion of ConfigMap/root, which ConfigMap/middle blocks, which the finalizer of
+/// Secret/held holds; and a collector.
 pub struct HeldCascade {
-    pub ns: Ns,
     pub root: Obj,
+    pub middle: Obj,
     pub held: Obj,
     pub collector: Collector,
 }
 
 impl HeldCascade {
-    pub async fn begin(stage: &Stage) -> Result<Self> {
-        let cluster = &stage.cluster;
-        let ns = cluster.namespace().await?;
+    pub async fn begin(world: &World) -> Result<Self> {
+        let (cluster, ns, _) = world.parts();
         let root = ns.configmap("root").create().await?;
-        let held = ns.secret("held").owned_by(&root).blocking().finalizer(HOLD).create().await?;
-        let collector = stage.collector().await?;
+        let middle = ns.configmap("middle").owned_by(&root).controlled().blocking().create().await?;
+        let held = ns.secret("held").owned_by(&middle).blocking().finalizer(HOLD).create().await?;
+        let collector = world.stage.collector().await?;
         cluster.delete(&root, Policy::Foreground).await?;
         poll("the cascade to be held", async || Ok(cluster.fresh(&held).await?.is_terminating())).await?;
         cluster.settled(&collector).await?;
-        Ok(Self { ns, root, held, collector })
+        Ok(Self { root, middle, held, collector })
     }
 
     /// Removes the finalizer, and waits until everything is gone.
-    pub async fn end(self, stage: &Stage) -> Result<()> {
-        stage.cluster.set_finalizers(&self.held, &[]).await?;
-        stage.cluster.settled(&self.collector).await?;
+    pub async fn end(self, world: &World) -> Result<()> {
+        let cluster = &world.stage.cluster;
+        cluster.set_finalizers(&self.held, &[]).await?;
+        cluster.settled(&self.collector).await?;
+        cluster.assert_gone([&self.root, &self.middle, &self.held]).await?;
         self.collector.stop().await
     }
 }

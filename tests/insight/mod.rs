@@ -2,10 +2,10 @@
 
 mod check;
 mod collector;
+mod denied;
 mod errors;
 mod explain;
 mod fixtures;
-mod found;
 mod krew;
 mod kubectl;
 mod plan;
@@ -34,9 +34,9 @@ const STUCK: &str = include_str!("../../docs/schemas/stuck.json");
 pub const ALL: &[Module] = &[
     check::SCENARIOS,
     collector::SCENARIOS,
+    denied::SCENARIOS,
     errors::SCENARIOS,
     explain::SCENARIOS,
-    found::SCENARIOS,
     plan::SCENARIOS,
     proof::SCENARIOS,
     krew::SCENARIOS,
@@ -93,6 +93,42 @@ pub async fn kube_gc(kubeconfig: &Path, line: &str) -> Result<Ran> {
         out: text(output.stdout)?,
         err: text(output.stderr)?,
     })
+}
+
+/// Somebody who asks about a namespace.
+#[derive(Clone, Copy, Debug)]
+pub struct Caller<'a> {
+    pub kubeconfig: &'a Path,
+    pub namespace: &'a str,
+}
+
+impl Caller<'_> {
+    /// What a command answers about the namespace.
+    pub async fn ask(&self, line: &str) -> Result<Ran> {
+        kube_gc(self.kubeconfig, &format!("{line} -n {}", self.namespace)).await
+    }
+
+    /// The same as JSON.
+    pub async fn json(&self, line: &str) -> Result<Value> {
+        self.ask(&format!("{line} -o json")).await?.json()
+    }
+
+    /// Fails unless a command ends with this exit code and says all of this, with the words of each line
+    /// as [`words`] has them. What begins with `!` must not be said. Only an answer is on standard output.
+    pub async fn says(&self, line: &str, code: i32, said: &[&str]) -> Result<()> {
+        let ran = self.ask(line).await?;
+        ensure!(ran.code == code, "{line}: {ran:?}");
+        ensure!(ran.out.is_empty() || ran.err.is_empty(), "{line}: {ran:?}");
+        let text = words(&ran.out).join("\n") + "\n" + &words(&ran.err).join("\n");
+        for said in said {
+            let is_said = match said.strip_prefix('!') {
+                Some(not) => !text.contains(not),
+                None => text.contains(said),
+            };
+            ensure!(is_said, "{line}: not {said:?} in\n{text}");
+        }
+        Ok(())
+    }
 }
 
 /// The words of each line, without those that depend on time.

@@ -2,10 +2,10 @@
 
 use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::{kube_gc, words};
-use crate::conformance::stage::Stage;
+use super::fixtures::{World, stuck};
+use super::{Caller, kube_gc, words};
 use kube_gc_testkit::cluster::poll;
 use kube_gc_testkit::{Obj, Policy};
 
@@ -14,7 +14,7 @@ kube_gc_testkit::scenarios! {
     the_findings_in_the_documentation_are_real,
 }
 
-pub const TREE: &str = include_str!("../../docs/tree.md");
+const TREE: &str = include_str!("../../docs/tree.md");
 const EXPLAIN: &str = include_str!("../../docs/explain.md");
 const CHECK: &str = include_str!("../../docs/check.md");
 const PLAN: &str = include_str!("../../docs/plan.md");
@@ -27,32 +27,30 @@ fn samples(page: &str) -> Vec<(&str, &str)> {
     blocks.filter_map(|block| block.split_once("```")?.0.split_once('\n')).collect()
 }
 
-async fn the_output_in_the_documentation_is_real() -> Result<()> {
-    let stage = Stage::set().await?;
-    let cluster = &stage.cluster;
-    let ns = cluster.namespace().await?;
-    let shop = ns.configmap("shop").create().await?;
-    let labels = json!({ "app": "web" });
-    let container = json!({ "name": "web", "image": "example.com/web" });
+/// What a Deployment or a ReplicaSet wants.
+pub fn spec(app: &str, replicas: u32) -> Value {
+    let labels = json!({ "app": app });
+    let container = json!({ "name": app, "image": format!("example.com/{app}") });
     let template = json!({ "metadata": { "labels": labels }, "spec": { "containers": [container] } });
-    let spec = |replicas: u32| json!({ "replicas": replicas, "selector": { "matchLabels": labels }, "template": template });
-    let web = ns.of::<Deployment>("web").owned_by(&shop).field("spec", spec(3)).create().await?;
-    let set = ns.of::<ReplicaSet>("web-7d9").owned_by(&web).controlled().blocking().field("spec", spec(3));
-    let set = set.create().await?;
+    json!({ "replicas": replicas, "selector": { "matchLabels": labels }, "template": template })
+}
+
+async fn the_output_in_the_documentation_is_real() -> Result<()> {
+    let world = World::set().await?;
+    let (cluster, ns, caller) = world.parts();
+    let shop = ns.configmap("shop").create().await?;
+    let web = ns.of::<Deployment>("web").owned_by(&shop).field("spec", spec("web", 3)).create().await?;
+    let set = ns.of::<ReplicaSet>("web-7d9").owned_by(&web).controlled().blocking();
+    let set = set.field("spec", spec("web", 3)).create().await?;
     let pod = ns.pod("web-7d9-x").owned_by(&set).controlled().blocking().finalizer("example.com/drain");
     let pod = pod.create().await?;
-    is_real(&stage, PLAN, 0, ns.name(), "", 0).await?;
-    let collector = stage.collector().await?;
+    is_real(caller, PLAN, 0).await?;
+    let collector = world.stage.collector().await?;
     cluster.delete(&web, Policy::Foreground).await?;
     poll("the pod to be deleted", async || Ok(cluster.fresh(&pod).await?.is_terminating())).await?;
-    // The times of the server have no fractions of a second.
-    let old = format!("stuck -n {} --older 0s -o json", ns.name());
-    poll("the second of the deletion to pass", async || {
-        Ok(kube_gc(stage.plane.kubeconfig(), &old).await?.json()?["stuck"] == 3)
-    })
-    .await?;
+    stuck(caller, "stuck --older 0s", 3).await?;
     for (page, code) in [(TREE, 0), (EXPLAIN, 0), (STUCK, 1)] {
-        is_real(&stage, page, 0, ns.name(), "", code).await?;
+        is_real(caller, page, code).await?;
     }
     // The README leaves out some lines.
     let (command, printed) = samples(README)[0];
@@ -64,24 +62,33 @@ async fn the_output_in_the_documentation_is_real() -> Result<()> {
     }
     cluster.set_finalizers(&pod, &[]).await?;
     cluster.settled(&collector).await?;
-    collector.stop().await?;
-    stage.clear().await
+    collector.stop().await
 }
 
-/// Fails unless a sample of a page is what the command prints, with further flags.
-pub async fn is_real(
-    stage: &Stage,
-    page: &str,
-    number: usize,
-    namespace: &str,
-    flags: &str,
-    code: i32,
-) -> Result<()> {
+async fn the_findings_in_the_documentation_are_real() -> Result<()> {
+    let world = World::set().await?;
+    let (cluster, ns, caller) = world.parts();
+    let deployment = async || ns.of::<Deployment>("api").field("spec", spec("api", 1)).create().await;
+    let old: Obj = deployment().await?;
+    cluster.delete(&old, Policy::Background).await?;
+    let new = deployment().await?;
+    ns.configmap("prices").owned_by(&old).create().await?;
+    let moved =
+        json!({ "apiVersion": "extensions/v1beta1", "kind": "ReplicaSet", "name": "web", "uid": "moved" });
+    ns.secret("tls").owner_reference(moved).create().await?;
+    for name in ["a", "b", "c", "d", "e"] {
+        ns.configmap(name).owned_by(&new).create().await?;
+    }
+    is_real(caller, CHECK, 1).await
+}
+
+/// Fails unless the sample of a page is what the command prints.
+async fn is_real(caller: Caller<'_>, page: &str, code: i32) -> Result<()> {
     let samples = samples(page);
-    let &(command, printed) = samples.get(number).context("no such sample")?;
-    let line =
-        command.strip_prefix("kube-gc ").context("another command")?.replace("shop", namespace) + flags;
-    let ran = kube_gc(stage.plane.kubeconfig(), &line).await?;
+    let &(command, printed) = samples.first().context("no sample")?;
+    let line = command.strip_prefix("kube-gc ").context("another command")?;
+    let line = line.replace("shop", caller.namespace);
+    let ran = kube_gc(caller.kubeconfig, &line).await?;
     ensure!(ran.code == code, "{ran:?}");
     let (is, documented) = (without_uids(&words(&ran.out)), without_uids(&words(printed)));
     ensure!(is == documented, "{command}: {}\nis documented as\n{printed}", ran.out);
@@ -92,28 +99,4 @@ pub async fn is_real(
 fn without_uids(lines: &[String]) -> Vec<String> {
     let shown = |word: &str| if word.contains('…') { "UID".to_owned() } else { word.to_owned() };
     lines.iter().map(|line| line.split(' ').map(shown).collect::<Vec<_>>().join(" ")).collect()
-}
-
-async fn the_findings_in_the_documentation_are_real() -> Result<()> {
-    let stage = Stage::set().await?;
-    let cluster = &stage.cluster;
-    let ns = cluster.namespace().await?;
-    let labels = json!({ "app": "api" });
-    let container = json!({ "name": "api", "image": "example.com/api" });
-    let template = json!({ "metadata": { "labels": labels }, "spec": { "containers": [container] } });
-    let spec = json!({ "selector": { "matchLabels": labels }, "template": template });
-    let deployment = async || ns.of::<Deployment>("api").field("spec", spec.clone()).create().await;
-    let old: Obj = deployment().await?;
-    cluster.delete(&old, Policy::Background).await?;
-    let new = deployment().await?;
-    ns.configmap("prices").owned_by(&old).create().await?;
-    let moved =
-        json!({ "apiVersion": "extensions/v1beta1", "kind": "ReplicaSet", "name": "web", "uid": "moved" });
-    let leaks = ns.secret("tls").owner_reference(moved).create().await?;
-    for name in ["a", "b", "c", "d", "e"] {
-        ns.configmap(name).owned_by(&new).create().await?;
-    }
-    is_real(&stage, CHECK, 0, ns.name(), "", 1).await?;
-    cluster.delete(&leaks, Policy::Background).await?;
-    stage.clear().await
 }

@@ -1,4 +1,4 @@
-//! `--collector`, `--watch`, and Ctrl-C.
+//! `--watch`, and Ctrl-C.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -10,73 +10,18 @@ use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 use tokio::time::timeout;
 
-use super::fixtures::HeldCascade;
-use super::{kube_gc, words};
-use crate::conformance::stage::{HOLD, Stage};
+use super::fixtures::World;
+use crate::conformance::stage::HOLD;
 use kube_gc_testkit::proxy::{Matcher, Proxy, Verb};
 use kube_gc_testkit::{Policy, target};
 
 kube_gc_testkit::scenarios! {
-    a_collector_is_asked_instead_of_lists,
-    what_is_no_collector_is_said,
     a_watched_tree_follows_a_deletion,
     an_interrupted_read_shows_what_is_known,
 }
 
 /// The time limit of each wait.
 const DEADLINE: Duration = Duration::from_secs(60);
-
-async fn a_collector_is_asked_instead_of_lists() -> Result<()> {
-    let stage = Stage::set().await?;
-    let cluster = &stage.cluster;
-    let cascade = HeldCascade::begin(&stage).await?;
-    let HeldCascade { ns, root, collector, .. } = &cascade;
-    let url = format!("--collector http://{}", collector.debug_address());
-    for line in [format!("tree cm/root -n {}", ns.name()), format!("tree uid:{} -o name", root.uid)] {
-        let listed = kube_gc(stage.plane.kubeconfig(), &line).await?;
-        let before = cluster.request_counts().await?;
-        let asked = kube_gc(stage.plane.kubeconfig(), &format!("{line} {url}")).await?;
-        ensure!(listed.code == 0 && asked.code == 0, "{listed:?} {asked:?}");
-        ensure!(words(&listed.out) == words(&asked.out), "{listed:?} {asked:?}");
-        let sent = cluster.request_counts().await?.since(&before);
-        ensure!(sent.get("LIST", "secrets") == 0 && sent.writes() == 0, "{sent:?}");
-    }
-    let line = format!("explain cm/root -n {} {url}", ns.name());
-    let asked = kube_gc(stage.plane.kubeconfig(), &line).await?;
-    let verdict = "ConfigMap/root is being deleted, and waits for 1 blocking dependent.";
-    ensure!(asked.code == 0 && asked.out.lines().next() == Some(verdict), "{asked:?}");
-    ensure!(asked.out.contains("The collector cannot finish with it (blocked, since"), "{asked:?}");
-    let json = kube_gc(stage.plane.kubeconfig(), &(line + " -o json")).await?.json()?;
-    ensure!(json["stuck"]["reason"] == "blocked" && json["decisions"].is_array(), "{json}");
-    cascade.end(&stage).await?;
-    stage.clear().await
-}
-
-async fn what_is_no_collector_is_said() -> Result<()> {
-    let stage = Stage::set().await?;
-    let ns = stage.cluster.namespace().await?;
-    ns.configmap("root").create().await?;
-    let collector = stage.collector().await?;
-    let health = format!("--collector http://{}", collector.health_address());
-    let debug = format!("--collector http://{}", collector.debug_address());
-    for command in ["tree", "explain", "plan"] {
-        for (source, code, says) in [
-            ("--collector http://127.0.0.1:1", 4, "the collector at http://127.0.0.1:1 cannot be reached"),
-            ("--collector localhost:8081", 2, "a URL begins with http:// or https://"),
-            (&health, 9, "is not the debug listener of kube-gc"),
-            (&format!("{debug}/nothing"), 9, "is not the debug listener of kube-gc"),
-            (&format!("{debug} --from lists"), 2, "--from lists asks no collector"),
-        ] {
-            let line = format!("{command} cm/root -n {} {source}", ns.name());
-            let ran = kube_gc(stage.plane.kubeconfig(), &line).await?;
-            ensure!(ran.code == code && ran.err.contains(says) && ran.out.is_empty(), "{line}: {ran:?}");
-        }
-        let ran = kube_gc(stage.plane.kubeconfig(), &format!("{command} uid:nobody {debug}")).await?;
-        ensure!(ran.code == 8 && ran.err.contains("has no object with the uid nobody"), "{ran:?}");
-    }
-    collector.stop().await?;
-    stage.clear().await
-}
 
 /// A command that goes on.
 struct Running {
@@ -102,11 +47,7 @@ impl Running {
             while let Some(line) = self.lines.next_line().await? {
                 let tree: Value = serde_json::from_str(&line)?;
                 let nodes = tree["nodes"].as_array().context("no nodes")?;
-                if nodes
-                    .iter()
-                    .map(|node| node["state"].as_str().unwrap_or_default())
-                    .eq(states.iter().copied())
-                {
+                if nodes.iter().map(|node| &node["state"]).eq(states) {
                     return Ok(());
                 }
             }
@@ -136,17 +77,16 @@ impl Running {
 }
 
 async fn a_watched_tree_follows_a_deletion() -> Result<()> {
-    let stage = Stage::set().await?;
-    let cluster = &stage.cluster;
-    let ns = cluster.namespace().await?;
-    let collector = stage.collector().await?;
+    let world = World::set().await?;
+    let (cluster, ns, caller) = world.parts();
+    let collector = world.stage.collector().await?;
     for source in ["--from lists".to_owned(), format!("--collector http://{}", collector.debug_address())] {
         let root = ns.configmap("root").create().await?;
         let held = ns.secret("held").owned_by(&root).blocking().finalizer(HOLD).create().await?;
         cluster.settled(&collector).await?;
         let line = format!("tree cm/root -n {} --watch -o json {source}", ns.name());
-        let mut first = Running::start(stage.plane.kubeconfig(), &line)?;
-        let mut second = Running::start(stage.plane.kubeconfig(), &line)?;
+        let mut first = Running::start(caller.kubeconfig, &line)?;
+        let mut second = Running::start(caller.kubeconfig, &line)?;
         for running in [&mut first, &mut second] {
             running.until(&["live", "live"]).await?;
         }
@@ -162,17 +102,16 @@ async fn a_watched_tree_follows_a_deletion() -> Result<()> {
         let (_, code) = second.end().await?;
         ensure!(code == 0, "{source}: {code} after the object is gone");
     }
-    collector.stop().await?;
-    stage.clear().await
+    collector.stop().await
 }
 
 /// The read of an owner does not end.
 async fn an_interrupted_read_shows_what_is_known() -> Result<()> {
-    let stage = Stage::set().await?;
-    let ns = stage.cluster.namespace().await?;
+    let world = World::set().await?;
+    let (_, ns, _) = world.parts();
     let owner = ns.configmap("owner").create().await?;
     ns.secret("item").owned_by(&owner).create().await?;
-    let proxy = Proxy::start(stage.plane).await?;
+    let proxy = Proxy::start(world.stage.plane).await?;
     let mut reads = proxy.hold(Matcher::object(Verb::Get, &owner));
     let line = format!("explain secret/item -n {} -o json", ns.name());
     let running = Running::start(proxy.kubeconfig(), &line)?;
@@ -183,5 +122,5 @@ async fn an_interrupted_read_shows_what_is_known() -> Result<()> {
     ensure!(code == 7 && explanation["dependsOnUnseen"] == true, "{code} {out}");
     ensure!(explanation["incomplete"][0]["why"] == "interrupted", "{out}");
     drop(held);
-    stage.clear().await
+    Ok(())
 }

@@ -1,11 +1,11 @@
 //! The API server as kube-gc sees it: it has the pods of a world, and answers what node collection
 //! asks.
 
-use kube_gc::internals::api::{Api, ApiSettings, WriteGate};
 use kube_gc_apiserver::ApiServer;
 use kube_gc_apiserver::object::Key;
 use kube_gc_apiserver::resources::ResourceName;
 use kube_gc_apiserver::store::Cause;
+use kube_gc_client::{Api, ApiSettings, WriteGate};
 use serde_json::{Value, json};
 
 use super::pods::{Pod, PodState};

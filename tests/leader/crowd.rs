@@ -36,12 +36,7 @@ impl Crowd {
 
     /// Waits until all of them are gone.
     pub async fn gone(&self, stage: &Stage) -> Result<()> {
-        let secrets = self.dependents[0].resource.clone();
-        poll("the dependents to be gone", async || {
-            let left = stage.cluster.list(&secrets, Some(stage.ns.name())).await?;
-            Ok(!left.iter().any(|left| self.dependents.iter().any(|one| one.uid == left.uid)))
-        })
-        .await?;
+        poll("the dependents to be gone", async || Ok(self.left(stage).await? == 0)).await?;
         stage.cluster.assert_gone(&self.dependents).await
     }
 

@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result, ensure};
 use futures::TryStreamExt as _;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::api::{Api, WatchEvent, WatchParams};
-use kube_gc::internals::api::Clock;
+use kube_gc_client::Clock;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
@@ -44,7 +44,7 @@ impl Election {
                 let holder = lease.spec.and_then(|spec| spec.holder_identity);
                 // The name that the test chose, without the random part.
                 let holder = holder.map(|holder| holder.split('_').next().unwrap_or_default().to_owned());
-                let seen = u64::try_from(Clock::Boot.now().since_origin().as_micros())?;
+                let seen = u64::try_from(Clock::Boot.now().as_micros())?;
                 let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
                 if known.last().is_none_or(|last| last.holder != holder) {
                     known.push(Term { holder, seen });

@@ -60,6 +60,6 @@ async fn a_standby_finishes_the_namespace_that_a_killed_leader_had_begun() -> Re
     ensure!(finalizes(&writes) == 0, "it was finalized with objects in it: {writes:?}");
     ensure!(finalizes(&other.writes()?) == 1, "{:?}", other.writes()?);
     election.went_to(&["one", "other"]).await?;
-    judge("finishing", &[&writes, &other.writes()?], &election.end().await?)?;
+    judge("finishing", &[writes, other.writes()?], &election.end().await?)?;
     other.collector.stop().await
 }

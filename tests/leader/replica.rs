@@ -35,20 +35,15 @@ impl Stage {
 
     /// Starts a replica, and waits until it is ready, which a standby is, too.
     pub async fn replica(&self, name: &str) -> Result<Replica> {
-        let replica = self.early_replica(name, self.ns.name()).await?;
+        let replica = Replica::start(self.plane, name, self.ns.name()).await?;
         replica.collector.ready().await?;
         Ok(replica)
-    }
-
-    /// Starts a replica with its Lease in this namespace. It writes slowly, so that it can be
-    /// interrupted in the middle of its work.
-    pub async fn early_replica(&self, name: &str, namespace: &str) -> Result<Replica> {
-        Replica::start(self.plane, name, namespace).await
     }
 }
 
 impl Replica {
-    /// Starts a replica; see [`Stage::early_replica`].
+    /// Starts a replica with its Lease in this namespace. It writes slowly, so that it can be
+    /// interrupted in the middle of its work.
     pub async fn start(plane: &ControlPlane, name: &str, namespace: &str) -> Result<Self> {
         let slow = Options::config("[client]\nqps = 40\nburst = 1\n");
         Self::start_with(plane, name, namespace, slow).await

@@ -7,7 +7,7 @@ use anyhow::{Result, ensure};
 use crate::leader::crowd::{Crowd, DEPENDENTS};
 use crate::leader::election::Election;
 use crate::leader::replica::{Replica, Stage};
-use crate::leader::writes::{judge, of};
+use crate::leader::writes::{Write, judge, of};
 use kube_gc_testkit::proxy::{Fault, Matcher, Reply, Request, Verb, WatchEnd};
 
 kube_gc_testkit::scenarios! {
@@ -20,13 +20,39 @@ kube_gc_testkit::scenarios! {
     without_a_lease_nothing_is_written_and_the_reason_is_shown,
 }
 
-/// Two replicas, of which the first leads.
-async fn two(stage: &Stage) -> Result<(Replica, Replica)> {
-    let one = stage.replica("one").await?;
-    one.leads().await?;
-    let other = stage.replica("other").await?;
-    other.stands_by("one").await?;
-    Ok((one, other))
+/// Two replicas, of which the first leads and is in the middle of a cascade.
+struct Scene {
+    stage: Stage,
+    election: Election,
+    one: Replica,
+    other: Replica,
+    crowd: Crowd,
+}
+
+impl Scene {
+    async fn set() -> Result<Self> {
+        let stage = Stage::set().await?;
+        let election = Election::watch(&stage);
+        let one = stage.replica("one").await?;
+        one.leads().await?;
+        let other = stage.replica("other").await?;
+        other.stands_by("one").await?;
+        let crowd = Crowd::gathered(&stage, "crowd").await?;
+        crowd.dispersing(&stage, &one).await?;
+        Ok(Self { stage, election, one, other, crowd })
+    }
+}
+
+/// Fails unless the cascade ends, these held the Lease, and each write was allowed.
+async fn judged(
+    scenario: &str,
+    (stage, crowd, election): (&Stage, &Crowd, Election),
+    terms: &[&str],
+    writes: impl FnOnce() -> Result<Vec<Vec<Write>>>,
+) -> Result<()> {
+    crowd.gone(stage).await?;
+    election.went_to(terms).await?;
+    judge(scenario, &writes()?, &election.end().await?)
 }
 
 /// Waits until this replica leads and has written, and prints the duration.
@@ -46,30 +72,19 @@ fn was_warm(standby: &Replica, mark: usize) -> Result<()> {
 }
 
 async fn another_replica_finishes_the_cascade_of_a_killed_leader() -> Result<()> {
-    let stage = Stage::set().await?;
-    let election = Election::watch(&stage);
-    let (one, other) = two(&stage).await?;
-    let crowd = Crowd::gathered(&stage, "crowd").await?;
-    crowd.dispersing(&stage, &one).await?;
+    let Scene { stage, election, one, other, crowd } = Scene::set().await?;
     ensure!(other.writes()?.is_empty(), "a standby has written: {:?}", other.writes()?);
-    let mark = other.proxy.mark();
-    let writes = one.writes()?;
-    let since = Instant::now();
+    let (mark, writes, since) = (other.proxy.mark(), one.writes()?, Instant::now());
     one.collector.kill()?;
     taken_over("killed", &other, since).await?;
     was_warm(&other, mark)?;
-    crowd.gone(&stage).await?;
-    election.went_to(&["one", "other"]).await?;
-    judge("killed", &[&writes, &other.writes()?], &election.end().await?)?;
+    let writes = || Ok(vec![writes, other.writes()?]);
+    judged("killed", (&stage, &crowd, election), &["one", "other"], writes).await?;
     other.collector.stop().await
 }
 
 async fn a_leader_that_resumes_after_its_lease_expired_writes_nothing_and_stands_by() -> Result<()> {
-    let stage = Stage::set().await?;
-    let election = Election::watch(&stage);
-    let (one, other) = two(&stage).await?;
-    let crowd = Crowd::gathered(&stage, "crowd").await?;
-    crowd.dispersing(&stage, &one).await?;
+    let Scene { stage, election, one, other, crowd } = Scene::set().await?;
     let since = Instant::now();
     one.collector.freeze().await?;
     // Work is left, however long the takeover takes to show.
@@ -103,9 +118,8 @@ async fn a_leader_that_resumes_after_its_lease_expired_writes_nothing_and_stands
     let writes = other.writes()?;
     other.collector.kill()?;
     one.leads().await?;
-    crowd.gone(&stage).await?;
-    election.went_to(&["one", "other", "one"]).await?;
-    judge("frozen", &[&one.writes()?, &writes], &election.end().await?)?;
+    let writes = || Ok(vec![one.writes()?, writes]);
+    judged("frozen", (&stage, &crowd, election), &["one", "other", "one"], writes).await?;
     one.collector.stop().await
 }
 
@@ -114,83 +128,58 @@ fn is_write(request: &Request) -> bool {
     writes && request.resource != "leases.coordination.k8s.io"
 }
 
-/// The API server is unreachable for the leader only.
-async fn cut_off(scenario: &str, fault: Option<Fault>) -> Result<()> {
-    let stage = Stage::set().await?;
-    let election = Election::watch(&stage);
-    let (one, other) = two(&stage).await?;
-    let crowd = Crowd::gathered(&stage, "crowd").await?;
-    crowd.dispersing(&stage, &one).await?;
-    let mark = other.proxy.mark();
-    let since = Instant::now();
-    let (rule, hold) = match fault {
-        Some(fault) => (Some(one.proxy.always(Matcher::default(), fault)), None),
-        None => (None, Some(one.proxy.hold(Matcher::default()))),
+/// The API server is unreachable for the leader only, or it cannot renew its Lease.
+async fn cut_off(scenario: &str, lease_only: bool, fault: Option<Fault>) -> Result<()> {
+    let Scene { stage, election, one, other, crowd } = Scene::set().await?;
+    let (mark, since) = (other.proxy.mark(), Instant::now());
+    let cut = match lease_only {
+        true => Matcher::resource("leases.coordination.k8s.io").when(|request| request.name.is_some()),
+        false => Matcher::default(),
     };
-    one.proxy.cut(None, WatchEnd::Abruptly);
+    let (rule, hold) = match fault {
+        Some(fault) => (Some(one.proxy.always(cut, fault)), None),
+        None => (None, Some(one.proxy.hold(cut))),
+    };
+    if !lease_only {
+        one.proxy.cut(None, WatchEnd::Abruptly);
+    }
+    // The replica notices this itself: nobody tells it.
+    one.collector.log_line("this replica has lost the Lease").await?;
     taken_over(scenario, &other, since).await?;
     was_warm(&other, mark)?;
-    // The replica noticed this itself: nobody told it.
-    one.collector.log_line("this replica has lost the Lease").await?;
     if let Some(rule) = rule {
         rule.remove();
     }
     drop(hold);
     one.stands_by("other").await?;
-    crowd.gone(&stage).await?;
-    let writes = of(&[&one, &other])?;
-    election.went_to(&["one", "other"]).await?;
-    judge(scenario, &[&writes[0], &writes[1]], &election.end().await?)?;
+    let writes = || of(&[&one, &other]);
+    judged(scenario, (&stage, &crowd, election), &["one", "other"], writes).await?;
+    ensure!(!lease_only || one.writes()?.len() < DEPENDENTS, "it was done before: that proves nothing");
     one.collector.stop().await?;
     other.collector.stop().await
 }
 
 async fn a_leader_whose_requests_are_refused_stands_by_and_is_replaced() -> Result<()> {
-    cut_off("refused", Some(Fault::Instead(Reply::broken()))).await
+    cut_off("refused", false, Some(Fault::Instead(Reply::broken()))).await
 }
 
 async fn a_leader_whose_requests_are_not_answered_stands_by_and_is_replaced() -> Result<()> {
-    cut_off("unanswered", None).await
+    cut_off("unanswered", false, None).await
 }
 
 /// Only its own clock keeps this replica from writing.
 async fn a_leader_that_cannot_renew_its_lease_stops_writing_before_another_begins() -> Result<()> {
-    let stage = Stage::set().await?;
-    let election = Election::watch(&stage);
-    let (one, other) = two(&stage).await?;
-    let crowd = Crowd::gathered(&stage, "crowd").await?;
-    crowd.dispersing(&stage, &one).await?;
-    let since = Instant::now();
-    let hold = one
-        .proxy
-        .hold(Matcher::resource("leases.coordination.k8s.io").when(|request| request.name.is_some()));
-    one.collector.log_line("this replica has lost the Lease").await?;
-    taken_over("lease only", &other, since).await?;
-    hold.release();
-    one.stands_by("other").await?;
-    crowd.gone(&stage).await?;
-    election.went_to(&["one", "other"]).await?;
-    let writes = of(&[&one, &other])?;
-    ensure!(writes[0].len() < DEPENDENTS, "it was done before: that proves nothing");
-    judge("lease only", &[&writes[0], &writes[1]], &election.end().await?)?;
-    one.collector.stop().await?;
-    other.collector.stop().await
+    cut_off("lease only", true, None).await
 }
 
 async fn a_leader_that_is_terminated_releases_the_lease() -> Result<()> {
-    let stage = Stage::set().await?;
-    let election = Election::watch(&stage);
-    let (one, other) = two(&stage).await?;
-    let crowd = Crowd::gathered(&stage, "crowd").await?;
-    crowd.dispersing(&stage, &one).await?;
+    let Scene { stage, election, one, other, crowd } = Scene::set().await?;
     let since = Instant::now();
     one.collector.signal("TERM")?;
     taken_over("ended", &other, since).await?;
     ensure!(one.collector.wait().await?.success());
-    crowd.gone(&stage).await?;
-    election.went_to(&["one", "-", "other"]).await?;
-    let writes = of(&[&one, &other])?;
-    judge("ended", &[&writes[0], &writes[1]], &election.end().await?)?;
+    let writes = || of(&[&one, &other]);
+    judged("ended", (&stage, &crowd, election), &["one", "-", "other"], writes).await?;
     // It has ended, so this only suppresses its log.
     one.collector.kill()?;
     other.collector.stop().await
@@ -198,7 +187,7 @@ async fn a_leader_that_is_terminated_releases_the_lease() -> Result<()> {
 
 async fn without_a_lease_nothing_is_written_and_the_reason_is_shown() -> Result<()> {
     let stage = Stage::set().await?;
-    let replica = stage.early_replica("one", "there-is-no-such-namespace").await?;
+    let replica = Replica::start(stage.plane, "one", "there-is-no-such-namespace").await?;
     let line = replica.collector.log_line("cannot access the Lease").await?;
     ensure!(line.contains("there-is-no-such-namespace"), "{line}");
     // It is ready, because it is a standby and another replica may lead.

@@ -48,8 +48,8 @@ impl Write {
 }
 
 /// Checks the writes of some replicas. Prints their number, and the number of late ones.
-pub fn judge(scenario: &str, replicas: &[&[Write]], terms: &[Term]) -> Result<()> {
-    let mut writes: Vec<&Write> = replicas.iter().copied().flatten().collect();
+pub fn judge(scenario: &str, replicas: &[Vec<Write>], terms: &[Term]) -> Result<()> {
+    let mut writes: Vec<&Write> = replicas.iter().flatten().collect();
     writes.sort_by_key(|write| write.checked);
     let late: Vec<_> =
         writes.iter().filter(|write| write.checked >= write.deadline).map(ToString::to_string).collect();

@@ -1,14 +1,11 @@
-//! Monitoring of kube-gc: the dashboard and the rules are consistent, and a real Prometheus that
-//! scrapes real collectors has data for each query and fires each alert on its fault.
+//! Monitoring of kube-gc: the dashboard and the rules are consistent, each alert fires when it should by
+//! Prometheus' own tool, and a real Prometheus that scrapes a real collector has data for the panels.
 
 mod dashboard;
-mod faults;
 mod live;
 mod nodes;
 mod prometheus;
-mod replica;
 mod rules;
-mod shorten;
 mod structure;
 
 use std::path::PathBuf;

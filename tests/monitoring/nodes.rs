@@ -1,4 +1,4 @@
-//! Nodes with their collector, `kube-gc node run`, on container runtimes inside this process.
+//! A node with its collector, `kube-gc node run`, on a container runtime inside this process.
 
 use std::process::Command;
 
@@ -8,19 +8,8 @@ use kube_gc_cri::server::{Code, CriServer, Effect, Fault, NewImage, Settings, Wo
 use kube_gc_testkit::Collector;
 use tempfile::TempDir;
 
-use crate::prometheus::{NODES, Target};
-
-/// The installation whose file system stays full, with a container that cannot be removed.
-pub const FULL: &str = "full-node";
-/// The installation whose container runtime lists nothing.
-pub const DEAF: &str = "deaf-node";
-
-/// The installation that has no fault.
-pub const FINE: &str = "fine-node";
-
 /// A node.
 pub struct Node {
-    name: &'static str,
     collector: Collector,
     _runtime: CriServer,
     _directory: TempDir,
@@ -37,23 +26,6 @@ impl Node {
         let containers = world.add_crashed(&image, 3);
         let busy = Effect::Fail(Code::Unknown, "device busy".to_owned());
         let fault = Fault::about(Rpc::RemoveContainer, &containers[0], busy);
-        // Something is on the file system, and with these thresholds that is too much.
-        Self::start(FULL, world, "high = 1\nlow = 0", Some(fault)).await
-    }
-
-    /// A node whose container runtime fails to list containers.
-    pub async fn deaf() -> Result<Self> {
-        let failing = Effect::Fail(Code::Unavailable, "the database is locked".to_owned());
-        let fault = Fault::every(Rpc::ListContainers, failing);
-        Self::start(DEAF, World::default(), "", Some(fault)).await
-    }
-
-    /// A node with nothing to do.
-    pub async fn fine() -> Result<Self> {
-        Self::start(FINE, World::default(), "high = 100", None).await
-    }
-
-    async fn start(name: &'static str, world: World, thresholds: &str, fault: Option<Fault>) -> Result<Self> {
         let directory = tempfile::Builder::new().prefix("kube-gc-node-").tempdir()?;
         let path = |name: &str| directory.path().join(name);
         for logs in ["pods", "containers"] {
@@ -62,9 +34,10 @@ impl Node {
         // A real file system.
         let mountpoint = directory.path().display().to_string();
         let runtime = CriServer::start(Settings { mountpoint, ..Settings::default() }, world)?;
-        fault.into_iter().for_each(|fault| runtime.fault(fault));
+        runtime.fault(fault);
+        // Something is on the file system, and with these thresholds that is too much.
         let config = format!(
-            "[node]\npods = \"none\"\nbeside_kubelet = \"all\"\nruntime_endpoint = \"{}\"\nstate = {:?}\n{thresholds}\n\
+            "[node]\npods = \"none\"\nbeside_kubelet = \"all\"\nruntime_endpoint = \"{}\"\nstate = {:?}\nhigh = 1\nlow = 0\n\
              period = \"1s\"\n[node.images]\nperiod = \"1s\"\nmin_age = \"0s\"\n\
              [node.roots]\npods = {:?}\ncontainers = {:?}\n",
             runtime.endpoint(),
@@ -74,17 +47,16 @@ impl Node {
         );
         std::fs::write(path("config.toml"), config)?;
         let mut command = Command::new(env!("CARGO_BIN_EXE_kube-gc"));
-        command.args(["node", "run", "--node", name, "--config"]).arg(path("config.toml"));
+        command.args(["node", "run", "--node", "node", "--config"]).arg(path("config.toml"));
         command.args(["--listen", "127.0.0.1:0", "--debug-listen", "127.0.0.1:0", "--log-format", "json"]);
         command.env_remove("KUBERNETES_SERVICE_HOST");
         let collector = Collector::spawn(command, None).await?;
-        Ok(Self { name, collector, _runtime: runtime, _directory: directory })
+        Ok(Self { collector, _runtime: runtime, _directory: directory })
     }
 
-    /// Its target in Prometheus.
-    pub fn target(&self) -> Target {
-        let address = self.collector.health_address().to_owned();
-        Target { job: NODES, namespace: self.name, pod: self.name, address }
+    /// The address of its metrics.
+    pub fn health_address(&self) -> &str {
+        self.collector.health_address()
     }
 
     /// Ends it.

@@ -6,18 +6,16 @@ use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, Result, anyhow, ensure};
-use serde_json::{Value, json};
+use serde_json::Value;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 use crate::repository;
 use kube_gc_testkit::cluster::poll;
-
-/// The job of node collection, whose targets also have the name of their node.
-pub const NODES: &str = "kube-gc-node";
 
 /// Scrapes every second, because the minutes of the rules are seconds here.
 const CONFIG: &str = "global: {scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 1s}
@@ -42,35 +40,6 @@ fn found() -> Result<PathBuf> {
     let output = Command::new(script).stdin(Stdio::null()).stderr(Stdio::inherit()).output()?;
     ensure!(output.status.success(), "tests/monitoring/ensure.sh failed");
     Ok(String::from_utf8(output.stdout)?.trim_end().into())
-}
-
-/// A target, with the labels that the operator's ServiceMonitor and PodMonitor set.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Target {
-    /// The job.
-    pub job: &'static str,
-    /// The namespace of the installation.
-    pub namespace: &'static str,
-    /// The pod.
-    pub pod: &'static str,
-    /// The address of its metrics.
-    pub address: String,
-}
-
-/// The samples of one series, in order.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Series {
-    /// Its labels.
-    pub labels: BTreeMap<String, String>,
-    /// Times, in seconds since 1970, and values.
-    pub samples: Vec<(f64, f64)>,
-}
-
-impl Series {
-    /// The value of a label, or an empty string.
-    pub fn label(&self, name: &str) -> &str {
-        self.labels.get(name).map(String::as_str).unwrap_or_default()
-    }
 }
 
 /// A running Prometheus.
@@ -119,46 +88,22 @@ impl Prometheus {
     }
 
     /// Sets the targets.
-    pub fn scrape(&self, targets: &[Target]) -> Result<()> {
-        let groups = targets.iter().map(|Target { job, namespace, pod, address }| {
-            // A pod keeps its name when it returns with another port.
-            let mut labels = json!({ "job": job, "namespace": namespace, "pod": pod, "instance": pod });
-            if *job == NODES {
-                labels["node"] = json!(pod);
-            }
-            json!({ "targets": [address], "labels": labels })
-        });
+    pub fn scrape(&self, targets: &Value) -> Result<()> {
         let next = self.directory.path().join("targets.next");
-        std::fs::write(&next, Value::Array(groups.collect()).to_string())?;
+        std::fs::write(&next, targets.to_string())?;
         Ok(std::fs::rename(next, self.directory.path().join("targets.json"))?)
     }
 
-    /// The present result of a query.
-    pub async fn now(&self, query: &str) -> Result<Vec<Series>> {
-        let answer = self.api(&format!("query?query={}", encoded(query))).await.context(query.to_owned())?;
-        series(&answer)
-    }
-
-    /// The result of a query over a period, in seconds since 1970.
-    pub async fn between(&self, query: &str, from: f64, to: f64, step: f64) -> Result<Vec<Series>> {
-        let path = format!("query_range?query={}&start={from}&end={to}&step={step}", encoded(query));
-        series(&self.api(&path).await.context(query.to_owned())?)
-    }
-
-    /// All groups of rules, as Prometheus has parsed them.
-    pub async fn rules(&self) -> Result<Value> {
-        Ok(self.api("rules").await?["groups"].take())
-    }
-
-    /// The alerts that are pending or firing.
-    pub async fn alerts(&self) -> Result<Value> {
-        Ok(self.api("alerts").await?["alerts"].take())
-    }
-
-    async fn api(&self, path: &str) -> Result<Value> {
-        let mut answer: Value = serde_json::from_str(&self.get(&format!("/api/v1/{path}")).await?)?;
-        ensure!(answer["status"] == "success", "{answer}");
-        Ok(answer["data"].take())
+    /// Whether a query has had a number since a time, in seconds since 1970.
+    pub async fn has_data(&self, query: &str, since: f64) -> Result<bool> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs_f64();
+        let path = format!("/api/v1/query_range?query={}&start={since}&end={now}&step=1", encoded(query));
+        let answer: Value = serde_json::from_str(&self.get(&path).await?)?;
+        ensure!(answer["status"] == "success", "{query}: {answer}");
+        let series = answer["data"]["result"].as_array().into_iter().flatten();
+        let samples = series.filter_map(|one| one["values"].as_array()).flatten();
+        let mut values = samples.filter_map(|sample| sample[1].as_str()?.parse::<f64>().ok());
+        Ok(values.any(f64::is_finite))
     }
 
     /// A GET by HTTP/1.0, whose answer ends when the connection closes.
@@ -181,22 +126,6 @@ impl Drop for Prometheus {
         drop(self.child.stdin.take());
         let _ = self.child.wait();
     }
-}
-
-fn series(data: &Value) -> Result<Vec<Series>> {
-    let result = data["result"].as_array().context("no result")?;
-    let series = result.iter().map(|one| {
-        let labels = one["metric"].as_object().into_iter().flatten();
-        let labels =
-            labels.map(|(name, value)| (name.clone(), value.as_str().unwrap_or_default().to_owned()));
-        let samples = one["values"].as_array().cloned().unwrap_or_else(|| vec![one["value"].clone()]);
-        let samples = samples.iter().map(|sample| {
-            let value = sample[1].as_str().and_then(|text| text.parse().ok());
-            Ok((sample[0].as_f64().context("no time")?, value.context("no number")?))
-        });
-        Ok(Series { labels: labels.collect(), samples: samples.collect::<Result<_>>()? })
-    });
-    series.collect()
 }
 
 fn encoded(text: &str) -> String {

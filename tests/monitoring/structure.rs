@@ -4,7 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Result, ensure};
-use kube_gc::internals::telemetry::names::{ALL, Kind as Moves};
+use kube_gc_observe::telemetry::labels::values;
+use kube_gc_observe::telemetry::names::{ALL, Kind as Moves, Metric};
 
 use crate::dashboard::{Panel, source};
 use crate::rules::{Rule, rules};
@@ -25,14 +26,14 @@ const OTHERS: [&str; 8] = [
 ];
 
 /// The metric of each scraped series. A histogram has three series.
-fn series() -> BTreeMap<String, &'static str> {
+fn series() -> BTreeMap<String, &'static Metric> {
     let mut series = BTreeMap::new();
     for metric in ALL {
         let suffixes: &[&str] = match metric.kind {
             Moves::Histogram(_) => &["_bucket", "_sum", "_count"],
             Moves::Counter | Moves::Gauge => &[""],
         };
-        series.extend(suffixes.iter().map(|suffix| (format!("{}{suffix}", metric.name), metric.name)));
+        series.extend(suffixes.iter().map(|suffix| (format!("{}{suffix}", metric.name), metric)));
     }
     series
 }
@@ -83,7 +84,7 @@ fn dashboard_and_rules_use_existing_metrics_and_every_metric() -> Result<()> {
             if recorded.contains(&name) {
                 *repeated.entry(name).or_default() += 1;
             } else if let Some(metric) = series.get(&name) {
-                used.insert(*metric);
+                used.insert(metric.name);
             } else {
                 ensure!(OTHERS.contains(&name.as_str()), "{place}: there is no {name}");
             }
@@ -94,6 +95,35 @@ fn dashboard_and_rules_use_existing_metrics_and_every_metric() -> Result<()> {
     }
     for metric in ALL {
         ensure!(used.contains(metric.name), "no panel or rule uses {}", metric.name);
+    }
+    Ok(())
+}
+
+/// Labels that Prometheus and the operator add.
+const ADDED: [&str; 5] = ["job", "namespace", "pod", "node", "alertname"];
+
+/// Without such a label or value, a query has no data and an alert never fires.
+#[test]
+fn selectors_name_labels_and_values_that_there_are() -> Result<()> {
+    let series = series();
+    for (place, query) in queries()? {
+        for (before, selector) in query.split('{').zip(query.split('{').skip(1)) {
+            let name = before.rsplit(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).next();
+            let Some(metric) = name.and_then(|name| series.get(name)) else { continue };
+            let matchers = selector.split('}').next().unwrap_or_default().split(',').map(str::trim);
+            for (label, value) in matchers.filter_map(|matcher| matcher.split_once('=')) {
+                let label = label.trim_end_matches('!');
+                if ADDED.contains(&label) || label == "le" {
+                    continue;
+                }
+                ensure!(metric.labels.contains(&label), "{place}: {} has no label {label}", metric.name);
+                let known = values(metric, label).unwrap_or_default();
+                for value in value.trim_matches(['~', '"']).split('|').filter(|_| !known.is_empty()) {
+                    let is_known = known.contains(&value) || value.contains(['.', '*', '+', '$']);
+                    ensure!(is_known || value.is_empty(), "{place}: {label} is never {value:?}");
+                }
+            }
+        }
     }
     Ok(())
 }

@@ -7,7 +7,6 @@ use fantoccini::wd::Capabilities;
 use rustix::process::geteuid;
 use serde_json::{Value, json};
 
-use crate::skip;
 use crate::webdriver::Session;
 use kube_gc_testkit::cluster::poll;
 
@@ -30,8 +29,8 @@ pub const LAPTOP: Look = Look { width: 1440, height: 900, is_still: false };
 pub struct Browser(Session);
 
 impl Browser {
-    /// Starts a browser, or says that the test is skipped.
-    pub async fn start(test: &str, look: Look) -> Result<Option<Self>> {
+    /// Starts a browser.
+    pub async fn start(look: Look) -> Result<Self> {
         let mut arguments = vec![
             "--headless=new",
             "--disable-gpu",
@@ -53,12 +52,7 @@ impl Browser {
             ("timeouts".to_owned(), json!({ "script": 120_000 })),
             ("goog:chromeOptions".to_owned(), options),
         ]);
-        match Session::start(capabilities).await? {
-            Some(session) => Ok(Some(Self(session))),
-            None => {
-                skip(test, "chromedriver is not installed (tests/prerequisites.sh browser)").map(|()| None)
-            }
-        }
+        Ok(Self(Session::start(capabilities).await?))
     }
 
     /// Opens an address.

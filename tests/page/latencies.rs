@@ -1,7 +1,6 @@
 //! The latencies of the last minutes, as the metrics have them.
 
 use anyhow::{Context as _, Result, ensure};
-use serde_json::Value;
 
 use crate::browser::{Browser, LAPTOP};
 use crate::stage::Stage;
@@ -22,7 +21,7 @@ async fn count(stage: &Stage, name: &str) -> Result<u64> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn latencies_are_drawn_as_histograms() -> Result<()> {
-    let Some(browser) = Browser::start("latencies are drawn", LAPTOP).await? else { return Ok(()) };
+    let browser = Browser::start(LAPTOP).await?;
     let stage = Stage::start().await?;
     let shop = stage.shop(20).await?;
     stage.cluster.settled(&stage.collector).await?;
@@ -51,15 +50,6 @@ async fn latencies_are_drawn_as_histograms() -> Result<()> {
     let said = format!("{}.title.includes(': {lags}, half of them ≤')", shown(0));
     browser.until("as many as the metrics have", &said).await?;
 
-    let summary = stage.collector.get_debug("/debug/summary").await?.json()?;
-    for (field, metric) in [("deletion_lag", LATENCIES[0]), ("requests", LATENCIES[1])] {
-        let histogram = &summary["latencies"][field];
-        let length = |of: &Value| of.as_array().map_or(0, Vec::len);
-        ensure!(length(&histogram["counts"]) == length(&histogram["le"]) + 1, "{histogram}");
-        let counts = histogram["counts"].as_array().into_iter().flatten().filter_map(Value::as_u64);
-        let (counted, total) = (counts.sum::<u64>(), count(&stage, metric).await?);
-        ensure!(counted > 0 && counted <= total, "{metric}: {counted} of {total}");
-    }
     browser.close().await?;
     stage.end().await
 }

@@ -1,7 +1,5 @@
 //! The process that drives a browser, and sessions with it.
 
-use std::io::ErrorKind;
-use std::path::Path;
 use std::process::Stdio;
 
 use anyhow::{Context as _, Result, bail};
@@ -29,28 +27,24 @@ struct Driver {
 }
 
 impl Driver {
-    /// Starts a driver, and gives the port that it listens on. `None` if there is no such program.
+    /// Starts a driver, and gives the port that it listens on.
     ///
     /// The driver takes a port that is free for IPv6, and ends if another process has the same one
     /// for IPv4. So it is started again, a few times.
-    async fn start(program: &Path) -> Result<Option<(Self, u16)>> {
+    async fn start() -> Result<(Self, u16)> {
         const STARTS: usize = 10;
         let mut printed = String::new();
         for _ in 0..STARTS {
             let directory = TempDir::new()?;
-            let spawned = Command::new(program)
+            let mut child = Command::new("chromedriver")
                 .arg("--port=0")
                 .envs([("HOME", directory.path()), ("TMPDIR", directory.path())])
                 .process_group(0)
                 .stdin(Stdio::null())
                 .stdout(Stdio::piped())
                 .stderr(Stdio::null())
-                .spawn();
-            let mut child = match spawned {
-                Ok(child) => child,
-                Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-                Err(error) => return Err(error).with_context(|| program.display().to_string()),
-            };
+                .spawn()
+                .context("cannot run chromedriver: install it by tests/prerequisites.sh browser")?;
             let mut lines = BufReader::new(child.stdout.take().context("no output")?).lines();
             let driver = Self { child, _directory: directory };
             printed.clear();
@@ -59,13 +53,13 @@ impl Driver {
                     let port = port.trim_end_matches('.').parse()?;
                     // The driver must not wait for a reader.
                     tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
-                    return Ok(Some((driver, port)));
+                    return Ok((driver, port));
                 }
                 printed.push_str(&line);
                 printed.push('\n');
             }
         }
-        bail!("{} ended {STARTS} times before it listened:\n{printed}", program.display())
+        bail!("chromedriver ended {STARTS} times before it listened:\n{printed}")
     }
 }
 
@@ -80,14 +74,14 @@ impl Drop for Driver {
 }
 
 impl Session {
-    /// Starts a driver and a browser. `None` if there is no driver on this machine.
-    pub async fn start(capabilities: Capabilities) -> Result<Option<Self>> {
-        let Some((driver, port)) = Driver::start("chromedriver".as_ref()).await? else { return Ok(None) };
+    /// Starts a driver and a browser.
+    pub async fn start(capabilities: Capabilities) -> Result<Self> {
+        let (driver, port) = Driver::start().await?;
         let url = format!("http://127.0.0.1:{port}");
         let mut builder = ClientBuilder::new(HttpConnector::new());
         let client = builder.capabilities(capabilities).connect(&url).await;
         let client = client.context("chromedriver cannot start Chromium")?;
-        Ok(Some(Self { client, driver }))
+        Ok(Self { client, driver })
     }
 
     /// Ends the session.

@@ -6,39 +6,12 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result, ensure};
 
-use super::{files, read, root};
+use super::{files, ours, read, root};
 
-/// Directories that contain nothing of this repository.
-const FOREIGN: [&str; 3] = ["target", ".git", "found"];
 /// The endings of files that may mention a page.
 const SOURCES: [&str; 6] = [".rs", ".toml", ".yaml", ".sh", "Makefile", ".ci/run"];
 /// The beginnings of mentions of a page, as paths from the root of the repository.
 const PLACES: [&str; 4] = ["docs/", "deploy/README.md", "tests/README.md", "grafana/README.md"];
-
-/// Every file of the repository with one of these endings: its path from the root, and its text.
-fn ours(endings: &[&str]) -> Result<Vec<(String, String)>> {
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir(root())? {
-        let path = entry?.path();
-        // Not entered, because a target directory is large.
-        if FOREIGN.iter().any(|name| path.ends_with(name)) {
-            continue;
-        }
-        for ending in endings {
-            let is_one = path.is_file() && path.to_string_lossy().ends_with(ending);
-            let here = if path.is_dir() { files(&path, ending)? } else { Vec::new() };
-            for path in here.iter().chain(is_one.then_some(&path)) {
-                let name = path.strip_prefix(root())?.to_string_lossy().into_owned();
-                // A package may have been built in its own directory.
-                if !name.split('/').any(|part| FOREIGN.contains(&part)) {
-                    let text = std::fs::read_to_string(path).with_context(|| name.clone())?;
-                    found.push((name, text));
-                }
-            }
-        }
-    }
-    Ok(found)
-}
 
 /// The lines outside of code blocks.
 fn prose(text: &str) -> impl Iterator<Item = &str> {

@@ -36,21 +36,6 @@ fn the_notes_of_a_release_are_its_section_of_the_changelog() -> Result<()> {
     Ok(())
 }
 
-/// A release of a tree with changes could not be built again.
-#[test]
-fn a_release_needs_a_clean_tree() -> Result<()> {
-    let directory = tempfile::tempdir()?;
-    let copy = directory.path().join("deploy");
-    std::fs::create_dir(&copy)?;
-    std::fs::copy(root().join("deploy/release"), copy.join("release"))?;
-    let git = Command::new("git").arg("init").arg("--quiet").arg(directory.path()).status()?;
-    ensure!(git.success());
-    let refused = Command::new(copy.join("release")).output()?;
-    let says = String::from_utf8(refused.stderr)?;
-    ensure!(!refused.status.success() && says.contains("the tree is not clean"), "{says}");
-    Ok(())
-}
-
 #[test]
 fn a_release_with_a_file_that_its_checksums_do_not_cover_is_refused() -> Result<()> {
     let directory = tempfile::tempdir()?;

@@ -118,9 +118,10 @@ fn module(name: &str) -> Result<TempDir> {
 async fn the_go_examples_of_the_page_work() -> Result<()> {
     let Some(go) = installed("the_go_examples_of_the_page_work", &["go"])? else { return Ok(()) };
     let page = page()?;
+    let readme = std::fs::read_to_string(repository("contrib/go/README.md"))?;
     let (shop, suite) = (module("shop")?, module("controllers")?);
     std::fs::write(shop.path().join("cascade_test.go"), example(&page, "go", "cascade_test.go")?)?;
-    std::fs::write(suite.path().join("suite_test.go"), example(&page, "go", "suite_test.go")?)?;
+    std::fs::write(suite.path().join("suite_test.go"), example(&readme, "go", "suite_test.go")?)?;
     for directory in [&shop, &suite] {
         let unformatted = run("gofmt", &["-l", "."], directory.path(), &[]).await?;
         ensure!(unformatted.is_empty(), "not formatted: {unformatted}");

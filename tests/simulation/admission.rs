@@ -1,7 +1,6 @@
 //! Admission in the cluster of a run: it denies, delays and changes writes.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -55,16 +54,11 @@ impl Answer {
 }
 
 /// An object that waits in admission.
+#[derive(Debug)]
 struct Birth {
     delay: Duration,
     is_denied: bool,
     uid: oneshot::Sender<String>,
-}
-
-impl fmt::Debug for Birth {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Birth").field("delay", &self.delay).finish_non_exhaustive()
-    }
 }
 
 /// What admission does. Clones share it.

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use kube_gc::internals::telemetry::Exporter;
+use kube_gc_observe::telemetry::Exporter;
 use tokio::task::LocalSet;
 
 use super::actions::{BOUND, Stage, in_admission};
@@ -31,12 +31,9 @@ pub fn none_is_lost(exporter: &Exporter) -> Result<(), String> {
 }
 
 async fn births(exporter: &Exporter) -> Result<(), String> {
-    let mut plan = Plan::new(SEED, None);
+    let mut plan = Plan::new(SEED);
     (plan.qps, plan.is_leased, plan.history, plan.page) = (0, false, 10 * BIRTHS, 500);
-    let mut world = World::new(SEED, plan, Trace::new(false));
-    let server = world.server.clone();
-    tokio::spawn(async move { server.run().await });
-    world.begin().await;
+    let mut world = World::start(SEED, plan, Trace::new(false)).await;
     let _collector = Collector::start(&world, SEED, exporter).map_err(|error| error.to_string())?;
     let random = &mut Random::new(SEED);
     let mut delays = (0..BOUND).cycle().step_by(STRIDE as usize).map(Duration::from_millis);

@@ -1,18 +1,14 @@
 //! The collector of a run: the real one, in the thread of the run.
 
-use std::num::NonZeroU16;
 use std::time::Duration;
 
-use kube_gc::internals::actors::{DiscoverySettings, Placement};
-use kube_gc::internals::api::{Api, ApiSettings, WallClock, WatchSettings};
-use kube_gc::internals::app::{Controller, ControllerSettings};
-use kube_gc::internals::http::{IdleQuery, IdleReport};
-use kube_gc::internals::introspect::CollectorStatus;
-use kube_gc::internals::telemetry::Exporter;
-use kube_gc::internals::worker::DecisionLines;
-use kube_gc_core::brake::Limits;
-use kube_gc_core::mailbox::Backoff;
+use kube_gc::internals::app::{Controller, Setup};
+use kube_gc::internals::introspect::{CollectorStatus, IdleQuery, IdleReport};
+use kube_gc_client::{Api, ApiSettings, WallClock, WatchSettings};
+use kube_gc_config::{DecisionLines, Settings};
+use kube_gc_controller::actors::Placement;
 use kube_gc_core::object::{GroupResource, HashSeed};
+use kube_gc_observe::telemetry::Exporter;
 use tokio::time::Instant;
 
 use super::random::Random;
@@ -53,31 +49,29 @@ impl Collector {
         let (gate, clock) = world.lease.gate();
         tokio::task::spawn_local(world.lease.clone().keep(gate.clone(), clock));
         let api = Api::from_clients(transport.client(), settings, gate);
-        let settings = ControllerSettings {
-            delete_workers: plan.workers,
-            orphan_workers: plan.workers,
-            releases: 4 * plan.workers,
-            orphan_page: plan.orphan_page,
-            partitions: NonZeroU16::new(plan.partitions).unwrap_or(NonZeroU16::MIN),
+        let mut settings = Settings::default();
+        settings.workers.delete = plan.workers;
+        settings.workers.orphan = plan.workers;
+        settings.workers.release = 4 * plan.workers;
+        settings.graph.partitions = plan.partitions;
+        settings.graph.absent_owner_capacity = plan.remembered;
+        settings.graph.birth_grace = Duration::from_secs(2);
+        settings.retry.min = Duration::from_millis(5);
+        settings.retry.max = plan.longest_retry;
+        settings.discovery.interval = plan.discovery;
+        settings.discovery.ignored =
+            world.ignored.iter().map(|name| GroupResource::parse(&name.to_string())).collect();
+        settings.discovery.orphan_wait = Duration::from_secs(600);
+        settings.startup.sync_timeout = Duration::from_secs(30);
+        settings.events.stuck_after = Duration::ZERO;
+        settings.log.decisions = DecisionLines::All;
+        let setup = Setup {
             placement: Placement::CallersThread,
-            absent_owners: plan.remembered,
-            birth_grace: Duration::from_secs(2),
-            backoff: Backoff { min: Duration::from_millis(5), max: plan.longest_retry },
-            discovery: DiscoverySettings {
-                interval: plan.discovery,
-                ignored: world.ignored.iter().map(|name| GroupResource::parse(&name.to_string())).collect(),
-            },
-            sync_timeout: Duration::from_secs(30),
             decisions: Vec::new(),
-            decision_lines: DecisionLines::All,
-            finish_namespaces: None,
-            orphan_wait: Duration::from_secs(600),
-            compare_after: Duration::ZERO,
-            warn_after: None,
-            brake: Limits::default(),
+            orphan_page: plan.orphan_page,
             hash_seed: HashSeed::new(Random::new(seed).split("hashes", life).next()),
         };
-        Ok(Self { controller: Controller::start(api, settings, exporter.clone())? })
+        Ok(Self { controller: Controller::start(api, &settings, setup, exporter.clone())? })
     }
 
     /// The status that the debug pages show.

@@ -1,20 +1,18 @@
 //! Runs many seeds on several threads and reports failures.
 
-use std::collections::BTreeSet;
 use std::hash::{BuildHasher as _, RandomState};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use kube_gc::internals::telemetry::Exporter;
+use kube_gc_observe::telemetry::Exporter;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
 use super::births;
-use super::options::{Options, Steps};
-use super::run::{Failure, Passed, Spec, record_fatal_error, run};
+use super::options::Options;
+use super::run::{Failure, Passed, Spec, record_fatal_error, run, take_fatal_error};
 use super::shrink::shrink;
 
 /// How many lines of the trace of a failed run are printed.
@@ -40,29 +38,26 @@ pub fn check(options: &Options) -> bool {
 fn is_repeatable() -> bool {
     let exporter = exporter();
     let hash = |seed| {
-        let spec = Spec { seed, steps: Some(100), without: BTreeSet::new(), verbose: false };
+        let spec = Spec { only: Some((0..100).collect()), ..Spec::of(seed) };
         attempt(&spec, &exporter).map(|passed| passed.hash)
     };
-    match (hash(0), hash(0), hash(1)) {
-        (Ok(first), Ok(again), Ok(other)) if first == again && first != other => true,
-        (first, again, other) => {
-            println!("NOT REPEATABLE: seed 0 gave {first:?}, then {again:?}; seed 1 gave {other:?}");
-            false
-        }
+    let (first, again, other) = (hash(0), hash(0), hash(1));
+    let good = first.is_ok() && first == again && first != other;
+    if !good {
+        println!("NOT REPEATABLE: seed 0 gave {first:?}, then {again:?}; seed 1 gave {other:?}");
     }
+    good
 }
 
 /// Checks that no dependent is lost whose owner is stored after it.
 fn are_kept() -> bool {
     let began = Instant::now();
-    match births::none_is_lost(&exporter()) {
+    let lost = births::none_is_lost(&exporter());
+    match &lost {
         Ok(()) => println!("simulation: no dependent lost in 10,000 births, {:?}", began.elapsed()),
-        Err(wrong) => {
-            println!("FAILED: dependents of objects in admission: {wrong}");
-            return false;
-        }
+        Err(wrong) => println!("FAILED: dependents of objects in admission: {wrong}"),
     }
-    true
+    lost.is_ok()
 }
 
 /// Runs fresh seeds for this many seconds.
@@ -79,110 +74,95 @@ pub fn replay(seed: u64, options: &Options) -> bool {
         let lines = lines.with_writer(std::io::stdout);
         tracing_subscriber::registry().with(filter.clone()).with(lines).init();
     }
-    let without = options.without.clone().unwrap_or_default();
-    let spec = Spec { seed, steps: options.steps, without: without.0, verbose: !options.quiet };
+    let only = options.only.clone().map(|only| only.into_iter().collect());
+    let spec = Spec { only, verbose: !options.quiet, ..Spec::of(seed) };
     let began = Instant::now();
     let exporter = exporter();
     let result = attempt(&spec, &exporter);
     println!("simulation: {:?}", began.elapsed());
-    let again = attempt(&Spec { verbose: false, ..spec.clone() }, &exporter);
-    match (&result, again) {
-        (Ok(passed), Ok(again)) if *passed != again => {
-            println!("NOT REPEATABLE: {passed:?}, then {again:?}");
-            return false;
-        }
-        (Ok(passed), Ok(_)) => println!("simulation: {passed:?}, and the same again"),
-        (Err(failure), Err(again)) if failure.trace != again.trace => {
-            println!("NOT REPEATABLE: then {again}");
-        }
-        (Ok(_), Err(failure)) => println!("NOT REPEATABLE: then {failure}"),
-        (Err(_), Ok(_)) => println!("NOT REPEATABLE: then all was well"),
-        (Err(_), Err(_)) => {}
+    let again = attempt(&Spec { verbose: false, ..spec }, &exporter);
+    if result != again {
+        println!("NOT REPEATABLE: {result:?}, then {again:?}");
+        return false;
     }
-    match result {
-        Ok(_) => println!("1 passed, 0 failed"),
-        Err(failure) => {
-            println!("FAILED: {failure}\n0 passed, 1 failed");
-            return false;
-        }
+    match &result {
+        Ok(passed) => println!("simulation: {passed:?}, and the same again\n1 passed, 0 failed"),
+        Err(Failure { what, .. }) => println!("FAILED: {what}\n0 passed, 1 failed"),
     }
-    true
+    result.is_ok()
+}
+
+/// The results of all threads so far.
+#[derive(Default)]
+struct Totals {
+    passed: usize,
+    failed: usize,
+    steps: usize,
+    requests: u64,
+    /// How many tens of seconds had passed at the last report.
+    said: u64,
+}
+
+impl Totals {
+    fn say(&self, began: Instant) {
+        let Self { passed, steps, requests, .. } = self;
+        let seconds = began.elapsed().as_secs_f64().max(0.001);
+        let rate = *steps as f64 / seconds;
+        println!(
+            "simulation: {seconds:.0} s, {passed} runs, {steps} steps ({rate:.0} per second), {requests} requests"
+        );
+    }
 }
 
 /// Runs seeds on all cores until there are none left or the time is over.
 fn hunt(seeds: impl Iterator<Item = u64> + Send, time: Option<Duration>, options: &Options) -> bool {
     let began = Instant::now();
-    let seeds = Mutex::new(seeds);
-    let (over, totals) = (AtomicBool::new(false), Totals::default());
+    let state = Mutex::new((seeds, Totals::default()));
+    let with = || state.lock().unwrap_or_else(PoisonError::into_inner);
+    let next = || {
+        let (seeds, totals) = &mut *with();
+        // A few failures are enough to work on.
+        let goes_on = totals.failed < 5 && time.is_none_or(|time| began.elapsed() < time);
+        seeds.next().filter(|_| goes_on)
+    };
     thread::scope(|scope| {
         for _ in 0..options.threads() {
             scope.spawn(|| {
                 let exporter = exporter();
-                while !over.load(Ordering::Relaxed) && time.is_none_or(|time| began.elapsed() < time) {
-                    let seed = seeds.lock().ok().and_then(|mut seeds| seeds.next());
-                    let Some(seed) = seed else { break };
-                    let spec = Spec { seed, steps: options.steps, without: BTreeSet::new(), verbose: false };
-                    match attempt(&spec, &exporter) {
-                        Ok(passed) => totals.passed(&passed, began),
+                while let Some(seed) = next() {
+                    let spec = Spec::of(seed);
+                    let passed = match attempt(&spec, &exporter) {
+                        Ok(passed) => passed,
                         Err(failure) => {
-                            totals.failed.fetch_add(1, Ordering::Relaxed);
+                            with().1.failed += 1;
                             report(&spec, failure, &exporter);
+                            continue;
                         }
-                    }
-                    // A few failures are enough to work on.
-                    if totals.failed.load(Ordering::Relaxed) >= 5 {
-                        over.store(true, Ordering::Relaxed);
+                    };
+                    let (_, totals) = &mut *with();
+                    totals.passed += 1;
+                    totals.steps += passed.steps;
+                    totals.requests += passed.requests;
+                    let due = began.elapsed().as_secs() / 10;
+                    if totals.said < due {
+                        totals.said = due;
+                        totals.say(began);
                     }
                 }
             });
         }
     });
+    let (_, totals) = &*with();
     totals.say(began);
-    let (passed, failed) = (totals.passed.load(Ordering::Relaxed), totals.failed.load(Ordering::Relaxed));
-    println!("{passed} passed, {failed} failed");
-    failed == 0
-}
-
-/// Totals over all threads.
-#[derive(Default)]
-struct Totals {
-    passed: AtomicU64,
-    failed: AtomicU64,
-    steps: AtomicU64,
-    requests: AtomicU64,
-    said: AtomicU64,
-}
-
-impl Totals {
-    fn passed(&self, passed: &Passed, began: Instant) {
-        self.passed.fetch_add(1, Ordering::Relaxed);
-        self.steps.fetch_add(passed.steps as u64, Ordering::Relaxed);
-        self.requests.fetch_add(passed.requests, Ordering::Relaxed);
-        // Progress is printed every ten seconds.
-        let due = began.elapsed().as_secs() / 10;
-        if self.said.fetch_max(due, Ordering::Relaxed) < due {
-            self.say(began);
-        }
-    }
-
-    fn say(&self, began: Instant) {
-        let seconds = began.elapsed().as_secs_f64().max(0.001);
-        let steps = self.steps.load(Ordering::Relaxed);
-        println!(
-            "simulation: {:.0} s, {} runs, {steps} steps ({:.0} per second), {} requests",
-            seconds,
-            self.passed.load(Ordering::Relaxed),
-            steps as f64 / seconds,
-            self.requests.load(Ordering::Relaxed),
-        );
-    }
+    println!("{} passed, {} failed", totals.passed, totals.failed);
+    totals.failed == 0
 }
 
 /// Runs a seed. A panic of the simulation itself is a failure, too.
 pub fn attempt(spec: &Spec, exporter: &Exporter) -> Result<Passed, Failure> {
     catch_unwind(AssertUnwindSafe(|| run(spec, exporter))).unwrap_or_else(|_| {
-        let what = super::run::take_fatal_error().unwrap_or_else(|| "panic".to_owned());
-        Err(Failure { what, step: spec.steps.unwrap_or_default(), trace: Vec::new() })
+        let what = take_fatal_error().unwrap_or_else(|| "panic".to_owned());
+        Err(Failure { what, step: 0, trace: Vec::new() })
     })
 }
 
@@ -190,25 +170,22 @@ pub fn attempt(spec: &Spec, exporter: &Exporter) -> Result<Passed, Failure> {
 /// repeats it.
 fn report(spec: &Spec, failure: Failure, exporter: &Exporter) {
     let seed = spec.seed;
-    println!("\nseed {seed} FAILED at step {}: {failure}", failure.step);
+    println!("\nseed {seed} FAILED at step {}: {}", failure.step, failure.what);
     let (small, failure) = shrink(spec, failure, exporter);
     let from = failure.trace.len().saturating_sub(SHOWN);
     println!("--- the last of what happened ---");
     for line in failure.trace.iter().skip(from) {
         println!("{line}");
     }
-    println!("--- {failure}");
-    let steps = small.steps.map(|steps| format!(" --steps {steps}")).unwrap_or_default();
-    let without = Steps(small.without);
-    let without = if without.0.is_empty() { String::new() } else { format!(" --without {without}") };
-    println!(
-        "seed {seed}: to see it again:\n  cargo test --test simulation -- --seed {seed}{steps}{without}\n"
-    );
+    println!("--- {}", failure.what);
+    let steps: Vec<String> = small.only.iter().flatten().map(usize::to_string).collect();
+    let only = if steps.is_empty() { String::new() } else { format!(" --only {}", steps.join(",")) };
+    println!("seed {seed}: to see it again:\n  cargo test --test simulation -- --seed {seed}{only}\n");
 }
 
 /// An exporter that the collector needs. The metrics are not recorded anywhere.
 pub fn exporter() -> Exporter {
-    kube_gc::internals::actors::on_fatal(record_fatal_error);
+    kube_gc_controller::actors::on_fatal(record_fatal_error);
     match Exporter::local() {
         Ok((_, exporter)) => exporter,
         Err(error) => panic!("no exporter: {error}"),

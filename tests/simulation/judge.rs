@@ -95,7 +95,7 @@ impl Judge {
 
     /// The collector received a complete list of a type, or failed to.
     pub fn listed(&self, resource: &ResourceName, whole: bool) {
-        self.with(|inner, now| inner.oracle.listed(resource, whole, now));
+        self.with(|inner, now| inner.oracle.knowledge.listed(resource, whole, now));
     }
 
     /// The collector has received all changes of a type up to a version.
@@ -129,7 +129,7 @@ impl Judge {
 
     /// The collector has just started, and this group does not answer.
     pub fn away(&self, group: &str) {
-        self.with(|inner, now| inner.oracle.away(group, now));
+        self.with(|inner, now| inner.oracle.knowledge.away(group, now));
     }
 
     /// The collector was restarted.
@@ -161,7 +161,7 @@ impl Judge {
     pub fn restored_raised(&self, stopped: Duration) {
         self.with(|inner, _| {
             inner.oracle.restored(u64::MAX, stopped);
-            inner.oracle.raised();
+            inner.oracle.knowledge.raised();
             inner.unaware.clear();
         });
         self.look();
@@ -185,7 +185,7 @@ impl Inner {
     }
 
     fn forgets(&mut self) {
-        self.oracle.restarted();
+        self.oracle.knowledge.restarted();
         self.seen.clear();
     }
 }

@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use kube_gc::internals::api::{Clock, ReplicaRole, WriteGate};
+use kube_gc_client::{Clock, ReplicaRole, WriteGate};
 use tokio::time::{Instant, sleep, sleep_until};
 
 /// How long a renewal is valid, and the interval of renewals.
@@ -85,7 +85,7 @@ impl Lease {
                         state.deadline = Instant::now() + GOOD_FOR;
                         state.terms
                     });
-                    gate.grant(clock.now().after(GOOD_FOR));
+                    gate.grant(clock.now() + GOOD_FOR);
                     gate.announce(ReplicaRole::Leading { term });
                     leads = true;
                     self.renewed_or_lost().await;

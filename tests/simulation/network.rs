@@ -51,9 +51,8 @@ struct Shared {
     requests: u64,
     in_step: u64,
     life: u64,
-    denied: BTreeSet<String>,
+    refused: BTreeMap<(Refused, String), Refusal>,
     webhooks: BTreeMap<Webhook, Refusal>,
-    unlistable: BTreeMap<String, Refusal>,
     expired: BTreeSet<String>,
     stalled: BTreeMap<String, Instant>,
     /// Types that discovery omits, by group and plural, and until when.
@@ -65,6 +64,15 @@ struct Shared {
     stops: u64,
     is_stopped: bool,
     runaway: Option<String>,
+}
+
+/// The requests about a type that fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Refused {
+    /// Writes.
+    Writes,
+    /// Lists.
+    Lists,
 }
 
 /// The key of a webhook: method, type and namespace.
@@ -222,10 +230,7 @@ impl Network {
 
     /// The types that discovery omits now: group and plural.
     pub fn omitted(&self) -> Vec<(String, String)> {
-        self.with(|shared| {
-            shared.omitted.retain(|_, until| Instant::now() < *until);
-            shared.omitted.keys().cloned().collect()
-        })
+        self.with(|shared| current(&shared.omitted))
     }
 
     /// A group does not answer for this time. Discovery still announces it.
@@ -235,50 +240,24 @@ impl Network {
 
     /// The groups that do not answer now.
     pub fn away(&self) -> Vec<String> {
-        self.with(|shared| {
-            shared.away.retain(|_, until| Instant::now() < *until);
-            shared.away.keys().cloned().collect()
-        })
+        self.with(|shared| current(&shared.away))
     }
 
-    /// Denies writes of a type, or allows them again.
-    pub fn toggle_denied(&self, plural: &str) -> bool {
-        self.with(|shared| {
-            let denied = !shared.denied.remove(plural);
-            if denied {
-                shared.denied.insert(plural.to_owned());
-            }
-            denied
-        })
+    /// Makes the writes or the lists of a type fail, or work again. Returns whether they fail now.
+    pub fn toggle_refused(&self, what: Refused, plural: &str, how: Refusal) -> bool {
+        self.with(|shared| toggle(&mut shared.refused, (what, plural.to_owned()), how))
     }
 
     /// Adds or removes a webhook for one method, type and namespace.
     pub fn toggle_webhook(&self, method: &str, plural: &str, namespace: &str, how: Refusal) -> bool {
-        self.with(|shared| {
-            let webhook = (method.to_owned(), plural.to_owned(), namespace.to_owned());
-            let is_there = shared.webhooks.remove(&webhook).is_none();
-            if is_there {
-                shared.webhooks.insert(webhook, how);
-            }
-            is_there
-        })
+        let webhook = (method.to_owned(), plural.to_owned(), namespace.to_owned());
+        self.with(|shared| toggle(&mut shared.webhooks, webhook, how))
     }
 
     /// The answer of the webhook to a request, if there is one.
     pub fn asks_webhook(&self, method: &str, plural: &str, namespace: Option<&str>) -> Option<Refusal> {
         let webhook = (method.to_owned(), plural.to_owned(), namespace?.to_owned());
         self.with(|shared| shared.webhooks.get(&webhook).copied())
-    }
-
-    /// Makes lists of a type fail, or work again.
-    pub fn toggle_unlistable(&self, plural: &str, how: Refusal) -> bool {
-        self.with(|shared| {
-            let works = shared.unlistable.remove(plural).is_some();
-            if !works {
-                shared.unlistable.insert(plural.to_owned(), how);
-            }
-            !works
-        })
     }
 
     /// Breaks the watches of a type, and makes their versions too old to resume from.
@@ -320,15 +299,29 @@ impl Network {
     pub fn heal(&self) {
         self.with(|shared| {
             shared.rates = Rates::default();
-            shared.denied.clear();
+            shared.refused.clear();
             shared.webhooks.clear();
-            shared.unlistable.clear();
             shared.stalled.clear();
             shared.omitted.clear();
             shared.away.clear();
             shared.dark_until = None;
         });
     }
+}
+
+/// Adds a fault, or removes it. Returns whether it is there now.
+fn toggle<K: Ord>(faults: &mut BTreeMap<K, Refusal>, of: K, how: Refusal) -> bool {
+    let is_new = faults.remove(&of).is_none();
+    if is_new {
+        faults.insert(of, how);
+    }
+    is_new
+}
+
+/// What has not ended yet.
+fn current<K: Clone>(faults: &BTreeMap<K, Instant>) -> Vec<K> {
+    let now = Instant::now();
+    faults.iter().filter(|(_, until)| now < **until).map(|(of, _)| of.clone()).collect()
 }
 
 impl Shared {
@@ -370,12 +363,13 @@ impl Shared {
                 fate.repeated = 1 + random.below(10) as u64;
             }
         }
-        let refused = match kind {
-            Kind::Write if self.denied.contains(plural) => Some(Refusal::Code(403)),
+        let what = match kind {
+            Kind::Write => Some(Refused::Writes),
             // An open watch continues even if its type cannot be listed.
-            Kind::List | Kind::Stream => self.unlistable.get(plural).copied(),
+            Kind::List | Kind::Stream => Some(Refused::Lists),
             _ => None,
         };
+        let refused = what.and_then(|what| self.refused.get(&(what, plural.to_owned())).copied());
         fate.before = refused.or(fate.before);
         if self.is_dark() {
             fate.before = Some(Refusal::Broken);

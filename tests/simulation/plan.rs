@@ -4,154 +4,8 @@
 
 use std::time::Duration;
 
+use super::actions::{ACTIONS, Act, Action};
 use super::random::Random;
-
-/// The kinds of steps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Action {
-    /// Creates owners and dependents on several levels at once.
-    CreateTree,
-    /// Creates one object with any references.
-    Create,
-    /// Creates one object that names some hundreds of owners, hardly any of which exists.
-    CreateLarge,
-    /// Creates owners that own each other.
-    CreateCycle,
-    /// Adds a reference.
-    Adopt,
-    /// Removes a reference.
-    Release,
-    /// Replaces all references.
-    ChangeOwners,
-    /// Changes `blockOwnerDeletion` of one reference.
-    FlipBlocking,
-    /// Deletes one object.
-    Delete,
-    /// Deletes an object that is being deleted already.
-    DeleteAgain,
-    /// Deletes a collection.
-    DeleteCollection,
-    /// Adds a finalizer that is not the collector's.
-    AddFinalizer,
-    /// Removes such a finalizer.
-    RemoveFinalizer,
-    /// Removes all such finalizers of one object.
-    ClearFinalizers,
-    /// Changes a label.
-    Label,
-    /// Deletes an object and creates another one with its name.
-    Recreate,
-    /// Creates a custom type.
-    CreateType,
-    /// Removes a custom type and its objects.
-    DropType,
-    /// Creates a namespace.
-    CreateNamespace,
-    /// Deletes a namespace and its objects.
-    DeleteNamespace,
-    /// Breaks watches.
-    CutWatches,
-    /// Stalls the watches of one type for a while.
-    StallWatches,
-    /// Denies writes of a type from now on, or allows them again.
-    Deny,
-    /// Adds a webhook that hangs or fails for one verb, type and namespace, or removes it.
-    Webhook,
-    /// Makes lists of a type fail from now on, or work again.
-    Unlistable,
-    /// Stops the watch cache of a type, or lets it continue.
-    Freeze,
-    /// Compacts the history of the store.
-    Compact,
-    /// Deletes an owner in the foreground and then with Orphan, before the watches show the
-    /// change.
-    ChangeOfMind,
-    /// The same while many dependents wait for the collector's rate limit.
-    ChangeOfMindInAQueue,
-    /// An orphan deletion with a dependent of a type that cannot be listed.
-    UnseenOrphan,
-    /// A type is listed again by a server that has not seen its newest owner yet.
-    BehindTheTimes,
-    /// An orphan deletion with several dependents, one of which is late.
-    LateAmongMany,
-    /// Nothing is reachable for a while.
-    Blackout,
-    /// Another replica takes the lease for a while.
-    LoseLease,
-    /// Takes a backup of the store.
-    BackUp,
-    /// Restores the store from the last backup.
-    Restore,
-    /// The same, with a version that is higher than any before.
-    RestoreRaised,
-    /// Discovery omits a type for a while.
-    OmitType,
-    /// Dependents of an object that is still in admission, which may deny it in the end.
-    Birth,
-    /// Admission denies deletions or changes of a type with any answer, while a chain of owners is
-    /// deleted.
-    DenyByAdmission,
-    /// An orphan deletion while admission brings back the references that are removed.
-    BringBack,
-    /// The collector is killed and starts while an API group does not answer, which has dependents
-    /// of an owner that orphans them.
-    GroupAway,
-    /// Kills the collector and starts it again.
-    Crash,
-    /// Lets some time pass.
-    Pass,
-    /// Lets much time pass at once.
-    Jump,
-}
-
-/// Every action, with its weight if it is enabled, and whether it is a fault and not an action of a user.
-const ACTIONS: [(Action, u32, bool); 45] = [
-    (Action::CreateTree, 30, false),
-    (Action::Create, 60, false),
-    (Action::CreateCycle, 12, false),
-    (Action::Adopt, 40, false),
-    (Action::Release, 20, false),
-    (Action::ChangeOwners, 15, false),
-    (Action::FlipBlocking, 15, false),
-    (Action::Delete, 90, false),
-    (Action::DeleteAgain, 25, false),
-    (Action::DeleteCollection, 3, false),
-    (Action::AddFinalizer, 15, false),
-    (Action::RemoveFinalizer, 30, false),
-    (Action::ClearFinalizers, 15, false),
-    (Action::Label, 20, false),
-    (Action::Recreate, 20, false),
-    (Action::CreateType, 12, false),
-    (Action::DropType, 6, false),
-    (Action::CreateNamespace, 10, false),
-    (Action::DeleteNamespace, 4, false),
-    (Action::CutWatches, 12, true),
-    (Action::StallWatches, 12, true),
-    (Action::Deny, 8, true),
-    (Action::Unlistable, 8, true),
-    (Action::Freeze, 10, true),
-    (Action::Compact, 6, true),
-    (Action::ChangeOfMind, 4, true),
-    (Action::UnseenOrphan, 4, true),
-    (Action::BehindTheTimes, 4, true),
-    (Action::Blackout, 4, true),
-    (Action::Crash, 5, true),
-    (Action::Pass, 90, false),
-    (Action::Jump, 6, false),
-    (Action::BackUp, 40, true),
-    (Action::Restore, 12, true),
-    (Action::LoseLease, 30, true),
-    (Action::LateAmongMany, 30, true),
-    (Action::Webhook, 20, true),
-    (Action::CreateLarge, 40, false),
-    (Action::ChangeOfMindInAQueue, 30, true),
-    (Action::RestoreRaised, 12, true),
-    (Action::OmitType, 20, true),
-    (Action::Birth, 60, false),
-    (Action::DenyByAdmission, 30, false),
-    (Action::BringBack, 30, false),
-    (Action::GroupAway, 15, true),
-];
 
 /// The rates of faults of requests, in a thousand.
 #[derive(Clone, Copy, Debug, Default)]
@@ -225,7 +79,7 @@ pub struct Plan {
 
 impl Plan {
     /// The plan of a seed.
-    pub fn new(seed: u64, steps: Option<usize>) -> Self {
+    pub fn new(seed: u64) -> Self {
         let random = &mut Random::new(seed).split("plan", 0);
         // Faults that were added later are drawn from another stream, so that older seeds without
         // them stay the same.
@@ -249,7 +103,7 @@ impl Plan {
         let qps = if limited.chance(200) { limited.pick(&[1, 2, 5]).copied().unwrap_or(1) } else { 0 };
         let weights = ACTIONS
             .iter()
-            .map(|(action, weight, is_fault)| match action {
+            .map(|(action, weight, is_fault, _)| match action {
                 // Without these, nothing would ever happen.
                 Action::Create | Action::Delete | Action::Pass => *weight,
                 _ if quiet && *is_fault => 0,
@@ -289,7 +143,7 @@ impl Plan {
         };
         let mut one_of = |values: &[u64]| random.pick(values).copied().unwrap_or_default();
         Self {
-            steps: steps.unwrap_or(200 + one_of(&[0, 100, 200, 300]) as usize),
+            steps: 200 + one_of(&[0, 100, 200, 300]) as usize,
             weights,
             is_leased,
             qps,
@@ -319,7 +173,8 @@ impl Plan {
     }
 
     /// Draws the action of a step.
-    pub fn action(&self, random: &mut Random) -> Action {
-        ACTIONS.get(random.weighted(&self.weights)).map_or(Action::Pass, |(action, ..)| *action)
+    pub fn action(&self, random: &mut Random) -> (Action, Act) {
+        let (action, _, _, act) = ACTIONS[random.weighted(&self.weights)];
+        (action, act)
     }
 }

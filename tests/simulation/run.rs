@@ -2,13 +2,10 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
-use std::fmt;
-use std::time::Duration;
 
-use kube_gc::internals::telemetry::Exporter;
+use kube_gc_observe::telemetry::Exporter;
 use tokio::task::LocalSet;
 
-use super::actions::{After, act};
 use super::collector::Collector;
 use super::plan::Plan;
 use super::random::Random;
@@ -21,12 +18,17 @@ use super::world::World;
 pub struct Spec {
     /// The seed, which determines everything.
     pub seed: u64,
-    /// The number of steps, if it is not the one of the seed.
-    pub steps: Option<usize>,
-    /// The steps to leave out.
-    pub without: BTreeSet<usize>,
+    /// The steps to carry out; `None` means all.
+    pub only: Option<BTreeSet<usize>>,
     /// Whether the trace is printed.
     pub verbose: bool,
+}
+
+impl Spec {
+    /// A whole run.
+    pub const fn of(seed: u64) -> Self {
+        Self { seed, only: None, verbose: false }
+    }
 }
 
 /// The result of a run without a violation.
@@ -41,7 +43,7 @@ pub struct Passed {
 }
 
 /// The result of a run with a violation.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// What was wrong.
     pub what: String,
@@ -49,12 +51,6 @@ pub struct Failure {
     pub step: usize,
     /// The last lines of the trace.
     pub trace: Vec<String>,
-}
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.what)
-    }
 }
 
 thread_local! {
@@ -102,23 +98,12 @@ struct Course<'a> {
     next: usize,
 }
 
-/// Why the life of a collector ended.
-enum End {
-    /// The run is over.
-    Rest,
-    /// The collector was killed.
-    Crash,
-}
-
 impl<'a> Course<'a> {
     async fn new(spec: &'a Spec, exporter: &'a Exporter) -> Self {
-        let plan = Plan::new(spec.seed, spec.steps);
+        let plan = Plan::new(spec.seed);
         let trace = Trace::new(spec.verbose);
         trace.note(format_args!("seed {}: {plan:?}", spec.seed));
-        let mut world = World::new(spec.seed, plan, trace);
-        let server = world.server.clone();
-        tokio::spawn(async move { server.run().await });
-        world.begin().await;
+        let world = World::start(spec.seed, plan, trace).await;
         Self { spec, exporter, world, next: 0 }
     }
 
@@ -126,18 +111,19 @@ impl<'a> Course<'a> {
     async fn run(&mut self) -> Result<(), String> {
         loop {
             let set = LocalSet::new();
-            let end = set.run_until(self.live()).await?;
+            set.run_until(self.live()).await?;
             // A crash: all actors disappear at once, with everything in flight.
             self.world.network.next_life();
             drop(set);
-            match end {
-                End::Rest => return Ok(()),
-                End::Crash => self.world.judge.restarted(),
+            if !std::mem::take(&mut self.world.is_killed) {
+                return Ok(());
             }
+            self.world.judge.restarted();
         }
     }
 
-    async fn live(&mut self) -> Result<End, String> {
+    /// Runs a collector until it is killed or the run is over.
+    async fn live(&mut self) -> Result<(), String> {
         let collector = Collector::start(&self.world, self.spec.seed, self.exporter);
         let collector = collector.map_err(|error| error.to_string())?;
         self.world.network.trace.note(format_args!("the collector starts"));
@@ -147,30 +133,29 @@ impl<'a> Course<'a> {
         while self.next < self.world.plan.steps {
             let step = self.next;
             self.next += 1;
-            if self.spec.without.contains(&step) {
+            if self.spec.only.as_ref().is_some_and(|only| !only.contains(&step)) {
                 continue;
             }
-            let after = self.step(step).await;
+            self.step(step).await;
             self.check()?;
-            if after == After::Crash {
+            if self.world.is_killed {
                 self.world.network.trace.note(format_args!("the collector is killed"));
-                return Ok(End::Crash);
+                return Ok(());
             }
         }
         rest::come_to_rest(&mut self.world, &collector).await?;
-        self.check()?;
-        Ok(End::Rest)
+        self.check()
     }
 
-    async fn step(&mut self, step: usize) -> After {
+    async fn step(&mut self, step: usize) {
         let number = step as u64;
         let world = &mut self.world;
         let mut random = Random::new(self.spec.seed).split("step", number);
         let faults = Random::new(self.spec.seed).split("faults", number);
         world.network.begin_step(faults, world.plan.rates);
-        let action = world.plan.action(&mut random);
+        let (action, act) = world.plan.action(&mut random);
         world.network.trace.note(format_args!("step {step}: {action:?}"));
-        let after = act(action, world, &mut random).await;
+        act(world, &mut random).await;
         // Between two steps there is no time, a part of an instant, or some time.
         match random.weighted(&[30, 20, 50]) {
             0 => {}
@@ -181,7 +166,6 @@ impl<'a> Course<'a> {
             }
             _ => tokio::time::sleep(random.millis(1, 30)).await,
         }
-        after
     }
 
     /// Fails if there was a violation so far.
@@ -206,22 +190,5 @@ impl<'a> Course<'a> {
 
     fn failed(&self, what: String) -> Failure {
         Failure { what, step: self.next, trace: self.world.network.trace.last() }
-    }
-}
-
-impl World {
-    /// Creates the objects that exist before the first step.
-    pub async fn begin(&mut self) {
-        for name in self.namespaces.clone() {
-            let namespace =
-                serde_json::json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } });
-            self.create(&super::types::NAMESPACES, None, &namespace).await;
-        }
-        for of in self.types.clone().into_iter().filter(|of| of.custom) {
-            let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-            self.request(http::Method::POST, path, "application/json", &of.definition()).await;
-        }
-        tokio::time::sleep(Duration::from_secs(1)).await;
-        self.judge.look();
     }
 }

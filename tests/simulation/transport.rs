@@ -17,7 +17,7 @@ use kube::client::Body;
 use kube_gc_apiserver::ApiServer;
 use kube_gc_apiserver::call::{ObjectPath, Target};
 use kube_gc_apiserver::resources::ResourceName;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 use tower::{Service, ServiceExt as _};
@@ -26,8 +26,7 @@ use super::judge::Judge;
 use super::lease::Lease;
 use super::network::{Cut, Delay, EventEnd, Fate, Kind, Network, Refusal};
 use super::wire::{
-    Envelope, discovered_group, earlier, end_of_list, kind_of, own_not_found, resource_of, status, versions,
-    with_stale, without,
+    List, discovered_group, earlier, edited, kind_of, own_not_found, resource_of, shown, status, version,
 };
 
 /// The interval at which an unreachable server is tried again.
@@ -87,8 +86,13 @@ impl Transport {
         }
         self.network.trace.note(format_args!("#{number} {line}"));
         if let (Some(delay), None) = (fate.delay, fate.before) {
-            let late = Late { transport: self, number, sent, stops, delay };
-            tokio::spawn(late.carry(Request::from_parts(parts, Body::from(body))));
+            tokio::spawn(self.carry_late(
+                Request::from_parts(parts, Body::from(body)),
+                number,
+                sent,
+                stops,
+                delay,
+            ));
             return std::future::pending().await;
         }
         sleep(fate.there).await;
@@ -133,20 +137,20 @@ impl Transport {
         }
         let mut whole = body.collect().await.map_err(io::Error::other)?.to_bytes();
         let omitted = self.network.omitted();
-        if let (Some(group), false) = (&discovered, omitted.is_empty()) {
-            whole = without(&whole, group.as_deref(), &omitted).unwrap_or(whole);
-        }
-        if discovered == Some(None) && !away.is_empty() {
-            whole = with_stale(&whole, &away).unwrap_or(whole);
+        if let Some(group) = &discovered
+            && !(omitted.is_empty() && away.is_empty())
+        {
+            whole = edited(&whole, group.as_deref(), &omitted, &away).unwrap_or(whole);
         }
         self.network.trace.note(format_args!("#{number} → {}, {} bytes", parts.status.as_u16(), whole.len()));
         self.network.trace.bytes(&whole);
         if is_list {
-            match serde_json::from_slice::<Envelope>(&whole) {
-                Ok(Envelope { metadata }) if parts.status.is_success() => {
-                    let version = metadata.resource_version.parse().unwrap_or_default();
-                    self.judge.shown_store_version(&resource, version, metadata.next.is_empty() && follows);
-                    if metadata.next.is_empty() {
+            match serde_json::from_slice::<List>(&whole) {
+                Ok(List { metadata }) if parts.status.is_success() => {
+                    let is_last = metadata["continue"].as_str().unwrap_or_default().is_empty();
+                    let version = version(&metadata).unwrap_or_default();
+                    self.judge.shown_store_version(&resource, version, is_last && follows);
+                    if is_last {
                         self.judge.listed(&resource, true);
                     }
                 }
@@ -154,6 +158,23 @@ impl Transport {
             }
         }
         Ok(Response::from_parts(parts, once(whole)))
+    }
+
+    /// Carries a write that arrives after its client has given up.
+    async fn carry_late(self, request: Request<Body>, number: u64, sent: Duration, stops: u64, delay: Delay) {
+        let Self { server, network, judge, .. } = self;
+        sleep(delay.time).await;
+        while network.is_dark() {
+            sleep(NEXT_TRY).await;
+        }
+        if network.stops() != stops && !delay.outlives {
+            network.trace.note(format_args!("#{number} is lost"));
+            return;
+        }
+        let answer = server.oneshot(request).await;
+        judge.look_at(sent);
+        let code = answer.map_or(0, |answer| answer.status().as_u16());
+        network.trace.note(format_args!("#{number} → {code}, late"));
     }
 
     async fn refuse(&self, fate: &Fate, path: &str, refusal: Refusal, when: &str) -> io::Result<Answer> {
@@ -202,33 +223,6 @@ impl Transport {
     }
 }
 
-/// A write that arrives after its client has given up.
-struct Late {
-    transport: Transport,
-    number: u64,
-    sent: Duration,
-    stops: u64,
-    delay: Delay,
-}
-
-impl Late {
-    async fn carry(self, request: Request<Body>) {
-        let Self { transport: Transport { server, network, judge, .. }, number, sent, stops, delay } = self;
-        sleep(delay.time).await;
-        while network.is_dark() {
-            sleep(NEXT_TRY).await;
-        }
-        if network.stops() != stops && !delay.outlives {
-            network.trace.note(format_args!("#{number} is lost"));
-            return;
-        }
-        let answer = server.oneshot(request).await;
-        judge.look_at(sent);
-        let code = answer.map_or(0, |answer| answer.status().as_u16());
-        network.trace.note(format_args!("#{number} → {code}, late"));
-    }
-}
-
 /// A watch that is being read.
 struct Events {
     transport: Transport,
@@ -272,14 +266,16 @@ impl Events {
                 }
                 Some(end) => return Err(end == EventEnd::Clean),
             }
-            if let Some(version) = end_of_list(&data).filter(|_| self.listing) {
+            let (shown, judge) = (shown(&data), &self.transport.judge);
+            let is_end = |of: &&Value| of["annotations"]["k8s.io/initial-events-end"] == "true";
+            if let Some(version) = shown.iter().find(is_end).and_then(version).filter(|_| self.listing) {
                 self.listing = false;
-                self.transport.judge.shown_store_version(&self.resource, version, true);
-                self.transport.judge.listed(&self.resource, true);
+                judge.shown_store_version(&self.resource, version, true);
+                judge.listed(&self.resource, true);
             }
             // Before the end of the list, its objects come in no order.
-            for version in versions(&data).filter(|_| !self.listing) {
-                self.transport.judge.shown(&self.resource, version);
+            for version in shown.iter().filter_map(version).filter(|_| !self.listing) {
+                judge.shown(&self.resource, version);
             }
             Ok(data)
         };

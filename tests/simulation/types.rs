@@ -11,8 +11,6 @@ use super::random::Random;
 pub struct Type {
     /// The group; empty for the core group.
     pub group: &'static str,
-    /// The version that requests use.
-    pub version: &'static str,
     /// The plural.
     pub plural: &'static str,
     /// The kind.
@@ -24,11 +22,11 @@ pub struct Type {
 }
 
 const fn built_in(group: &'static str, plural: &'static str, kind: &'static str, namespaced: bool) -> Type {
-    Type { group, version: "v1", plural, kind, namespaced, custom: false }
+    Type { group, plural, kind, namespaced, custom: false }
 }
 
 const fn custom(group: &'static str, plural: &'static str, kind: &'static str, namespaced: bool) -> Type {
-    Type { group, version: "v1", plural, kind, namespaced, custom: true }
+    Type { custom: true, ..built_in(group, plural, kind, namespaced) }
 }
 
 /// Namespaces, which can be owners, too.
@@ -81,7 +79,7 @@ impl Type {
 
     /// `group/version`.
     pub fn api_version(&self) -> String {
-        self.api_version_of(self.version)
+        self.api_version_of("v1")
     }
 
     /// `group/version`, with another version.
@@ -91,16 +89,10 @@ impl Type {
 
     /// The path of a collection, or of one object.
     pub fn path(&self, namespace: Option<&str>, name: Option<&str>) -> String {
-        let mut path = if self.group.is_empty() { "/api/".to_owned() } else { "/apis/".to_owned() };
-        path += &self.api_version();
-        if let Some(namespace) = namespace {
-            path = path + "/namespaces/" + namespace;
-        }
-        path = path + "/" + self.plural;
-        if let Some(name) = name {
-            path = path + "/" + name;
-        }
-        path
+        let root = if self.group.is_empty() { "/api" } else { "/apis" };
+        let namespace = namespace.map(|namespace| format!("/namespaces/{namespace}")).unwrap_or_default();
+        let name = name.map(|name| format!("/{name}")).unwrap_or_default();
+        format!("{root}/{}{namespace}/{}{name}", self.api_version(), self.plural)
     }
 
     /// The definition of a custom type.

@@ -5,12 +5,12 @@ use http::Method;
 use kube_gc_apiserver::call::{ObjectPath, Target};
 use kube_gc_apiserver::resources::ResourceName;
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::network::Kind;
 
 /// An error in the form of the API server.
-pub fn status(code: u16) -> serde_json::Value {
+pub fn status(code: u16) -> Value {
     let reason = match code {
         403 => "Forbidden",
         404 => "NotFound",
@@ -27,7 +27,7 @@ pub fn status(code: u16) -> serde_json::Value {
 }
 
 /// The 404 of the object that this path names.
-pub fn own_not_found(path: &str) -> serde_json::Value {
+pub fn own_not_found(path: &str) -> Value {
     let mut status = status(404);
     if let Target::Objects(ObjectPath { group, plural, name, .. }) = Target::parse(path) {
         status["details"] = json!({ "group": group, "kind": plural, "name": name });
@@ -58,37 +58,21 @@ pub fn resource_of(path: &str) -> ResourceName {
     }
 }
 
-/// The fields of a list or an event that matter here.
+/// The fields of a list that matter here.
 #[derive(Deserialize)]
-pub struct Envelope {
-    pub metadata: ListMeta,
+pub struct List {
+    pub metadata: Value,
 }
 
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-/// The metadata of a list or an event.
-pub struct ListMeta {
-    #[serde(rename = "continue")]
-    pub next: String,
-    pub resource_version: String,
+/// The metadata of the objects in a chunk of a watch.
+pub fn shown(data: &[u8]) -> Vec<Value> {
+    let events = serde_json::Deserializer::from_slice(data).into_iter::<Value>();
+    events.flatten().map(|mut event| event["object"]["metadata"].take()).collect()
 }
 
-/// The version of the bookmark that ends a streamed list, if a chunk contains it.
-pub fn end_of_list(data: &[u8]) -> Option<u64> {
-    let events = serde_json::Deserializer::from_slice(data).into_iter::<serde_json::Value>();
-    let metadata = events.flatten().map(|event| event["object"]["metadata"].clone());
-    let mut ends = metadata.filter(|of| of["annotations"]["k8s.io/initial-events-end"] == "true");
-    ends.next()?["resourceVersion"].as_str()?.parse().ok()
-}
-
-/// The versions of the events in a chunk of a watch.
-pub fn versions(data: &[u8]) -> impl Iterator<Item = u64> {
-    #[derive(Deserialize)]
-    struct Event {
-        object: Envelope,
-    }
-    let events = serde_json::Deserializer::from_slice(data).into_iter::<Event>();
-    events.flatten().filter_map(|event| event.object.metadata.resource_version.parse().ok())
+/// The version of a list or an object.
+pub fn version(metadata: &Value) -> Option<u64> {
+    metadata["resourceVersion"].as_str()?.parse().ok()
 }
 
 /// The group that a discovery path is about: `Some(None)` for all groups, `None` for other paths.
@@ -102,20 +86,28 @@ pub fn discovered_group(path: &str) -> Option<Option<String>> {
     }
 }
 
-/// A discovery answer without these types.
-pub fn without(body: &[u8], group: Option<&str>, omitted: &[(String, String)]) -> Option<Bytes> {
-    let mut answer: serde_json::Value = serde_json::from_slice(body).ok()?;
-    let is_shown = |of: &str, plural: &serde_json::Value| {
+/// A discovery answer, of a group or of all, without these types. These groups do not answer.
+pub fn edited(
+    body: &[u8],
+    group: Option<&str>,
+    omitted: &[(String, String)],
+    away: &[String],
+) -> Option<Bytes> {
+    let mut answer: Value = serde_json::from_slice(body).ok()?;
+    let is_shown = |of: &str, plural: &Value| {
         !omitted.iter().any(|(group, omitted)| group == of && plural == omitted.as_str())
     };
     if let Some(group) = group {
         let resources = answer.get_mut("resources")?.as_array_mut()?;
         resources.retain(|resource| is_shown(group, &resource["name"]));
-    } else {
-        for item in answer.get_mut("items")?.as_array_mut()? {
-            let group = item["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-            for version in item["versions"].as_array_mut()? {
-                let resources = version["resources"].as_array_mut()?;
+        return Some(answer.to_string().into());
+    }
+    for item in answer.get_mut("items")?.as_array_mut()? {
+        let group = item["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        for version in item["versions"].as_array_mut()? {
+            if away.contains(&group) {
+                *version = json!({ "version": version["version"], "freshness": "Stale" });
+            } else if let Some(resources) = version["resources"].as_array_mut() {
                 resources.retain(|resource| is_shown(&group, &resource["resource"]));
             }
         }
@@ -129,19 +121,4 @@ pub fn earlier(uri: &http::Uri, by: u64) -> Option<http::Uri> {
     let end = version.find('&').unwrap_or(version.len());
     let before = version.get(..end)?.parse::<u64>().ok()?.checked_sub(by).filter(|version| *version > 0)?;
     format!("{start}resourceVersion={before}{}", version.get(end..)?).parse().ok()
-}
-
-/// An aggregated discovery answer in which these groups do not answer.
-pub fn with_stale(body: &[u8], away: &[String]) -> Option<Bytes> {
-    let mut answer: serde_json::Value = serde_json::from_slice(body).ok()?;
-    for item in answer.get_mut("items")?.as_array_mut()? {
-        let group = item["metadata"]["name"].as_str().unwrap_or_default();
-        if !away.iter().any(|one| one == group) {
-            continue;
-        }
-        for version in item["versions"].as_array_mut()? {
-            *version = json!({ "version": version["version"], "freshness": "Stale" });
-        }
-    }
-    Some(answer.to_string().into())
 }

@@ -1,6 +1,7 @@
 //! The cluster of one run: the server, what users know of it, and their requests.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Method, Request};
@@ -9,7 +10,7 @@ use kube::client::Body;
 use kube_gc_apiserver::resources::ResourceName;
 use kube_gc_apiserver::store::Snapshot;
 use kube_gc_apiserver::{ApiServer, Release, Settings};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tower::ServiceExt as _;
 
@@ -58,12 +59,14 @@ pub struct World {
     pub backup: Option<Snapshot>,
     /// Whether the store was restored. A run restores it at most once.
     pub is_restored: bool,
+    /// Whether the collector is to be killed, as soon as the step ends.
+    pub is_killed: bool,
     last: u64,
 }
 
 impl World {
-    /// An empty cluster.
-    pub fn new(seed: u64, plan: Plan, trace: Trace) -> Self {
+    /// A running cluster with the objects that exist before the first step.
+    pub async fn start(seed: u64, plan: Plan, trace: Trace) -> Self {
         let random = &mut Random::new(seed).split("world", 0);
         let settings = Settings {
             seed,
@@ -79,7 +82,9 @@ impl World {
         let ignored = ignored(&server, &types, plan.watch_all);
         let webhooks = Webhooks::default();
         webhooks.watch_over(&server);
-        Self {
+        let running = server.clone();
+        tokio::spawn(async move { running.run().await });
+        let mut world = Self {
             lease: Lease::new(plan.is_leased),
             judge: Judge::new(server.clone(), ignored.clone(), plan.remembered),
             server,
@@ -93,9 +98,21 @@ impl World {
             frozen: Vec::new(),
             backup: None,
             is_restored: false,
+            is_killed: false,
             last: 0,
             plan,
+        };
+        for name in world.namespaces.clone() {
+            let namespace = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } });
+            world.create(&NAMESPACES, None, &namespace).await;
         }
+        for of in world.types.clone().into_iter().filter(|of| of.custom) {
+            let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+            world.request(Method::POST, path, "application/json", &of.definition()).await;
+        }
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        world.judge.look();
+        world
     }
 
     /// Sends a request of a user.
@@ -204,11 +221,6 @@ impl World {
             self.frozen.push(of);
             self.network.trace.note(format_args!("the cache of {} is back at {version}", of.plural));
         }
-    }
-
-    /// Compacts the history of the store.
-    pub fn compact(&self) {
-        self.server.with(|server| server.store.compact(u64::MAX));
     }
 
     /// Ends all faults.

@@ -1,5 +1,6 @@
 //! Bodies of lists and watches, generated while they are sent.
 
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -76,71 +77,72 @@ pub fn list(feeder: &Arc<Feeder>, resource: Type, from: Number, limit: usize) ->
 
 struct Watch {
     feeder: Arc<Feeder>,
+    resource: Type,
     reader: Reader,
     ends: Instant,
     bookmarks: tokio::time::Interval,
-    /// Events that are written one by one.
-    ready: std::vec::IntoIter<Vec<u8>>,
+    /// An event that was read together with few others is written alone.
+    ready: VecDeque<Vec<u8>>,
     protobuf: bool,
 }
 
 /// A watch of a type with this duration.
-pub fn watch(feeder: &Arc<Feeder>, reader: Reader, lasting: Duration, protobuf: bool) -> Body {
+pub fn watch(
+    feeder: &Arc<Feeder>,
+    resource: Type,
+    reader: Reader,
+    lasting: Duration,
+    protobuf: bool,
+) -> Body {
     let now = Instant::now();
-    let watch = Watch {
-        feeder: Arc::clone(feeder),
-        reader,
-        ends: now + lasting,
-        bookmarks: interval_at(now + BOOKMARK_EVERY, BOOKMARK_EVERY),
-        ready: Vec::new().into_iter(),
-        protobuf,
-    };
-    let pieces = stream::unfold(watch, |mut watch| async move {
+    let bookmarks = interval_at(now + BOOKMARK_EVERY, BOOKMARK_EVERY);
+    let (feeder, ready) = (Arc::clone(feeder), VecDeque::new());
+    let watch = Watch { feeder, resource, reader, ends: now + lasting, bookmarks, ready, protobuf };
+    streamed(stream::unfold(watch, |mut watch| async move {
         let piece = watch.next().await?;
         Some((piece, watch))
-    });
-    streamed(pieces)
+    }))
 }
 
 impl Watch {
     async fn next(&mut self) -> Option<Vec<u8>> {
-        if let Some(piece) = self.ready.next() {
-            return Some(piece);
-        }
         loop {
-            let news = self.reader.news();
-            let version = &self.feeder.version;
-            let present = match self.reader.take(MANY, || version.load(Ordering::SeqCst)) {
-                Ok(records) => {
-                    let few = records.len() < FEW;
-                    let mut pieces = Vec::new();
-                    let mut piece = Vec::with_capacity(if few { 1536 } else { records.len() * 1024 });
-                    for record in records {
-                        self.event(&mut piece, record);
-                        if few {
-                            pieces.push(std::mem::take(&mut piece));
-                        }
-                    }
-                    if !few {
-                        return Some(piece);
-                    }
-                    self.ready = pieces.into_iter();
-                    return self.ready.next();
-                }
-                Err(present) => present,
-            };
+            if let Some(piece) = self.ready.pop_front() {
+                return Some(piece);
+            }
             tokio::select! {
-                () = news => {}
+                // None is lost, because writers wait for readers.
+                record = self.reader.recv() => self.take(record.ok()?),
                 () = sleep_until(self.ends) => return None,
-                _ = self.bookmarks.tick() => return Some(self.bookmark(present)),
+                _ = self.bookmarks.tick() => self.bookmark(),
             }
         }
     }
 
+    /// Writes an event, and those that have come since: many of them in one piece.
+    fn take(&mut self, first: Record) {
+        let mut records = vec![first];
+        while records.len() < MANY
+            && let Ok(record) = self.reader.try_recv()
+        {
+            records.push(record);
+        }
+        let few = records.len() < FEW;
+        let mut piece = Vec::with_capacity(if few { 1536 } else { records.len() * 1024 });
+        for record in records {
+            self.event(&mut piece, record);
+            if few {
+                self.ready.push_back(std::mem::take(&mut piece));
+            }
+        }
+        if !few {
+            self.ready.push_back(piece);
+        }
+    }
+
     /// Appends an event.
-    fn event(&self, piece: &mut Vec<u8>, record: Record) {
-        let Record { version, number, happened } = record;
-        let (cluster, happened) = (&self.feeder.cluster, happened.name());
+    fn event(&self, piece: &mut Vec<u8>, Record { version, number, happened }: Record) {
+        let cluster = &self.feeder.cluster;
         if self.protobuf {
             return protobuf::event(piece, cluster, number, happened, version);
         }
@@ -149,13 +151,16 @@ impl Watch {
         piece.extend_from_slice(text.as_bytes());
     }
 
-    /// A bookmark at a version.
-    fn bookmark(&self, version: u64) -> Vec<u8> {
-        if !self.protobuf {
-            return bookmark(version).into_bytes();
-        }
+    /// Writes a bookmark, unless there are events before it.
+    fn bookmark(&mut self) {
+        let present = || self.feeder.version.load(Ordering::SeqCst);
+        let Some(version) = self.feeder.logs[self.resource.0].passed(&self.reader, present) else { return };
         let mut piece = Vec::new();
-        protobuf::bookmark(&mut piece, version);
-        piece
+        if self.protobuf {
+            protobuf::bookmark(&mut piece, version);
+        } else {
+            piece = bookmark(version).into_bytes();
+        }
+        self.ready.push_back(piece);
     }
 }

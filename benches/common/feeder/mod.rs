@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use anyhow::{Result, ensure};
 use tokio::net::TcpListener;
 
-use self::events::{Happened, Log};
+use self::events::Log;
 use super::cluster::{Cluster, Number, Type};
 
 /// The state of the server.
@@ -63,7 +63,7 @@ impl Feeder {
         Number(self.cluster.end().0 + self.later.load(Ordering::SeqCst))
     }
 
-    async fn tell(&self, number: Number, happened: Happened) -> (Type, u64) {
+    async fn tell(&self, number: Number, happened: &'static str) -> (Type, u64) {
         let resource = self.cluster.resource(number);
         let version = || self.version.fetch_add(1, Ordering::SeqCst) + 1;
         (resource, self.logs[resource.0].add(number, happened, version).await)
@@ -71,13 +71,13 @@ impl Feeder {
 
     /// Changes a label of an object.
     pub async fn update(&self, number: Number) -> (Type, u64) {
-        self.tell(number, Happened::Modified).await
+        self.tell(number, "MODIFIED").await
     }
 
     /// Creates a pod.
     pub async fn create(&self) -> (Type, u64) {
         let number = Number(self.cluster.end().0 + self.later.fetch_add(1, Ordering::SeqCst));
-        self.tell(number, Happened::Added).await
+        self.tell(number, "ADDED").await
     }
 
     /// The number of bytes of lists so far.
@@ -90,10 +90,5 @@ impl Feeder {
         let unexpected = self.unexpected.lock().unwrap_or_else(PoisonError::into_inner);
         ensure!(unexpected.is_empty(), "requests that a feeder does not know: {unexpected:?}");
         Ok(())
-    }
-
-    /// A reader of the events of a type after a version.
-    fn reader(&self, resource: Type, version: u64) -> Option<events::Reader> {
-        Arc::clone(&self.logs[resource.0]).read_after(version)
     }
 }

@@ -141,8 +141,11 @@ fn read(feeder: &Arc<Feeder>, resource: Type, query: &str, protobuf: bool) -> Re
     let protobuf = protobuf && resource.is_built_in();
     let content_type =
         if protobuf { "application/vnd.kubernetes.protobuf;stream=watch" } else { "application/json" };
-    match feeder.reader(resource, number("resourceVersion").unwrap_or_default()) {
-        Some(reader) => reply(StatusCode::OK, content_type, bodies::watch(feeder, reader, lasting, protobuf)),
+    match feeder.logs[resource.0].read_after(number("resourceVersion").unwrap_or_default()) {
+        Some(reader) => {
+            let body = bodies::watch(feeder, resource, reader, lasting, protobuf);
+            reply(StatusCode::OK, content_type, body)
+        }
         None => failure(StatusCode::GONE, "Expired", "too old resource version"),
     }
 }

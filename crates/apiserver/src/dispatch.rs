@@ -43,14 +43,14 @@ fn route(server: &mut Server, call: &Call, begun: &Begun, now: SystemTime) -> Re
         return Ok(Answer::Whole(Reply::unknown_path()));
     }
     let verb = verb(&resource, path, call)?;
-    if begun.number > 0 && !begun.has_waited() {
+    if begun.number > 0 && begun.awaited().is_none() {
         server.counts.add(verb.counted_as(), &resource.name);
     }
     crds::check(server, &resource, path, verb)?;
     if !verb.changes() {
         let read = Read { resource: &resource, path, call, now };
         return match verb {
-            Verb::Watch => reads::watch(server, &read).map(Answer::Watch),
+            Verb::Watch => reads::Watch::begin(server, &read).map(Answer::Watch),
             Verb::List => reads::list(server, &read).map(Answer::Whole),
             _ => reads::get(server, &read).map(Answer::Whole),
         };

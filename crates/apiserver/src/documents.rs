@@ -108,16 +108,3 @@ impl Counts {
         page
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_openapi_document_is_readable_by_kubectl() {
-        let Reply { content_type, body, .. } = openapi_v2(PROTOBUF, "v1");
-        assert_eq!(content_type, PROTOBUF);
-        assert_eq!(&*body, b"\x0a\x032.0\x12\x10\x0a\x0aKubernetes\x12\x02v1\x42\x00");
-        assert_eq!(openapi_v2("application/json", "v1").content_type, "application/json");
-    }
-}

@@ -12,9 +12,8 @@
 //!   to the user. It stands in for RBAC, without groups, Roles, default roles and
 //!   aggregated roles. Requests with another token or without one are not limited, nor are
 //!   requests for discovery, health and metrics.
-//! - [`ApiServer::convert_by`](super::ApiServer::convert_by): a function that is called whenever an object of a custom
-//!   resource with a conversion webhook is needed in another version than the stored one.
-//!   It stands in for those webhooks. Without it, they count as unreachable.
+//! - [`ApiServer::convert_by`](super::ApiServer::convert_by): what conversion webhooks answer whenever an object of a
+//!   custom resource is needed in another version than the stored one. By default they are unreachable.
 //!
 //! Guards do not apply to the server's own writes.
 
@@ -38,8 +37,9 @@ pub struct Guards {
     pub admission: Option<Admission>,
     /// The restricted users, by token.
     pub users: BTreeMap<Box<str>, Box<str>>,
-    /// The conversion function.
-    pub conversion: Option<Conversion>,
+    /// What conversion webhooks answer; `None` if they are unreachable. A successful conversion
+    /// changes only the `apiVersion`.
+    pub conversion: Option<Result<(), String>>,
     /// What the request in progress asks admission and must wait for.
     pub(crate) asked: Option<Asked>,
 }
@@ -56,10 +56,8 @@ impl Guards {
 
     /// Converts an object by the webhook at this address.
     pub(super) fn convert(&self, webhook: &str) -> Result<(), String> {
-        match &self.conversion {
-            Some(conversion) => conversion.0(),
-            None => Err(format!("Post \"{webhook}?timeout=30s\": connection refused")),
-        }
+        let unreachable = || Err(format!("Post \"{webhook}?timeout=30s\": connection refused"));
+        self.conversion.clone().unwrap_or_else(unreachable)
     }
 
     /// Asks the admission function about a write. Returns the state that it wants to be written, if
@@ -71,8 +69,7 @@ impl Guards {
             Verdict::Mutate(new) => Ok(Some(new)),
             Verdict::Deny(status) => Err(status),
             Verdict::Wait(later) => {
-                let (operation, object) = (review.operation, review.object.clone());
-                self.asked = Some(Asked { operation, object, later });
+                self.asked = Some(Asked { object: review.object.clone(), later });
                 Err(Status::unnamed("the request waits for admission"))
             }
         }
@@ -206,8 +203,6 @@ type Answered = Result<Option<Value>, Status>;
 #[derive(Debug, Default)]
 pub struct Begun {
     pub(crate) number: u64,
-    /// The new object of a creation that had to wait.
-    pub(crate) born: Option<Object>,
     /// The objects that admission was asked about, in the states that it was shown.
     answers: Vec<(Object, Answered)>,
 }
@@ -218,9 +213,9 @@ impl Begun {
         Self { number, ..Self::default() }
     }
 
-    /// Whether the request has waited.
-    pub(crate) const fn has_waited(&self) -> bool {
-        !self.answers.is_empty()
+    /// The first object that the request has waited for: the new one of a creation.
+    pub(crate) fn awaited(&self) -> Option<&Object> {
+        self.answers.first().map(|(object, _)| object)
     }
 
     /// What admission has answered about this state of this object.
@@ -234,14 +229,13 @@ impl Begun {
 
 /// A question to admission whose answer takes time.
 pub(crate) struct Asked {
-    pub(crate) operation: Operation,
     pub(crate) object: Object,
     pub(crate) later: Later,
 }
 
 impl fmt::Debug for Asked {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Asked").field("operation", &self.operation).finish_non_exhaustive()
+        f.debug_struct("Asked").field("object", &self.object).finish_non_exhaustive()
     }
 }
 
@@ -256,7 +250,7 @@ impl Waiting {
     /// Waits for the answer. Then the request can be
     /// [resumed](crate::server::Server::resume).
     pub async fn answered(self) -> Begun {
-        let Self { mut begun, asked: Asked { operation, object, mut later } } = self;
+        let Self { mut begun, asked: Asked { object, mut later } } = self;
         let answer = loop {
             match later.await {
                 Verdict::Wait(again) => later = again,
@@ -265,29 +259,8 @@ impl Waiting {
                 Verdict::Deny(status) => break Err(status),
             }
         };
-        if operation == Operation::Create {
-            begun.born = Some(object.clone());
-        }
         begun.answers.push((object, answer));
         begun
-    }
-}
-
-/// The function that decides whether objects can be converted.
-pub struct Conversion(Box<dyn Fn() -> Result<(), String> + Send + Sync>);
-
-impl fmt::Debug for Conversion {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Conversion").finish_non_exhaustive()
-    }
-}
-
-impl Conversion {
-    /// Uses this function, which returns an error if the conversion fails. A successful conversion
-    /// changes only the `apiVersion`. The server waits for the function, so it must not call the
-    /// server.
-    pub fn new(ask: impl Fn() -> Result<(), String> + Send + Sync + 'static) -> Self {
-        Self(Box::new(ask))
     }
 }
 

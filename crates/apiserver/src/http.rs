@@ -1,6 +1,7 @@
 //! Serves the API on an address, for clients that need a socket: `kubectl`, controllers in other
 //! processes.
 
+use std::error::Error;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -12,13 +13,14 @@ use hyper::server::conn::http1;
 use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose};
+use serde_json::json;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::aws_lc_rs;
 use tokio_rustls::rustls::pki_types::PrivatePkcs8KeyDer;
-use tokio_rustls::rustls::{self, ServerConfig};
 
 use crate::ApiServer;
 
@@ -32,25 +34,6 @@ pub enum Scheme {
     Http,
     /// HTTPS, with a certificate authority created for this address.
     Https,
-}
-
-/// The address cannot be served.
-#[derive(Debug, thiserror::Error)]
-pub enum ServeError {
-    /// The address cannot be bound.
-    #[error("cannot listen on {address}")]
-    Listen {
-        /// The requested address.
-        address: SocketAddr,
-        /// The cause.
-        source: io::Error,
-    },
-    /// The certificate cannot be created.
-    #[error("cannot create a certificate")]
-    Certificate(#[from] rcgen::Error),
-    /// The TLS library rejects the certificate.
-    #[error("cannot set up TLS")]
-    Tls(#[from] rustls::Error),
 }
 
 /// A served address. Dropping it stops the server there.
@@ -74,36 +57,21 @@ impl Serving {
         format!("{scheme}://{}", self.address)
     }
 
-    /// The certificate authority in PEM; `None` without TLS.
-    pub fn authority(&self) -> Option<&str> {
-        self.authority.as_deref()
-    }
-
     /// A kubeconfig for this server. The server does not authenticate; the token is there for
     /// clients that insist on one.
     pub fn kubeconfig(&self) -> String {
-        let authority = self.authority.as_ref().map(|pem| {
-            let encoded = STANDARD.encode(pem);
-            format!("      certificate-authority-data: {encoded}\n")
+        let mut cluster = json!({"server": self.url()});
+        if let Some(pem) = &self.authority {
+            cluster["certificate-authority-data"] = STANDARD.encode(pem).into();
+        }
+        let config = json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": "embedded",
+            "clusters": [{"name": "embedded", "cluster": cluster}],
+            "users": [{"name": "anybody", "user": {"token": "anything"}}],
+            "contexts": [{"name": "embedded", "context": {"cluster": "embedded", "user": "anybody"}}],
         });
-        format!(
-            "apiVersion: v1\n\
-             kind: Config\n\
-             clusters:\n\
-             \x20 - name: embedded\n\
-             \x20   cluster:\n\
-             \x20     server: {url}\n\
-             {authority}\
-             users:\n\
-             \x20 - name: anybody\n\
-             \x20   user: {{token: anything}}\n\
-             contexts:\n\
-             \x20 - name: embedded\n\
-             \x20   context: {{cluster: embedded, user: anybody}}\n\
-             current-context: embedded\n",
-            url = self.url(),
-            authority = authority.unwrap_or_default(),
-        )
+        // JSON is YAML.
+        format!("{config:#}\n")
     }
 
     /// Stops listening and closes all connections.
@@ -122,17 +90,19 @@ impl Drop for Serving {
 
 impl ApiServer {
     /// Serves an address, such as `127.0.0.1:0`, and runs the scheduled work.
-    pub async fn serve(&self, address: SocketAddr, scheme: Scheme) -> Result<Serving, ServeError> {
-        let listen = |source| ServeError::Listen { address, source };
+    ///
+    /// # Errors
+    /// The address cannot be bound.
+    pub async fn serve(&self, address: SocketAddr, scheme: Scheme) -> io::Result<Serving> {
         let (acceptor, authority) = match scheme {
             Scheme::Http => (None, None),
             Scheme::Https => {
-                let (acceptor, authority) = tls(address)?;
+                let (acceptor, authority) = tls(address).map_err(io::Error::other)?;
                 (Some(acceptor), Some(authority))
             }
         };
-        let listener = TcpListener::bind(address).await.map_err(listen)?;
-        let address = listener.local_addr().map_err(listen)?;
+        let listener = TcpListener::bind(address).await?;
+        let address = listener.local_addr()?;
         let task = tokio::spawn(accept(self.clone(), listener, acceptor));
         Ok(Serving { address, authority, task })
     }
@@ -180,7 +150,7 @@ async fn talk(server: ApiServer, stream: impl AsyncRead + AsyncWrite + Unpin) {
 }
 
 /// A certificate for the address, and the authority that signed it.
-fn tls(address: SocketAddr) -> Result<(TlsAcceptor, String), ServeError> {
+fn tls(address: SocketAddr) -> Result<(TlsAcceptor, String), Box<dyn Error + Send + Sync>> {
     let mut params = CertificateParams::default();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];

@@ -49,6 +49,6 @@ pub mod store;
 mod tests;
 pub mod writes;
 
-pub use http::{Scheme, ServeError, Serving};
+pub use http::{Scheme, Serving};
 pub use server::{Release, Settings};
 pub use service::ApiServer;

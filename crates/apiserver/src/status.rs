@@ -133,11 +133,6 @@ impl FieldError {
         Self::new("FieldValueInvalid", field, why)
     }
 
-    /// A missing value.
-    pub fn required(field: &str) -> Self {
-        Self::new("FieldValueRequired", field, "required")
-    }
-
     /// A value that must be absent.
     pub fn forbidden(field: &str, why: &str) -> Self {
         Self::new("FieldValueForbidden", field, why)

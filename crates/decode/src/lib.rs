@@ -27,7 +27,7 @@ mod list;
 mod object;
 mod protobuf;
 mod status;
-#[cfg(any(test, feature = "internals", feature = "test-util"))]
+#[cfg(any(test, feature = "test-util"))]
 mod testing;
 mod watch;
 
@@ -38,11 +38,11 @@ pub use json::{Keyed, Text, keyed_or_default, or_default};
 pub use list::{Envelope, ListReader};
 pub use object::{Decoded, FactsReader, ObjectView, reference};
 pub use status::{Named, Status};
-#[cfg(feature = "internals")]
+#[cfg(feature = "test-util")]
 pub use testing::benching;
 #[cfg(any(test, feature = "test-util"))]
 pub use testing::encoder;
-#[cfg(any(test, feature = "internals"))]
+#[cfg(any(test, feature = "test-util"))]
 pub use testing::fuzzing;
 pub use watch::{Bookmark, Change, DecodedEvent, WatchReader};
 

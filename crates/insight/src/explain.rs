@@ -1,21 +1,21 @@
 //! Why an object is still there: the verdict on it, what blocks its foreground deletion, and what is
 //! left in a namespace.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;
 
 use crate::finalizers::FinalizerReport;
-use crate::judge::{Evidence, JudgedReference, classify, snapshot, verdict};
+use crate::judge::{Evidence, JudgedReference, judged, snapshot, verdict};
 use crate::knowledge::{Asker, Live};
 use crate::name::{ObjectName, Unseen};
 use crate::sentence;
-use kube_gc_core::graph::{NodeView, ObjectSnapshot};
+use kube_gc_core::graph::ObjectSnapshot;
 use kube_gc_core::object::{DeletionState, Identity, Key};
 use kube_gc_core::text::LISTED;
-use kube_gc_core::verdict::{Decision, Precheck, ReferenceClass, decide, precheck};
+use kube_gc_core::verdict::{Decision, IdleReason, Precheck, ReferenceClass, decide, precheck};
 
 /// The most owner references that an explanation lists.
 const LISTED_REFERENCES: usize = 64;
@@ -78,12 +78,7 @@ pub fn explain(asker: &mut Asker<'_>, identity: &Identity) -> Explanation {
         return explanation;
     };
     explanation.reference_count = snapshot.references.len();
-    let judged: Option<Vec<JudgedReference>> = {
-        // All are asked about at once, so no needed one may end the loop.
-        let all: Vec<_> = snapshot.references.iter().map(|seen| classify(asker, seen)).collect();
-        all.into_iter().collect()
-    };
-    let Some(judged) = judged else { return explanation };
+    let Some(judged) = judged(asker, &snapshot.references) else { return explanation };
     let before = precheck(&snapshot);
     match before {
         Precheck::Classify => explanation.decide(&snapshot, &judged),
@@ -101,7 +96,6 @@ pub fn explain(asker: &mut Asker<'_>, identity: &Identity) -> Explanation {
 impl Explanation {
     /// Whether the answer depends on the dependents of the object: it is in a foreground deletion,
     /// or it goes because an owner is.
-    #[must_use]
     pub fn depends_on_dependents(&self) -> bool {
         let deletes_dependents = self.deleted.is_some()
             && self.finalizers.iter().any(|finalizer| finalizer.name == "foregroundDeletion");
@@ -134,23 +128,18 @@ impl Explanation {
             Decision::Delete { .. } => Outcome::Goes,
             Decision::Park(_) => Outcome::Undecided,
         };
-        let unseen = |reference: &&JudgedReference| {
-            matches!(
-                reference.evidence,
-                Evidence::Failed { .. } | Evidence::NotAsked | Evidence::Undiscovered
-            )
-        };
-        self.depends_on_unseen = matches!(decision, Decision::Park(_)) && judged.iter().any(|r| unseen(&r));
+        self.depends_on_unseen = matches!(decision, Decision::Park(_))
+            && judged.iter().any(|reference| {
+                reference.evidence.is_unseen() || reference.evidence == Evidence::Undiscovered
+            });
         self.verdict = sentence::decision(&self.object, &decision, judged);
-        self.advice.extend(sentence::advice_on_references(&decision, judged));
+        self.advice = sentence::advice_on_references(&decision, judged);
     }
 
     /// Its own deletion decides.
     fn being_deleted(&mut self, before: Precheck) {
         self.outcome = match before {
-            Precheck::Nothing(kube_gc_core::verdict::IdleReason::NoReferences) | Precheck::Classify => {
-                Outcome::Stays
-            }
+            Precheck::Nothing(IdleReason::NoReferences) | Precheck::Classify => Outcome::Stays,
             Precheck::RemoveForegroundFinalizer | Precheck::BreakDeadlock => Outcome::Goes,
             Precheck::Nothing(_) | Precheck::AskForUnreadReferences | Precheck::WaitForDependents(_) => {
                 Outcome::Waits
@@ -158,7 +147,9 @@ impl Explanation {
         };
         self.depends_on_unseen = before == Precheck::AskForUnreadReferences;
         self.verdict = sentence::deletion(&self.object, before, &self.finalizers);
-        self.advice.extend(sentence::advice_on_finalizers(before, &self.finalizers));
+        if before == Precheck::Nothing(IdleReason::Terminating) {
+            self.advice = sentence::advice_on_finalizers(&self.finalizers);
+        }
     }
 }
 
@@ -230,54 +221,40 @@ pub enum Hold {
 pub(super) fn chain(asker: &mut Asker<'_>, root: &Identity) -> Chain {
     let mut chain = Chain::default();
     let mut seen: HashSet<Key> = HashSet::from([root.key()]);
-    let mut level = vec![root.clone()];
+    let mut open = VecDeque::from([root.clone()]);
     let mut ends: Vec<(Identity, DeletionState, ObjectName)> = Vec::new();
-    while !level.is_empty() {
-        let mut below = Vec::new();
-        for owner in level {
-            let Some(view) = asker.node(&owner.key()) else { continue };
-            let blocking = view.map_or(0, |view| view.blocking);
-            if blocking == 0 {
-                // It waited for dependents when its owner was looked at.
+    while let Some(owner) = open.pop_front() {
+        // One that has no node waited for dependents when its owner was looked at.
+        let Some(view) = asker.node(&owner.key()).flatten().filter(|view| view.blocking > 0) else {
+            continue;
+        };
+        let name = ObjectName::from(&owner);
+        chain.links.push(ChainLink { object: name.clone(), waits_for: view.blocking });
+        let shown: Vec<_> = view.dependents.iter().filter(|shown| shown.blocking).collect();
+        chain.truncated |= shown.len() < view.blocking;
+        for dependent in shown {
+            let key = dependent.identity.key();
+            if !seen.insert(key.clone()) {
                 continue;
             }
-            chain.links.push(ChainLink { object: (&owner).into(), waits_for: blocking });
-            let shown = view.into_iter().flat_map(|view| &view.dependents).filter(|shown| shown.blocking);
-            let mut count = 0;
-            for dependent in shown {
-                count += 1;
-                if !seen.insert(dependent.identity.key()) {
-                    continue;
-                }
-                if seen.len() > FOLLOWED {
-                    chain.truncated = true;
-                    break;
-                }
-                let waits = dependent.deletion == DeletionState::DeletingDependents
-                    && waits_for_dependents(asker, &dependent.identity);
-                if waits {
-                    below.push(dependent.identity.clone());
-                } else {
-                    ends.push((dependent.identity.clone(), dependent.deletion, (&owner).into()));
-                }
+            if seen.len() > FOLLOWED {
+                chain.truncated = true;
+                break;
             }
-            chain.truncated |= count < blocking;
+            // If that is not known yet, the question is asked again.
+            let waits = dependent.deletion == DeletionState::DeletingDependents
+                && asker.node(&key).flatten().is_some_and(|view| view.blocking > 0);
+            if waits {
+                open.push_back(dependent.identity.clone());
+            } else {
+                ends.push((dependent.identity.clone(), dependent.deletion, name.clone()));
+            }
         }
-        level = below;
     }
     chain.truncated |= ends.len() > LEAVES;
-    ends.truncate(LEAVES);
-    chain.leaves = ends
-        .into_iter()
-        .map(|(identity, deletion, blocks)| leaf(asker, &identity, deletion, blocks))
-        .collect();
+    let leaves = ends.into_iter().take(LEAVES);
+    chain.leaves = leaves.map(|(object, deletion, blocks)| leaf(asker, &object, deletion, blocks)).collect();
     chain
-}
-
-fn waits_for_dependents(asker: &mut Asker<'_>, identity: &Identity) -> bool {
-    let blocking = |view: Option<&NodeView>| view.is_some_and(|view| view.blocking > 0);
-    // If that is not known yet, the question is asked again.
-    asker.node(&identity.key()).is_some_and(blocking)
 }
 
 /// What is known of an object that waits for no dependent.
@@ -301,10 +278,10 @@ pub(super) fn leaf(
         DeletionState::DeletingDependents if leaf.finalizers.len() > 1 => Hold::Finalizers,
         DeletionState::DeletingDependents => Hold::Unblocked,
         DeletionState::Live => match verdict(asker, &identity.key()) {
-            Some(Some(Decision::Delete { .. })) => Hold::ToBeDeleted,
-            Some(Some(Decision::RemoveReferences { .. })) => Hold::ToBeReleased,
-            Some(Some(Decision::Park(_) | Decision::Report { .. })) => Hold::Undecided,
-            Some(Some(Decision::Keep(_)) | None) | None => Hold::Unknown,
+            Some(Decision::Delete { .. }) => Hold::ToBeDeleted,
+            Some(Decision::RemoveReferences { .. }) => Hold::ToBeReleased,
+            Some(Decision::Park(_) | Decision::Report { .. }) => Hold::Undecided,
+            Some(Decision::Keep(_)) | None => Hold::Unknown,
         },
     };
     leaf
@@ -410,29 +387,22 @@ fn report(asker: &mut Asker<'_>, contents: &NamespaceContents) -> NamespaceRepor
     let NamespaceContents { objects, conditions, silent_apis } = contents;
     let mut by_type: BTreeMap<String, TypeLeft> = BTreeMap::new();
     for (identity, _) in objects {
-        let resource = identity.resource.group_resource.to_string();
-        let of_type = by_type.entry(resource.clone()).or_insert_with(|| TypeLeft {
-            kind: identity.resource.kind.to_string(),
-            resource,
-            count: 0,
-        });
-        of_type.count += 1;
+        let (kind, resource) =
+            (identity.resource.kind.to_string(), identity.resource.group_resource.to_string());
+        by_type.entry(resource.clone()).or_insert(TypeLeft { kind, resource, count: 0 }).count += 1;
     }
-    let mut deleted: Vec<&Identity> = objects
-        .iter()
-        .filter(|(_, deletion)| deletion.is_being_deleted())
-        .map(|(identity, _)| identity)
-        .collect();
+    let deleted = objects.iter().filter(|(_, deletion)| deletion.is_being_deleted());
+    let mut deleted: Vec<&Identity> = deleted.map(|(identity, _)| identity).collect();
     // The graph has them in no order.
     deleted.sort_by(|a, b| place(a).cmp(&place(b)));
     let mut held: BTreeMap<String, HeldObjects> = BTreeMap::new();
-    let mut writes: HashMap<String, String> = HashMap::new();
+    let mut writes: HashMap<&str, &String> = HashMap::new();
     for identity in deleted.iter().take(READ) {
         let Some(Live::Found(live)) = asker.live(identity) else { continue };
         for setter in &live.details.setters {
             if let Some(time) = &setter.last_write {
-                let last = writes.entry(setter.manager.clone()).or_default();
-                *last = std::mem::take(last).max(time.clone());
+                let last = writes.entry(&setter.manager).or_insert(time);
+                *last = time.max(last);
             }
         }
         for finalizer in FinalizerReport::of(&live.details, asker.catalog()) {
@@ -444,9 +414,10 @@ fn report(asker: &mut Asker<'_>, contents: &NamespaceContents) -> NamespaceRepor
                 count: 0,
                 objects: Vec::new(),
             });
-            if let Some(set) = set.filter(|set| is_by(&of_finalizer.finalizer, &set.manager)) {
-                let first = of_finalizer.first_set.take().into_iter().chain(set.time).min();
-                of_finalizer.first_set = first;
+            // Another manager says nothing about this one.
+            let first_manager = of_finalizer.finalizer.set_by.as_ref().map(|setter| &setter.manager);
+            if let Some(set) = set.filter(|set| first_manager == Some(&set.manager)) {
+                of_finalizer.first_set = of_finalizer.first_set.take().into_iter().chain(set.time).min();
             }
             of_finalizer.count += 1;
             if of_finalizer.objects.len() < NAMED {
@@ -456,8 +427,8 @@ fn report(asker: &mut Asker<'_>, contents: &NamespaceContents) -> NamespaceRepor
     }
     let mut held: Vec<HeldObjects> = held.into_values().collect();
     for of_finalizer in &mut held {
-        let manager = of_finalizer.finalizer.set_by.as_ref().map(|setter| &setter.manager);
-        of_finalizer.last_write = manager.and_then(|manager| writes.get(manager).cloned());
+        let manager = of_finalizer.finalizer.set_by.as_ref().map(|setter| setter.manager.as_str());
+        of_finalizer.last_write = manager.and_then(|manager| writes.get(manager)).map(ToString::to_string);
     }
     held.sort_by_key(|of_finalizer| std::cmp::Reverse(of_finalizer.count));
     held.truncate(LISTED);
@@ -474,9 +445,4 @@ fn report(asker: &mut Asker<'_>, contents: &NamespaceContents) -> NamespaceRepor
 
 fn place(identity: &Identity) -> impl Ord + '_ {
     (&identity.resource.group_resource, &identity.name, &identity.uid)
-}
-
-/// Whether this manager set a finalizer.
-fn is_by(finalizer: &FinalizerReport, manager: &str) -> bool {
-    finalizer.set_by.as_ref().is_some_and(|setter| setter.manager == manager)
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::knowledge::{Details, FinalizerSetter};
 use kube_gc_core::object::Catalog;
-use kube_gc_core::text::word;
+use kube_gc_core::text::{listed, word};
 
 /// Well-known finalizers: a name, in which `*` at one end stands for any text; who removes it; and when. The
 /// first line that matches counts.
@@ -50,7 +50,6 @@ strimzi.io/*: the Strimzi operator: the Kafka resource has been deleted
 istio-finalizer.install.istio.io: the Istio operator: the control plane has been uninstalled";
 
 /// Who removes a finalizer, and when, if it is a well-known one.
-#[must_use]
 pub fn known_finalizer(name: &str) -> Option<(&'static str, &'static str)> {
     let fits = |pattern: &str| match (pattern.strip_prefix('*'), pattern.strip_suffix('*')) {
         (Some(end), _) => name.ends_with(end),
@@ -80,8 +79,14 @@ pub struct FinalizerReport {
 }
 
 impl FinalizerReport {
+    /// `finalizer a`, or `finalizers a, b`.
+    pub fn names<'a>(finalizers: impl IntoIterator<Item = &'a Self>) -> String {
+        let names: Vec<&str> = finalizers.into_iter().map(|finalizer| finalizer.name.as_str()).collect();
+        let what = if names.len() == 1 { "finalizer" } else { "finalizers" };
+        format!("{what} {}", listed(", ", names.len(), &names))
+    }
+
     /// The finalizers of an object.
-    #[must_use]
     pub fn of(details: &Details, catalog: &Catalog) -> Vec<Self> {
         let reports = details.finalizers.iter().map(|name| {
             let known = known_finalizer(name);

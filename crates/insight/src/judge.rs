@@ -12,7 +12,7 @@ use kube_gc_core::graph::{
     ReferenceSnapshot,
 };
 use kube_gc_core::object::{
-    Catalog, DeletionState, Identity, Key, Namespace, ObjectFacts, OwnerReference, Scope, Uid,
+    Catalog, DeletionState, Identity, Key, Namespace, ObjectFacts, OwnerReference, Scope,
 };
 use kube_gc_core::verdict::{
     Decision, Precheck, ReferenceClass, decide, from_live, from_state, named, precheck,
@@ -62,15 +62,24 @@ fn from_facts(
 }
 
 /// What the collector decides about an object whose owners decide.
-pub(super) fn verdict(asker: &mut Asker<'_>, key: &Key) -> Option<Option<Decision>> {
-    let Some(object) = asker.object(key)? else { return Some(None) };
+pub(super) fn verdict(asker: &mut Asker<'_>, key: &Key) -> Option<Decision> {
+    let object = asker.object(key)??;
     if precheck(object) != Precheck::Classify {
-        return Some(None);
+        return None;
     }
-    let all: Vec<_> = object.references.iter().map(|seen| classify(asker, seen)).collect();
-    let judged: Option<Vec<_>> = all.into_iter().collect();
-    let classes: Vec<_> = judged?.iter().map(|reference| reference.class).collect();
-    Some(Some(decide(object, &classes)))
+    let classes: Vec<_> =
+        judged(asker, &object.references)?.iter().map(|reference| reference.class).collect();
+    Some(decide(object, &classes))
+}
+
+/// Classifies all references of an object. `None` if the question needs more facts.
+pub(super) fn judged(
+    asker: &mut Asker<'_>,
+    references: &[ReferenceSnapshot],
+) -> Option<Vec<JudgedReference>> {
+    // All are asked about at once, so no needed one may end the loop.
+    let all: Vec<_> = references.iter().map(|seen| classify(asker, seen)).collect();
+    all.into_iter().collect()
 }
 
 /// What the class of a reference rests on.
@@ -105,6 +114,13 @@ pub enum Evidence {
     NotAsked,
 }
 
+impl Evidence {
+    /// Whether the owner could not be looked at by us, whatever the collector can.
+    pub(super) const fn is_unseen(&self) -> bool {
+        matches!(self, Self::Failed { .. } | Self::NotAsked)
+    }
+}
+
 /// An owner reference with its class.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -122,7 +138,6 @@ pub struct JudgedReference {
 /// Classifies a reference as a worker of the delete pool does: by the graph, and by a live read
 /// where the graph does not know. `None` if the question needs more facts.
 pub fn classify(asker: &mut Asker<'_>, seen: &ReferenceSnapshot) -> Option<JudgedReference> {
-    let identity = seen.owner.identity();
     let by_graph = match named(&seen.owner) {
         Err(class) => Ok(class),
         Ok((identity, Some(state))) => from_state(state).ok_or(identity),
@@ -130,27 +145,23 @@ pub fn classify(asker: &mut Asker<'_>, seen: &ReferenceSnapshot) -> Option<Judge
     };
     let (class, evidence) = match by_graph {
         Ok(class) => (class, known(asker.catalog(), class, &seen.reference)),
-        Err(identity) => by_reading(asker, identity)?,
+        Err(identity) => match asker.live(identity)? {
+            Live::Found(live) => (from_live(&live.facts), Evidence::Read),
+            Live::Absent(AbsenceEvidence::NotFound) => (ReferenceClass::Absent, Evidence::NotFound),
+            Live::Absent(AbsenceEvidence::OtherUid(uid)) => {
+                (ReferenceClass::Absent, Evidence::OtherUid { uid: uid.shown().to_string() })
+            }
+            Live::Failed(error) => (ReferenceClass::Unresolved, Evidence::Failed { error: error.clone() }),
+            Live::NotAsked => (ReferenceClass::Unresolved, Evidence::NotAsked),
+        },
     };
     Some(JudgedReference {
-        owner: identity.map_or_else(|| ObjectName::of_reference(&seen.reference), ObjectName::from),
+        owner: ObjectName::of_owner(seen),
         controller: seen.reference.controller,
         block_owner_deletion: seen.reference.block_owner_deletion,
         class,
         evidence,
-        identity: identity.cloned(),
-    })
-}
-
-fn by_reading(asker: &mut Asker<'_>, identity: &Identity) -> Option<(ReferenceClass, Evidence)> {
-    Some(match asker.live(identity)? {
-        Live::Found(live) => (from_live(&live.facts), Evidence::Read),
-        Live::Absent(AbsenceEvidence::NotFound) => (ReferenceClass::Absent, Evidence::NotFound),
-        Live::Absent(AbsenceEvidence::OtherUid(uid)) => {
-            (ReferenceClass::Absent, Evidence::OtherUid { uid: Uid::shown(uid).to_string() })
-        }
-        Live::Failed(error) => (ReferenceClass::Unresolved, Evidence::Failed { error: error.clone() }),
-        Live::NotAsked => (ReferenceClass::Unresolved, Evidence::NotAsked),
+        identity: seen.owner.identity().cloned(),
     })
 }
 
@@ -180,7 +191,7 @@ pub(super) fn resolve(
             OwnerView::InvalidScope
         }
         Some(resource) => OwnerView::Remote(Identity {
-            resource: std::sync::Arc::clone(resource),
+            resource: Arc::clone(resource),
             namespace: namespace.filter(|_| resource.scope == Scope::Namespaced).cloned(),
             name: (&*reference.name).into(),
             uid: reference.uid.clone(),

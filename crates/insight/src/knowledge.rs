@@ -1,21 +1,23 @@
 //! Facts, needs, the loop that asks a question until nothing is missing, and a graph that is filled
 //! from lists.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::num::NonZeroU16;
 use std::sync::Arc;
 
+use indexmap::IndexSet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::name::{ObjectName, Unseen};
 use crate::plan::{PlanQuery, Walk};
 use kube_gc_core::graph::{
-    DeletesProve, Effects, Epoch, Intake, MemberPage, MembersOf, NodeView, ObjectSnapshot, OwnerState,
-    Partition, SearchPage, SearchQuery, Sharding, ViewLimits, WatchEvent,
+    DeletesProve, Effects, Epoch, Intake, NodeView, ObjectSnapshot, OwnerState, Partition, SearchQuery,
+    Sharding, ViewLimits, WatchEvent,
 };
 use kube_gc_core::object::{
-    Catalog, GroupResource, HashSeed, Identity, Key, Namespace, ObjectFacts, ResourceType, ResourceVersion,
-    Uid,
+    Catalog, DeletionState, GroupResource, HashSeed, Identity, Key, Namespace, ObjectFacts, ResourceType,
+    ResourceVersion, Uid,
 };
 
 /// Something that a question has to know.
@@ -35,7 +37,6 @@ pub enum Need {
 
 impl Need {
     /// The namespace of what it is about, which tells the partition.
-    #[must_use]
     pub const fn namespace(&self) -> Option<&Namespace> {
         match self {
             Self::Node(key) | Self::Object(key) => key.namespace.as_ref(),
@@ -137,21 +138,17 @@ impl Knowledge {
         self.owners.clear();
     }
 
-    /// The object that a live read has found.
-    #[must_use]
-    pub fn found(&self, identity: &Identity) -> Option<&LiveObject> {
-        match self.live.get(identity)? {
-            Live::Found(live) => Some(live),
-            Live::Absent(_) | Live::Failed(_) | Live::NotAsked => None,
-        }
-    }
-
-    /// The live reads that failed, in no particular order.
-    pub fn failed_reads(&self) -> impl Iterator<Item = (&Identity, &str)> {
-        self.live.iter().filter_map(|(identity, live)| match live {
-            Live::Failed(why) => Some((identity, why.as_str())),
+    /// The live reads that failed.
+    pub fn unseen(&self) -> Vec<Unseen> {
+        let failed = self.live.iter().filter_map(|(identity, live)| match live {
+            Live::Failed(why) => {
+                Some(Unseen { what: ObjectName::from(identity).to_string(), why: why.clone() })
+            }
             Live::Found(_) | Live::Absent(_) | Live::NotAsked => None,
-        })
+        });
+        let mut unseen: Vec<Unseen> = failed.collect();
+        unseen.sort();
+        unseen
     }
 }
 
@@ -163,8 +160,7 @@ pub struct Asker<'a> {
     catalog: &'a Arc<Catalog>,
     /// The live reads that may still be asked for.
     reads_left: usize,
-    needs: Vec<Need>,
-    noted: HashSet<Need>,
+    needs: IndexSet<Need>,
 }
 
 /// Asks a question. Either it can be answered, or the caller has to find out what it needs.
@@ -182,14 +178,13 @@ pub fn ask<A>(
     question: impl FnOnce(&mut Asker<'_>) -> A,
 ) -> Result<A, Vec<Need>> {
     let reads_left = reads.saturating_sub(known.live.len());
-    let mut asker = Asker { known, catalog, reads_left, needs: Vec::new(), noted: HashSet::new() };
+    let mut asker = Asker { known, catalog, reads_left, needs: IndexSet::new() };
     let answer = question(&mut asker);
-    if asker.needs.is_empty() { Ok(answer) } else { Err(asker.needs) }
+    if asker.needs.is_empty() { Ok(answer) } else { Err(asker.needs.into_iter().collect()) }
 }
 
 impl<'a> Asker<'a> {
     /// The types that the API server serves.
-    #[must_use]
     pub const fn catalog(&self) -> &'a Arc<Catalog> {
         self.catalog
     }
@@ -219,34 +214,28 @@ impl<'a> Asker<'a> {
             return Some(live);
         }
         let need = Need::Live(identity.clone());
-        if self.noted.contains(&need) {
+        if self.needs.contains(&need) {
             return None;
         }
         if self.reads_left == 0 {
             return Some(NOT_ASKED);
         }
         self.reads_left -= 1;
-        self.note(need);
+        self.needs.insert(need);
         None
     }
 
     fn unless_known<T>(&mut self, known: Option<T>, need: impl FnOnce() -> Need) -> Option<T> {
         if known.is_none() {
-            self.note(need());
+            self.needs.insert(need());
         }
         known
-    }
-
-    fn note(&mut self, need: Need) {
-        if self.noted.insert(need.clone()) {
-            self.needs.push(need);
-        }
     }
 }
 
 /// A fact that a question needs, from the partition that has it. `None` for a live read, which is
 /// no partition's business.
-pub fn fact(partition: &mut Partition, need: &Need, limits: ViewLimits) -> Option<Fact> {
+fn fact(partition: &mut Partition, need: &Need, limits: ViewLimits) -> Option<Fact> {
     Some(match need {
         Need::Node(key) => Fact::Node(key.clone(), partition.view(key, limits)),
         Need::Object(key) => Fact::Object(key.clone(), partition.inspect_object(key)),
@@ -279,8 +268,6 @@ pub fn facts(partition: &mut Partition, needs: &[Need], limits: ViewLimits) -> (
 /// The dependents and references that are visited before a partition returns to its work: about
 /// 2 ms. Only the first fact of a turn may exceed it.
 const VISITS_OF_A_TURN: usize = 4_000;
-/// How many objects are found before they are visited.
-const PAGE: usize = 1024;
 /// The only run of each monitor.
 const EPOCH: Epoch = Epoch(1);
 
@@ -294,7 +281,6 @@ pub struct LocalGraph {
 
 impl LocalGraph {
     /// An empty graph. The seed must not be known to who names objects.
-    #[must_use]
     pub fn new(catalog: &Arc<Catalog>, seed: HashSeed) -> Self {
         let sharding = Sharding::new(NonZeroU16::MIN, seed);
         let partitions = sharding.all().map(|id| Partition::new(id, sharding, Arc::clone(catalog)));
@@ -318,8 +304,7 @@ impl LocalGraph {
     pub fn add(&mut self, resource: &Arc<ResourceType>, objects: Vec<ObjectFacts>) {
         let mut events = vec![Vec::new(); self.partitions.len()];
         for facts in objects {
-            let at = self.partition(facts.namespace.as_ref());
-            events[at].push(WatchEvent::Apply(facts));
+            events[self.place(facts.namespace.as_ref())].push(WatchEvent::Apply(facts));
         }
         for (at, events) in events.into_iter().enumerate() {
             self.intake(at, resource, events);
@@ -334,10 +319,20 @@ impl LocalGraph {
         }
     }
 
-    /// A fact that a question needs, unless it is that of a live read.
-    pub fn answer(&mut self, need: &Need, limits: ViewLimits) -> Option<Fact> {
-        let at = self.partition(need.namespace());
-        fact(&mut self.partitions[at], need, limits)
+    fn intake(&mut self, at: usize, resource: &Arc<ResourceType>, events: Vec<WatchEvent>) {
+        let events = Intake::Events { resource: Arc::clone(resource), epoch: EPOCH, events };
+        self.partitions[at].intake(events, &mut self.effects);
+        // Nobody works here: the queued keys mean nothing, but the partitions need each other's
+        // messages.
+        let peers = std::mem::take(&mut self.effects.peers);
+        for (to, message) in peers {
+            self.partitions[usize::from(to.0)].receive(message, &mut self.effects);
+        }
+        self.effects.clear();
+    }
+
+    fn place(&self, namespace: Option<&Namespace>) -> usize {
+        usize::from(self.sharding.of(namespace).0)
     }
 
     /// Learns the facts that a question needs. Returns the objects that only a live read shows.
@@ -349,7 +344,8 @@ impl LocalGraph {
     ) -> Vec<Identity> {
         let mut reads = Vec::new();
         for need in needs {
-            match (self.answer(&need, limits), need) {
+            let at = self.place(need.namespace());
+            match (fact(&mut self.partitions[at], &need, limits), need) {
                 (Some(fact), _) => knowledge.learn(fact),
                 (None, Need::Live(identity)) => reads.push(identity),
                 (None, Need::Node(_) | Need::Object(_) | Need::Owner(_)) => {}
@@ -359,123 +355,48 @@ impl LocalGraph {
     }
 
     /// Walks from an object to all that its deletion may concern.
-    #[must_use]
     pub fn walk(&self, query: PlanQuery) -> Walk {
         let mut walk = Walk::new(query);
         loop {
             let needs = walk.needs();
             if needs.is_empty() {
-                break;
+                walk.finish();
+                return walk;
             }
             for need in needs {
-                walk.learn(&need, self.members(&need));
-            }
-        }
-        walk.finish();
-        walk
-    }
-
-    /// These objects in full.
-    #[must_use]
-    pub fn members(&self, of: &MembersOf) -> MemberPage {
-        let mut all = MemberPage::default();
-        let place = of.place(self.sharding);
-        let here = self.sharding.all().filter(|id| place.is_none_or(|place| place == *id));
-        for id in here {
-            let mut after = None;
-            loop {
-                let page = self.partitions[usize::from(id.0)].members(of, after, usize::MAX);
-                all.members.extend(page.members);
-                all.elsewhere.extend(page.elsewhere);
-                after = page.next;
-                if after.is_none() {
-                    break;
+                let place = need.place(self.sharding);
+                for id in self.sharding.all().filter(|id| place.is_none_or(|place| place == *id)) {
+                    walk.learn(&need, self.partitions[usize::from(id.0)].members(&need, None, usize::MAX));
                 }
             }
         }
-        all
     }
 
     /// All observed objects that a search finds.
-    #[must_use]
-    pub fn search(&self, query: &SearchQuery) -> SearchPage {
-        let mut all = SearchPage::default();
-        for partition in &self.partitions {
-            all.found.extend(partition.page_of_search(query, None, usize::MAX).found);
-        }
-        all
-    }
-
-    /// An object with this uid.
-    #[must_use]
-    pub fn observed(&self, uid: &Uid) -> Option<Identity> {
-        self.partitions.iter().find_map(|partition| partition.observed(uid))
-    }
-
-    /// Visits all observed objects, in no particular order.
-    pub fn each_object(&mut self, mut visit: impl FnMut(&Self, &ObjectSnapshot)) {
-        for at in 0..self.partitions.len() {
-            let mut after = None;
-            loop {
-                let page = self.partitions[at].page_of_search(&SearchQuery::default(), after, PAGE);
-                for (identity, _) in page.found {
-                    if let Some(object) = self.partitions[at].inspect_object(&identity.key()) {
-                        visit(self, &object);
-                    }
-                }
-                after = page.next;
-                if after.is_none() {
-                    break;
-                }
-            }
-        }
+    pub fn search(&self, query: &SearchQuery) -> Vec<(Identity, DeletionState)> {
+        let pages = self.partitions.iter().map(|one| one.page_of_search(query, None, usize::MAX));
+        pages.flat_map(|page| page.found).collect()
     }
 
     /// An observed object, as a worker would see it.
     pub fn object(&mut self, key: &Key) -> Option<ObjectSnapshot> {
-        let at = self.partition(key.namespace.as_ref());
+        let at = self.place(key.namespace.as_ref());
         self.partitions[at].inspect_object(key)
     }
 
     /// What is known of an owner.
-    #[must_use]
     pub fn owner_state(&self, identity: &Identity) -> OwnerState {
-        self.partitions[self.partition(identity.namespace.as_ref())].owner_state(identity)
+        self.partitions[self.place(identity.namespace.as_ref())].owner_state(identity)
     }
 
     /// The first observed objects with this uid, which are several only if the server shows an
     /// object under two names, or has given out a uid twice.
-    #[must_use]
     pub fn holders(&self, uid: &Uid, most: usize) -> Vec<Identity> {
         self.partitions.iter().flat_map(|partition| partition.all_observed(uid, most)).take(most).collect()
     }
 
-    /// Whether several observed objects have this uid.
-    #[must_use]
-    pub fn has_several(&self, uid: &Uid) -> bool {
-        self.partitions.iter().map(|partition| partition.count_observed(uid)).sum::<usize>() > 1
-    }
-
-    fn partition(&self, namespace: Option<&Namespace>) -> usize {
-        usize::from(self.sharding.of(namespace).0)
-    }
-
     /// The number of objects of a type.
-    #[must_use]
     pub fn population(&self, resource: &GroupResource) -> usize {
         self.partitions.iter().map(|partition| partition.population(resource)).sum()
-    }
-
-    fn intake(&mut self, at: usize, resource: &Arc<ResourceType>, events: Vec<WatchEvent>) {
-        let events = Intake::Events { resource: Arc::clone(resource), epoch: EPOCH, events };
-        self.partitions[at].intake(events, &mut self.effects);
-        // Nobody works here: the queued keys mean nothing, but the partitions need each other's
-        // messages.
-        let peers = std::mem::take(&mut self.effects.peers);
-        self.effects.clear();
-        for (to, message) in peers {
-            self.partitions[usize::from(to.0)].receive(message, &mut self.effects);
-        }
-        self.effects.clear();
     }
 }

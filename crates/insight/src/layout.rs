@@ -32,7 +32,6 @@ pub enum RowKind {
 
 /// The rows of a neighbourhood. Of several owners, the controller is the one that is drawn, or
 /// else the first one; [`further_owners`](Neighbourhood::further_owners) has the others.
-#[must_use]
 pub fn rows(shown: &Neighbourhood) -> Vec<Row> {
     if shown.nodes.is_empty() {
         return Vec::new();
@@ -60,39 +59,25 @@ pub fn rows(shown: &Neighbourhood) -> Vec<Row> {
     rows
 }
 
-/// Adds the rows below an object. Works on a stack of its own, because a chain can be as long as
-/// there are objects.
-fn descend(shown: &Neighbourhood, root: usize, base: &str, met: &mut HashSet<usize>, rows: &mut Vec<Row>) {
-    enum Child {
-        Node(usize),
-        More(usize),
-    }
-    let children = |owner: usize| -> Vec<Child> {
-        let nodes = shown.edges.iter().filter(|edge| edge.owner == owner && edge.class.is_none());
-        let mut children: Vec<Child> = nodes.map(|edge| Child::Node(edge.dependent)).collect();
-        let more = shown.more.iter().enumerate().filter(|(_, more)| more.owner == owner);
-        children.extend(more.map(|(place, _)| Child::More(place)));
-        children.reverse();
-        children
+/// Adds the rows below an object.
+fn descend(shown: &Neighbourhood, owner: usize, base: &str, met: &mut HashSet<usize>, rows: &mut Vec<Row>) {
+    let nodes: Vec<usize> = shown.below(owner).map(|edge| edge.dependent).collect();
+    let more: Vec<usize> = (0..shown.more.len()).filter(|&place| shown.more[place].owner == owner).collect();
+    let mut left = nodes.len() + more.len();
+    let mut lines = || {
+        left -= 1;
+        if left == 0 { ("└─ ", "   ") } else { ("├─ ", "│  ") }
     };
-    let mut open = vec![(children(root), base.to_owned())];
-    while let Some((rest, base)) = open.last_mut() {
-        let Some(child) = rest.pop() else {
-            open.pop();
-            continue;
-        };
-        let is_last = rest.is_empty();
-        let prefix = base.clone() + if is_last { "└─ " } else { "├─ " };
-        match child {
-            Child::More(place) => rows.push(Row { prefix, kind: RowKind::More(place) }),
-            Child::Node(place) => {
-                let below = base.clone() + if is_last { "   " } else { "│  " };
-                let is_new = met.insert(place);
-                let children = if is_new { children(place) } else { Vec::new() };
-                rows.push(Row { prefix, kind: RowKind::Dependent { place, is_above: !is_new } });
-                open.push((children, below));
-            }
+    for place in nodes {
+        let (own, below) = lines();
+        let is_above = !met.insert(place);
+        rows.push(Row { prefix: format!("{base}{own}"), kind: RowKind::Dependent { place, is_above } });
+        if !is_above {
+            descend(shown, place, &format!("{base}{below}"), met, rows);
         }
+    }
+    for place in more {
+        rows.push(Row { prefix: format!("{base}{}", lines().0), kind: RowKind::More(place) });
     }
 }
 
@@ -111,9 +96,9 @@ impl Neighbourhood {
         })
     }
 
-    /// What is not shown of an object's dependents.
-    pub fn not_shown(&self, owner: usize) -> impl Iterator<Item = &More> {
-        self.more.iter().filter(move |more| more.owner == owner)
+    /// The references of an object's dependents to it.
+    pub(super) fn below(&self, owner: usize) -> impl Iterator<Item = &Edge> {
+        self.edges.iter().filter(move |edge| edge.owner == owner && edge.class.is_none())
     }
 }
 
@@ -123,7 +108,6 @@ impl Neighbourhood {
 /// The root is on every page, and so is the other object of each reference of a new object, if it
 /// was on an earlier page. Each reference is on the page of its later object. `whole` must have
 /// every object up to the end of the page, and one more if there is a next page.
-#[must_use]
 pub fn page(whole: &Neighbourhood, after: usize, limit: usize) -> (Neighbourhood, Option<usize>) {
     let mut of_node: HashMap<usize, Vec<&Edge>> = HashMap::new();
     for edge in &whole.edges {

@@ -49,12 +49,12 @@ pub use finalizers::{FinalizerReport, known_finalizer};
 pub use judge::{Evidence, JudgedReference, classify};
 pub use knowledge::{
     AbsenceEvidence, Asker, Details, Fact, FinalizerSetter, Knowledge, Live, LiveObject, LocalGraph, Need,
-    ask, fact, facts,
+    ask, facts,
 };
 pub use layout::{Row, RowKind, join, page, rows};
 pub use name::{Document, ObjectName, Unseen};
 pub use neighbourhood::{
-    Edge, More, Neighbourhood, NeighbourhoodQuery, Shown, Standing, State, Worst, neighbourhood,
+    Edge, More, Neighbourhood, NeighbourhoodQuery, NodeExtra, Shown, Standing, State, neighbourhood,
 };
 pub use plan::{Cascade, Effect, Forecast, Plan, PlanQuery, PlannedObject, TypeEffects, Walk, plan};
-pub use stuck::{Remaining, StuckGroup, StuckReport, stuck};
+pub use stuck::{StuckGroup, StuckReport, stuck};

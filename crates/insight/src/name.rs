@@ -5,6 +5,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use kube_gc_core::graph::ReferenceSnapshot;
 use kube_gc_core::object::{Identity, Namespace, OwnerReference};
 use kube_gc_core::text::word;
 
@@ -25,7 +26,6 @@ pub struct ObjectName {
 
 impl ObjectName {
     /// The owner that a reference names, whose kind does not resolve or cannot be right.
-    #[must_use]
     pub fn of_reference(reference: &OwnerReference) -> Self {
         Self {
             api_version: word(&reference.api_version).to_string(),
@@ -35,6 +35,11 @@ impl ObjectName {
             name: word(&reference.name).to_string(),
             uid: reference.uid.shown().to_string(),
         }
+    }
+
+    /// The owner of a reference that was looked up.
+    pub fn of_owner(seen: &ReferenceSnapshot) -> Self {
+        seen.owner.identity().map_or_else(|| Self::of_reference(&seen.reference), Self::from)
     }
 }
 
@@ -83,7 +88,6 @@ pub struct Document<'a, A> {
 
 impl<'a, A> Document<'a, A> {
     /// An answer of this kind.
-    #[must_use]
     pub const fn new(kind: &'static str, answer: &'a A) -> Self {
         Self { api_version: API_VERSION, kind, answer }
     }

@@ -1,15 +1,18 @@
 //! What belongs to an object, and which dependents are shown where there is no room for all.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
+use indexmap::IndexSet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::judge::{JudgedReference, classify, resolve};
-use crate::knowledge::{AbsenceEvidence, Asker, Live};
+use crate::knowledge::{AbsenceEvidence, Asker, Details, Live};
 use crate::name::ObjectName;
-use kube_gc_core::graph::{DependentSummary, NodePresence, NodeView, ReferenceSnapshot};
+use kube_gc_core::graph::{
+    DependentSummary, NodePresence, NodeView, ReferenceSnapshot, TypeCount, ViewLimits,
+};
 use kube_gc_core::object::{DeletionState, GroupResource, Identity, Key};
 use kube_gc_core::verdict::ReferenceClass;
 
@@ -26,7 +29,7 @@ pub struct NeighbourhoodQuery {
 }
 
 /// The state of an object, as far as it is known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum State {
     /// It exists and is not being deleted.
@@ -40,6 +43,7 @@ pub enum State {
     /// It does not exist.
     Absent,
     /// Whether it exists is not known.
+    #[default]
     Unknown,
     /// Its kind is not served.
     Unresolved,
@@ -49,13 +53,11 @@ pub enum State {
 
 impl State {
     /// Whether it has a deletion timestamp.
-    #[must_use]
     pub const fn is_being_deleted(self) -> bool {
         matches!(self, Self::Terminating | Self::DeletingDependents | Self::Orphaning)
     }
 
     /// For people.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Live => "live",
@@ -79,8 +81,17 @@ impl From<DeletionState> for State {
     }
 }
 
+/// What the graph does not keep of an object.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeExtra {
+    /// The cells of its row in the server's own table, by column.
+    pub row: Vec<(String, String)>,
+    /// Its finalizers, and when it was deleted; only of objects that are being deleted.
+    pub details: Option<Details>,
+}
+
 /// An object of a neighbourhood.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Shown {
     #[serde(flatten)]
@@ -93,6 +104,8 @@ pub struct Shown {
     /// Its identity, if its kind resolves.
     #[serde(skip)]
     pub identity: Option<Identity>,
+    #[serde(skip)]
+    pub extra: NodeExtra,
 }
 
 /// An owner reference between two objects, by their places in the list of nodes.
@@ -118,6 +131,9 @@ pub struct More {
     pub resource: String,
     pub count: usize,
     pub being_deleted: usize,
+    /// Those of them that were looked at.
+    #[serde(skip)]
+    pub looked_at: Vec<Shown>,
 }
 
 impl Edge {
@@ -135,13 +151,13 @@ impl More {
     }
 
     /// Counts a dependent that is not shown, and returns the place of its entry.
-    pub(super) fn count_in(all: &mut Vec<Self>, owner: usize, dependent: &Shown) -> usize {
+    pub fn count_in(all: &mut Vec<Self>, owner: usize, dependent: &Shown) -> usize {
         let resource = dependent.name.resource.clone().unwrap_or_default();
         let known = all.iter().position(|more| more.owner == owner && more.resource == resource);
         let place = known.unwrap_or(all.len());
         if known.is_none() {
             let kind = dependent.name.kind.clone();
-            all.push(Self { owner, kind, resource, count: 0, being_deleted: 0 });
+            all.push(Self { owner, kind, resource, count: 0, being_deleted: 0, looked_at: Vec::new() });
         }
         all[place].count += 1;
         all[place].being_deleted += usize::from(dependent.state.is_being_deleted());
@@ -203,7 +219,8 @@ impl Collecting {
             return None;
         }
         self.places.insert(name.clone(), place);
-        self.found.nodes.push(Shown { name, state, waits_for: 0, distance, identity: identity.cloned() });
+        let identity = identity.cloned();
+        self.found.nodes.push(Shown { name, state, distance, identity, ..Shown::default() });
         Some((place, true))
     }
 
@@ -289,9 +306,7 @@ impl Collecting {
         for owner in level {
             // What the last level is, and how many dependents it has.
             if let Some(Look { view: Some(view), .. }) = self.look(asker, owner) {
-                let counts = view.by_type.iter();
-                let more = counts.map(|count| more(owner, count.total, count.being_deleted, &count.resource));
-                self.found.more.extend(more);
+                self.count_rest(owner, view, &HashMap::new());
             }
         }
     }
@@ -321,20 +336,28 @@ impl Collecting {
                 new.push(place);
             }
         }
-        for count in &view.by_type {
-            let (of_type, deleted) = shown.get(&count.resource.group_resource).copied().unwrap_or_default();
-            if count.total > of_type {
-                let rest = count.being_deleted.saturating_sub(deleted);
-                self.found.more.push(more(owner, count.total - of_type, rest, &count.resource));
-            }
-        }
+        self.count_rest(owner, view, &shown);
         self.found.truncated |= !view.is_complete;
         new
     }
-}
 
-fn more(owner: usize, count: usize, being_deleted: usize, of: &kube_gc_core::object::ResourceType) -> More {
-    More { owner, kind: of.kind.to_string(), resource: of.group_resource.to_string(), count, being_deleted }
+    /// Counts the dependents that are not shown: of each type, how many are, and how many of those are
+    /// being deleted.
+    fn count_rest(&mut self, owner: usize, view: &NodeView, shown: &HashMap<&GroupResource, (usize, usize)>) {
+        for TypeCount { resource, total, being_deleted } in &view.by_type {
+            let (of_type, deleted) = shown.get(&resource.group_resource).copied().unwrap_or_default();
+            if *total > of_type {
+                self.found.more.push(More {
+                    owner,
+                    kind: resource.kind.to_string(),
+                    resource: resource.group_resource.to_string(),
+                    count: total - of_type,
+                    being_deleted: being_deleted.saturating_sub(deleted),
+                    looked_at: Vec::new(),
+                });
+            }
+        }
+    }
 }
 
 /// What the graph, or else a live read, knows of an object.
@@ -360,7 +383,7 @@ fn look<'a>(asker: &mut Asker<'a>, identity: &Identity) -> Option<Look<'a>> {
             let references: Vec<_> = facts
                 .owners
                 .iter()
-                .take(kube_gc_core::graph::ViewLimits::default().references)
+                .take(ViewLimits::default().references)
                 .map(|reference| resolve(&catalog, facts.namespace.as_ref(), reference))
                 .collect();
             let reference_count = facts.owners.len();
@@ -385,42 +408,25 @@ pub enum Standing {
     Other,
 }
 
-/// A part of a neighbourhood.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Worst {
-    pub shown: Neighbourhood,
-    /// The earlier place of each object.
-    pub places: Vec<usize>,
-    /// The earlier places of the objects behind each entry of `more`, as far as they had one.
-    pub left_out: Vec<Vec<usize>>,
-}
-
 impl Neighbourhood {
     /// The worst `most` dependents of each owner and type, the worst first, with what is below
     /// them. Those that are alike stay in order. The others are counted.
-    #[must_use]
-    pub fn worst(&self, standing: impl Fn(usize) -> Standing, most: usize) -> Worst {
-        let mut of_owner: HashMap<usize, Vec<Vec<&Edge>>> = HashMap::new();
-        for edge in self.edges.iter().filter(|edge| edge.class.is_none()) {
-            let types = of_owner.entry(edge.owner).or_default();
-            let resource = |edge: &Edge| &self.nodes[edge.dependent].name.resource;
-            let is_alike =
-                |of_type: &Vec<&Edge>| of_type.first().map(|one| resource(one)) == Some(resource(edge));
-            match types.iter_mut().find(|of_type| is_alike(of_type)) {
-                Some(of_type) => of_type.push(edge),
-                None => types.push(vec![edge]),
-            }
-        }
+    pub fn worst(&self, standing: impl Fn(&Shown) -> Standing, most: usize) -> Self {
+        let resource = |edge: &Edge| &self.nodes[edge.dependent].name.resource;
         // Owners stay, whatever their distance.
         let is_above = |place: &usize| *place == 0 || self.nodes[*place].distance < 0;
         let mut open: VecDeque<usize> = (0..self.nodes.len()).filter(is_above).collect();
-        let mut kept: HashSet<usize> = open.iter().copied().collect();
-        let (mut edges, mut dropped) = (Vec::new(), Vec::new());
+        let mut kept: BTreeSet<usize> = open.iter().copied().collect();
+        let mut edges: Vec<&Edge> = self.edges.iter().filter(|edge| edge.class.is_some()).collect();
+        let mut dropped = Vec::new();
         while let Some(owner) = open.pop_front() {
-            for mut of_type in of_owner.remove(&owner).unwrap_or_default() {
-                of_type.sort_by_key(|edge| standing(edge.dependent));
-                dropped.extend(of_type.iter().skip(most).map(|edge| (owner, edge.dependent)));
-                for edge in of_type.into_iter().take(most) {
+            let types: IndexSet<_> = self.below(owner).map(resource).collect();
+            for of in types {
+                let mut of_type: Vec<&Edge> = self.below(owner).filter(|edge| resource(edge) == of).collect();
+                of_type.sort_by_key(|edge| standing(&self.nodes[edge.dependent]));
+                let rest = of_type.split_off(most.min(of_type.len()));
+                dropped.extend(rest.into_iter().map(|edge| (owner, &self.nodes[edge.dependent])));
+                for edge in of_type {
                     edges.push(edge);
                     if kept.insert(edge.dependent) {
                         open.push_back(edge.dependent);
@@ -428,24 +434,17 @@ impl Neighbourhood {
                 }
             }
         }
-        self.part(&kept, &edges, dropped)
-    }
-
-    fn part(&self, kept: &HashSet<usize>, below: &[&Edge], dropped: Vec<(usize, usize)>) -> Worst {
-        let places: Vec<usize> = (0..self.nodes.len()).filter(|place| kept.contains(place)).collect();
-        let now: HashMap<usize, usize> = places.iter().enumerate().map(|(new, &old)| (old, new)).collect();
-        let above = self.edges.iter().filter(|edge| edge.class.is_some());
-        let edges = above.chain(below.iter().copied()).filter_map(|edge| edge.moved(&now));
+        let now: HashMap<usize, usize> = kept.iter().enumerate().map(|(new, &old)| (old, new)).collect();
         let mut more: Vec<More> = self.more.iter().filter_map(|more| more.moved(&now)).collect();
-        let mut left_out = vec![Vec::new(); more.len()];
-        for (owner, dependent) in dropped {
-            let Some(&owner) = now.get(&owner) else { continue };
-            let place = More::count_in(&mut more, owner, &self.nodes[dependent]);
-            left_out.resize(more.len(), Vec::new());
-            left_out[place].push(dependent);
+        for (owner, node) in dropped {
+            let place = More::count_in(&mut more, now[&owner], node);
+            more[place].looked_at.push(node.clone());
         }
-        let nodes = places.iter().map(|&place| self.nodes[place].clone()).collect();
-        let shown = Neighbourhood { nodes, edges: edges.collect(), more, truncated: self.truncated };
-        Worst { shown, places, left_out }
+        Self {
+            nodes: kept.iter().map(|&place| self.nodes[place].clone()).collect(),
+            edges: edges.into_iter().filter_map(|edge| edge.moved(&now)).collect(),
+            more,
+            truncated: self.truncated,
+        }
     }
 }

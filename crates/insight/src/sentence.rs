@@ -7,7 +7,8 @@ use crate::finalizers::FinalizerReport;
 use crate::judge::{Evidence, JudgedReference};
 use crate::knowledge::AbsenceEvidence;
 use crate::name::ObjectName;
-use kube_gc_core::text::{LISTED, Thousands, listed};
+use kube_gc_core::object::FOREGROUND_FINALIZER;
+use kube_gc_core::text::{LISTED, Thousands};
 use kube_gc_core::verdict::{Decision, IdleReason, KeepReason, Precheck, ReferenceClass};
 
 /// The verdict on an object that does not exist.
@@ -79,7 +80,7 @@ pub(super) fn deletion(object: &ObjectName, before: Precheck, finalizers: &[Fina
             format!("{object} is being deleted, and no finalizer holds it: its grace period has not ended.")
         }
         Precheck::Nothing(IdleReason::Terminating) => {
-            format!("{object} is being deleted, and waits for {}.", names(finalizers))
+            format!("{object} is being deleted, and waits for {}.", FinalizerReport::names(finalizers))
         }
         Precheck::Nothing(IdleReason::Orphaning) => {
             format!(
@@ -87,14 +88,11 @@ pub(super) fn deletion(object: &ObjectName, before: Precheck, finalizers: &[Fina
             )
         }
         Precheck::RemoveForegroundFinalizer => {
-            let others: Vec<_> = finalizers
-                .iter()
-                .filter(|finalizer| finalizer.name != "foregroundDeletion")
-                .cloned()
-                .collect();
+            let others: Vec<_> =
+                finalizers.iter().filter(|finalizer| finalizer.name != FOREGROUND_FINALIZER).collect();
             let then = match others.len() {
                 0 => "then it is gone".to_owned(),
-                _ => format!("then it waits for {}", names(&others)),
+                _ => format!("then it waits for {}", FinalizerReport::names(others)),
             };
             format!(
                 "{object} is being deleted, and no dependent blocks it: the collector removes the finalizer \
@@ -115,82 +113,71 @@ pub(super) fn deletion(object: &ObjectName, before: Precheck, finalizers: &[Fina
     }
 }
 
-fn names(finalizers: &[FinalizerReport]) -> String {
-    let what = if finalizers.len() == 1 { "finalizer" } else { "finalizers" };
-    format!("{what} {}", listed(", ", finalizers.len(), finalizers.iter().map(|finalizer| &finalizer.name)))
-}
-
 /// What a person can do about owner references.
 pub(super) fn advice_on_references(decision: &Decision, judged: &[JudgedReference]) -> Vec<String> {
-    let mut advice = Vec::new();
-    let open = judged.iter().filter(|reference| match decision {
-        Decision::Park(_) => reference.class == ReferenceClass::Unresolved,
-        Decision::Report { .. } => reference.class == ReferenceClass::InvalidScope,
-        _ => false,
-    });
-    for JudgedReference { owner, evidence, .. } in open.take(LISTED) {
-        advice.push(match evidence {
+    let open = match decision {
+        Decision::Park(_) => ReferenceClass::Unresolved,
+        Decision::Report { .. } => ReferenceClass::InvalidScope,
+        _ => return Vec::new(),
+    };
+    let advice = |JudgedReference { owner, evidence, .. }: &JudgedReference| {
+        Some(match evidence {
             Evidence::NotServed { served_as: Some(version) } => {
                 format!("Change the owner reference to {owner}: the server has this kind in {version}.")
             }
-            Evidence::NotServed { served_as: None } => format!(
-                "Install the API {} of {owner} again, or remove the owner reference.",
-                owner.api_version
-            ),
+            Evidence::NotServed { served_as: None } => {
+                format!(
+                    "Install the API {} of {owner} again, or remove the owner reference.",
+                    owner.api_version
+                )
+            }
             Evidence::Undiscovered => {
                 format!("Find out why the API {} does not answer.", owner.api_version)
             }
             Evidence::Namespaced => {
                 format!("Remove the owner reference to {owner}, or name a cluster-scoped owner.")
             }
-            _ => continue,
-        });
-    }
-    advice
+            _ => return None,
+        })
+    };
+    judged.iter().filter(|reference| reference.class == open).take(LISTED).filter_map(advice).collect()
 }
 
 /// What a person can do about finalizers that hold an object.
-pub(super) fn advice_on_finalizers(before: Precheck, finalizers: &[FinalizerReport]) -> Vec<String> {
-    if before != Precheck::Nothing(IdleReason::Terminating) {
-        return Vec::new();
-    }
+pub(super) fn advice_on_finalizers(finalizers: &[FinalizerReport]) -> Vec<String> {
     finalizers.iter().take(LISTED).map(advice_on_finalizer).collect()
 }
 
 /// What a person can do about a finalizer.
 pub(super) fn advice_on_finalizer(finalizer: &FinalizerReport) -> String {
     let FinalizerReport { name, remover, when, set_by, api_is_served } = finalizer;
-    match (remover, when, set_by, api_is_served) {
-        (Some(remover), Some(when), ..) => {
-            format!("Finalizer {name}: {remover} removes it as soon as {when}.")
-        }
+    let advice = match (remover, when, set_by, api_is_served) {
+        (Some(remover), Some(when), ..) => format!("{remover} removes it as soon as {when}."),
         (_, _, Some(setter), Some(false)) => format!(
-            "Finalizer {name}: {} set it, and the server has no API of its domain. Is that controller still \
-             installed?",
+            "{} set it, and the server has no API of its domain. Is that controller still installed?",
             setter.manager
         ),
-        (_, _, None, Some(false)) => format!(
-            "Finalizer {name}: the server has no API of its domain. Is its controller still installed?"
-        ),
-        (_, _, Some(setter), _) => format!("Finalizer {name}: look at {}, which set it.", setter.manager),
-        (_, _, None, _) => format!("Finalizer {name}: look at the controller that sets it."),
-    }
+        (_, _, None, Some(false)) => {
+            "the server has no API of its domain. Is its controller still installed?".to_owned()
+        }
+        (_, _, Some(setter), _) => format!("look at {}, which set it.", setter.manager),
+        (_, _, None, _) => "look at the controller that sets it.".to_owned(),
+    };
+    format!("Finalizer {name}: {advice}")
 }
 
 /// What a person can do about what holds a chain.
 pub(super) fn advice_on_chain(chain: &Chain) -> Vec<String> {
-    let mut advice = Vec::new();
     let mut held: BTreeMap<&str, (usize, &FinalizerReport)> = BTreeMap::new();
-    for leaf in &chain.leaves {
-        for finalizer in leaf.finalizers.iter().filter(|_| leaf.hold == Hold::Finalizers) {
-            if finalizer.name != "foregroundDeletion" {
-                held.entry(&finalizer.name).or_insert((0, finalizer)).0 += 1;
-            }
+    for leaf in chain.leaves.iter().filter(|leaf| leaf.hold == Hold::Finalizers) {
+        for finalizer in leaf.finalizers.iter().filter(|finalizer| finalizer.name != FOREGROUND_FINALIZER) {
+            held.entry(&finalizer.name).or_insert((0, finalizer)).0 += 1;
         }
     }
     let mut held: Vec<_> = held.into_values().collect();
     held.sort_by_key(|(count, _)| std::cmp::Reverse(*count));
-    advice.extend(held.iter().take(LISTED).map(|(_, finalizer)| advice_on_finalizer(finalizer)));
+    let mut advice: Vec<String> =
+        held.iter().take(LISTED).map(|(_, finalizer)| advice_on_finalizer(finalizer)).collect();
     let count = |hold: &Hold| chain.leaves.iter().filter(|leaf| leaf.hold == *hold).count();
     let next = count(&Hold::ToBeDeleted) + count(&Hold::ToBeReleased) + count(&Hold::Unblocked);
     if next > 0 {
@@ -215,13 +202,13 @@ pub(super) fn namespace(object: &ObjectName, report: &NamespaceReport) -> String
         1 => "; 1 part of the API does not answer".to_owned(),
         count => format!("; {count} parts of the API do not answer"),
     };
+    if *left == 0 && silent.is_empty() {
+        return format!(
+            "{object} is being deleted, and nothing is left in it: the namespace controller removes it."
+        );
+    }
     if *left == 0 {
-        return match silent_apis.len() {
-            0 => format!(
-                "{object} is being deleted, and nothing is left in it: the namespace controller removes it."
-            ),
-            _ => format!("{object} cannot go: nothing is left in it that can be listed{silent}."),
-        };
+        return format!("{object} cannot go: nothing is left in it that can be listed{silent}.");
     }
     let objects = counted(*left, "object");
     let are = if *left == 1 { "is" } else { "are" };
@@ -231,11 +218,9 @@ pub(super) fn namespace(object: &ObjectName, report: &NamespaceReport) -> String
             format!("{all}held by finalizer {}", only.finalizer.name)
         }
         [] => "not held by any finalizer".to_owned(),
-        several => format!(
-            "some held by {} {}",
-            if several.len() == 1 { "finalizer" } else { "finalizers" },
-            listed(", ", several.len(), several.iter().map(|one| &one.finalizer.name))
-        ),
+        several => {
+            format!("some held by {}", FinalizerReport::names(several.iter().map(|held| &held.finalizer)))
+        }
     };
     format!("{object} cannot go: {objects} {are} left, {holding}{silent}.")
 }
@@ -262,14 +247,11 @@ pub(super) fn advice_on_namespace(report: &NamespaceReport) -> Vec<String> {
     }
     let not_deleted = report.left - report.being_deleted;
     if not_deleted > 0 {
+        let are = if not_deleted == 1 { "is" } else { "are" };
         advice.push(format!(
-            "{} not deleted yet. If that does not change, look at the namespace controller of \
+            "{} {are} not deleted yet. If that does not change, look at the namespace controller of \
              kube-controller-manager.",
-            if not_deleted == 1 {
-                "1 object is".to_owned()
-            } else {
-                format!("{} objects are", Thousands(not_deleted))
-            }
+            counted(not_deleted, "object")
         ));
     }
     advice

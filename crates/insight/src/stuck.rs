@@ -1,6 +1,6 @@
 //! What was deleted long ago and is still there, by what holds it.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,16 +9,13 @@ use crate::explain::{Hold, leaf};
 use crate::finalizers::FinalizerReport;
 use crate::knowledge::{Asker, Live};
 use crate::name::ObjectName;
-use crate::sentence::{advice_on_finalizer, counted};
-use kube_gc_core::object::{DeletionState, Identity, Key};
-use kube_gc_core::text::{LISTED, listed};
+use crate::sentence::{advice_on_finalizers, counted};
+use kube_gc_core::object::{DeletionState, FOREGROUND_FINALIZER, Identity, Key};
 
 /// The most objects that are named in each list.
 const NAMED: usize = 20;
 /// The most causes that are told apart.
 const CAUSES: usize = 64;
-/// What holds an object while its own dependents are deleted.
-const FOREGROUND: &str = "foregroundDeletion";
 
 /// The answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -56,127 +53,157 @@ pub struct StuckGroup {
     pub advice: Vec<String>,
 }
 
-/// What is known of a remaining object.
-struct Known {
-    /// When it was deleted, if that was long ago.
+/// An object that is being deleted, or that blocks one.
+struct Remaining {
+    identity: Identity,
+    deletion: DeletionState,
+    /// The places of the owners in foreground deletion that wait for it.
+    blocks: BTreeSet<usize>,
+    /// When it was deleted, if that was long ago and it is to be reported.
     stuck_since: Option<String>,
     /// What holds it, unless others do.
     hold: Option<(Hold, Vec<FinalizerReport>)>,
 }
 
-/// Groups what was deleted before a time in RFC 3339 by what holds it. An incomplete answer is
+/// Groups what was deleted before a time in RFC 3339 by what holds it, of these objects that are being
+/// deleted. All of them count as causes, and those that are meant are reported. An incomplete answer is
 /// returned if more facts are needed.
-pub fn stuck(asker: &mut Asker<'_>, remaining: &[Remaining], before: &str) -> StuckReport {
-    let places: HashMap<Key, usize> =
-        remaining.iter().enumerate().map(|(place, one)| (one.identity.key(), place)).collect();
-    let owners: Vec<Vec<usize>> = remaining
-        .iter()
-        .map(|one| {
-            let mut owners: Vec<usize> =
-                one.blocks.iter().filter_map(|key| places.get(key).copied()).collect();
-            owners.sort_unstable();
-            owners.dedup();
-            owners
-        })
-        .collect();
-    let blocked: HashSet<usize> = owners.iter().flatten().copied().collect();
+pub fn stuck(
+    asker: &mut Asker<'_>,
+    deleted: &[(Identity, DeletionState)],
+    before: &str,
+    is_meant: impl Fn(&Identity) -> bool,
+) -> StuckReport {
+    let mut remaining = remaining(asker, deleted);
+    let blocked: HashSet<usize> = remaining.iter().flat_map(|one| one.blocks.iter().copied()).collect();
     let mut report = StuckReport::default();
-    let mut known = Vec::with_capacity(remaining.len());
-    for (place, one) in remaining.iter().enumerate() {
-        known.push(look(asker, one, blocked.contains(&place), before, &mut report));
+    for (place, one) in remaining.iter_mut().enumerate() {
+        let waits = one.deletion == DeletionState::DeletingDependents && blocked.contains(&place);
+        one.look(asker, waits, before, is_meant(&one.identity), &mut report);
     }
-    report.stuck = known.iter().filter(|known| known.stuck_since.is_some()).count();
-    let mut causes: BTreeMap<(Hold, Vec<String>), Vec<usize>> = BTreeMap::new();
-    for (place, known) in known.iter().enumerate() {
-        let Some((hold, finalizers)) = &known.hold else { continue };
-        let names: Vec<String> = finalizers.iter().map(|finalizer| finalizer.name.clone()).collect();
-        let cause = (hold.clone(), names);
+    report.stuck = remaining.iter().filter(|one| one.stuck_since.is_some()).count();
+    let mut causes: BTreeMap<(Hold, Vec<&str>), Vec<usize>> = BTreeMap::new();
+    for (place, one) in remaining.iter().enumerate() {
+        let Some((hold, finalizers)) = &one.hold else { continue };
+        let names = finalizers.iter().map(|finalizer| finalizer.name.as_str());
+        let cause = (hold.clone(), names.collect());
         if causes.len() < CAUSES || causes.contains_key(&cause) {
             causes.entry(cause).or_default().push(place);
         }
     }
+    let is_stuck = |place: &usize| remaining[*place].stuck_since.is_some();
     let mut explained: HashSet<usize> = HashSet::new();
     for ((hold, _), holders) in causes {
-        let waiting = wait_for(&holders, &owners);
-        let stuck: Vec<usize> =
-            waiting.into_iter().filter(|&place| known[place].stuck_since.is_some()).collect();
+        let mut stuck = wait_for(&holders, &remaining);
+        stuck.retain(is_stuck);
         explained.extend(&stuck);
         if !stuck.is_empty() {
-            report.groups.push(group(remaining, &known, Some(&hold), &holders, &stuck));
+            report.groups.push(group(&remaining, Some(&hold), &holders, &stuck));
         }
     }
-    let is_left = |place: &usize| known[*place].stuck_since.is_some() && !explained.contains(place);
+    let is_left = |place: &usize| is_stuck(place) && !explained.contains(place);
     let left: Vec<usize> = (0..remaining.len()).filter(is_left).collect();
     if !left.is_empty() {
-        report.groups.push(group(remaining, &known, None, &[], &left));
+        report.groups.push(group(&remaining, None, &[], &left));
     }
     report.groups.sort_by_key(|group| std::cmp::Reverse(group.object_count));
     report
 }
 
-fn look(
-    asker: &mut Asker<'_>,
-    one: &Remaining,
-    is_blocked: bool,
-    before: &str,
-    report: &mut StuckReport,
-) -> Known {
-    let mut known = Known { stuck_since: None, hold: None };
-    let mut is_read = true;
-    if one.deletion.is_being_deleted() {
-        report.being_deleted += usize::from(one.is_meant);
-        match asker.live(&one.identity) {
-            Some(Live::Found(live)) => {
-                // The server writes all times in one form, so their order is that of their texts.
-                let deleted = live.details.deleted.clone().filter(|deleted| **deleted < *before);
-                known.stuck_since = deleted.filter(|_| one.is_meant);
+/// The objects that are being deleted, and those that block one, as their dependents say. Those that hold
+/// others come first.
+fn remaining(asker: &mut Asker<'_>, deleted: &[(Identity, DeletionState)]) -> Vec<Remaining> {
+    let mut all: HashMap<Key, (Identity, DeletionState, Vec<Key>)> = HashMap::new();
+    for (identity, deletion) in deleted {
+        all.insert(identity.key(), (identity.clone(), *deletion, Vec::new()));
+    }
+    for (owner, _) in deleted.iter().filter(|(_, state)| *state == DeletionState::DeletingDependents) {
+        let view = asker.node(&owner.key()).flatten();
+        for dependent in view.into_iter().flat_map(|view| &view.dependents) {
+            if dependent.blocking && dependent.identity != *owner {
+                let new = || (dependent.identity.clone(), dependent.deletion, Vec::new());
+                all.entry(dependent.identity.key()).or_insert_with(new).2.push(owner.key());
             }
-            // It is gone.
-            Some(Live::Absent(_)) => return known,
-            Some(Live::NotAsked) => {
-                report.not_read += 1;
-                is_read = false;
-            }
-            Some(Live::Failed(_)) | None => is_read = false,
         }
     }
-    let waits_for_others = one.deletion == DeletionState::DeletingDependents && is_blocked;
-    if !is_read {
-        known.hold = (!waits_for_others).then_some((Hold::Unknown, Vec::new()));
-    } else if !waits_for_others {
-        let leaf = leaf(asker, &one.identity, one.deletion, (&one.identity).into());
-        let mut finalizers = leaf.finalizers;
-        if leaf.hold == Hold::Finalizers {
-            finalizers.retain(|finalizer| finalizer.name != FOREGROUND);
-        } else {
-            finalizers.clear();
+    let mut all: Vec<_> = all.into_values().collect();
+    all.sort_by(|a, b| order(a).cmp(&order(b)));
+    let places: HashMap<Key, usize> =
+        all.iter().enumerate().map(|(place, (identity, ..))| (identity.key(), place)).collect();
+    let blocks = |keys: Vec<Key>| keys.iter().filter_map(|key| places.get(key).copied()).collect();
+    all.into_iter()
+        .map(|(identity, deletion, keys)| Remaining {
+            identity,
+            deletion,
+            blocks: blocks(keys),
+            stuck_since: None,
+            hold: None,
+        })
+        .collect()
+}
+
+fn order<T>((identity, deletion, _): &(Identity, DeletionState, T)) -> impl Ord + '_ {
+    let Identity { namespace, resource, name, uid } = identity;
+    (*deletion == DeletionState::DeletingDependents, namespace, &resource.group_resource, name, uid)
+}
+
+impl Remaining {
+    /// Finds out when it was deleted and what holds it.
+    fn look(
+        &mut self,
+        asker: &mut Asker<'_>,
+        waits_for_others: bool,
+        before: &str,
+        is_meant: bool,
+        report: &mut StuckReport,
+    ) {
+        let mut is_read = true;
+        if self.deletion.is_being_deleted() {
+            report.being_deleted += usize::from(is_meant);
+            match asker.live(&self.identity) {
+                Some(Live::Found(live)) => {
+                    // The server writes all times in one form, so their order is that of their texts.
+                    let deleted = live.details.deleted.clone().filter(|deleted| **deleted < *before);
+                    self.stuck_since = deleted.filter(|_| is_meant);
+                }
+                // It is gone.
+                Some(Live::Absent(_)) => return,
+                Some(Live::NotAsked) => {
+                    report.not_read += 1;
+                    is_read = false;
+                }
+                Some(Live::Failed(_)) | None => is_read = false,
+            }
         }
-        known.hold = Some((leaf.hold, finalizers));
+        if waits_for_others {
+            return;
+        }
+        self.hold = Some((Hold::Unknown, Vec::new()));
+        if is_read {
+            let leaf = leaf(asker, &self.identity, self.deletion, (&self.identity).into());
+            let mut finalizers = leaf.finalizers;
+            let holds = leaf.hold == Hold::Finalizers;
+            finalizers.retain(|finalizer| holds && finalizer.name != FOREGROUND_FINALIZER);
+            self.hold = Some((leaf.hold, finalizers));
+        }
     }
-    known
 }
 
 /// These objects, and all that wait for them.
-fn wait_for(holders: &[usize], owners: &[Vec<usize>]) -> Vec<usize> {
+fn wait_for(holders: &[usize], remaining: &[Remaining]) -> Vec<usize> {
     let mut seen: HashSet<usize> = holders.iter().copied().collect();
     let mut waiting = holders.to_vec();
     let mut next = 0;
     while let Some(&place) = waiting.get(next) {
         next += 1;
-        waiting.extend(owners[place].iter().copied().filter(|&owner| seen.insert(owner)));
+        waiting.extend(remaining[place].blocks.iter().copied().filter(|&owner| seen.insert(owner)));
     }
     waiting
 }
 
-fn group(
-    remaining: &[Remaining],
-    known: &[Known],
-    hold: Option<&Hold>,
-    holders: &[usize],
-    stuck: &[usize],
-) -> StuckGroup {
+fn group(remaining: &[Remaining], hold: Option<&Hold>, holders: &[usize], stuck: &[usize]) -> StuckGroup {
     let name = |place: &usize| ObjectName::from(&remaining[*place].identity);
-    let held = holders.first().and_then(|&place| known[place].hold.as_ref());
+    let held = holders.first().and_then(|&place| remaining[place].hold.as_ref());
     let finalizers = held.map(|(_, finalizers)| finalizers.clone()).unwrap_or_default();
     let why = match hold {
         None => "a circle of objects that block each other, or an object that is not known".to_owned(),
@@ -184,21 +211,21 @@ fn group(
     };
     let holding: HashSet<usize> = holders.iter().copied().collect();
     let others = stuck.iter().filter(|place| !holding.contains(place)).count();
+    let wait = |count: usize| counted(count, "object") + if count == 1 { " waits" } else { " wait" };
     let sentence = match holders {
-        [] => format!("{} {} for {why}", counted(stuck.len(), "object"), waits(stuck.len())),
+        [] => format!("{} for {why}", wait(stuck.len())),
         [only] if others == 0 => format!("{} waits for {why}", name(only)),
-        several if others == 0 => format!("{} wait for {why}", counted(several.len(), "object")),
-        [only] => format!("{} {} for {} ({why})", counted(others, "object"), waits(others), name(only)),
+        several if others == 0 => format!("{} for {why}", wait(several.len())),
+        [only] => format!("{} for {} ({why})", wait(others), name(only)),
         [first, ..] => format!(
-            "{} {} for {}, such as {} ({why})",
-            counted(others, "object"),
-            waits(others),
+            "{} for {}, such as {} ({why})",
+            wait(others),
             counted(holders.len(), "object"),
             name(first)
         ),
     };
     let advice = match hold {
-        Some(Hold::Finalizers) => finalizers.iter().take(LISTED).map(advice_on_finalizer).collect(),
+        Some(Hold::Finalizers) => advice_on_finalizers(&finalizers),
         Some(Hold::Unblocked | Hold::ToBeDeleted | Hold::ToBeReleased | Hold::Orphaning) | None => {
             vec!["The collector has this to do. If it does not change, look whether it runs.".to_owned()]
         }
@@ -215,7 +242,7 @@ fn group(
         holder_count: holders.len(),
         objects: stuck.iter().take(NAMED).map(name).collect(),
         object_count: stuck.len(),
-        oldest: stuck.iter().filter_map(|&place| known[place].stuck_since.clone()).min(),
+        oldest: stuck.iter().filter_map(|&place| remaining[place].stuck_since.clone()).min(),
         finalizers,
         advice,
     }
@@ -223,77 +250,15 @@ fn group(
 
 /// What an object waits for.
 fn why(hold: &Hold, finalizers: &[FinalizerReport]) -> String {
-    match hold {
-        Hold::Finalizers => {
-            let what = if finalizers.len() == 1 { "finalizer" } else { "finalizers" };
-            let names = finalizers.iter().map(|finalizer| &finalizer.name);
-            format!("{what} {}", listed(", ", finalizers.len(), names))
-        }
-        Hold::GracePeriod => "the end of its grace period".to_owned(),
-        Hold::Orphaning => "the collector to release its dependents".to_owned(),
-        Hold::Unblocked => "the collector to remove its finalizer".to_owned(),
-        Hold::ToBeDeleted => "the collector to delete it".to_owned(),
-        Hold::ToBeReleased => "the collector to remove its owner reference".to_owned(),
-        Hold::Undecided => "an owner that cannot be resolved".to_owned(),
-        Hold::Unknown => "something that could not be looked at".to_owned(),
-    }
-}
-
-const fn waits(count: usize) -> &'static str {
-    if count == 1 { "waits" } else { "wait" }
-}
-
-/// An object that is being deleted, or that blocks one.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Remaining {
-    pub identity: Identity,
-    pub deletion: DeletionState,
-    /// The owners in foreground deletion that wait for it.
-    pub blocks: Vec<Key>,
-    /// Whether it is reported itself, and not only what it holds.
-    pub is_meant: bool,
-}
-
-impl Remaining {
-    /// The objects that are being deleted, and those that block one, as their dependents say. Those that hold
-    /// others come first. Incomplete if more facts are needed.
-    #[must_use]
-    pub fn around(asker: &mut Asker<'_>, deleted: &[(Identity, DeletionState)]) -> Vec<Self> {
-        let mut places: HashMap<Key, usize> = HashMap::new();
-        let mut all: Vec<Self> = Vec::with_capacity(deleted.len());
-        for (identity, deletion) in deleted {
-            places.insert(identity.key(), all.len());
-            let (identity, deletion) = (identity.clone(), *deletion);
-            all.push(Self { identity, deletion, blocks: Vec::new(), is_meant: true });
-        }
-        for (owner, deletion) in deleted {
-            if *deletion != DeletionState::DeletingDependents {
-                continue;
-            }
-            let key = owner.key();
-            let view = asker.node(&key).flatten();
-            for dependent in view.into_iter().flat_map(|view| &view.dependents) {
-                if !dependent.blocking || dependent.identity == *owner {
-                    continue;
-                }
-                let place = *places.entry(dependent.identity.key()).or_insert_with(|| {
-                    let (identity, deletion) = (dependent.identity.clone(), dependent.deletion);
-                    all.push(Self { identity, deletion, blocks: Vec::new(), is_meant: true });
-                    all.len() - 1
-                });
-                all[place].blocks.push(key.clone());
-            }
-        }
-        in_order(all)
-    }
-}
-
-fn in_order(mut all: Vec<Remaining>) -> Vec<Remaining> {
-    fn place(remaining: &Remaining) -> impl Ord + '_ {
-        let Identity { namespace, resource, name, .. } = &remaining.identity;
-        let waits = remaining.deletion == DeletionState::DeletingDependents;
-        (waits, namespace, &resource.group_resource, name)
-    }
-    all.sort_by(|a, b| place(a).cmp(&place(b)));
-    all
+    let why = match hold {
+        Hold::Finalizers => return FinalizerReport::names(finalizers),
+        Hold::GracePeriod => "the end of its grace period",
+        Hold::Orphaning => "the collector to release its dependents",
+        Hold::Unblocked => "the collector to remove its finalizer",
+        Hold::ToBeDeleted => "the collector to delete it",
+        Hold::ToBeReleased => "the collector to remove its owner reference",
+        Hold::Undecided => "an owner that cannot be resolved",
+        Hold::Unknown => "something that could not be looked at",
+    };
+    why.to_owned()
 }

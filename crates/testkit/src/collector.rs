@@ -2,11 +2,10 @@
 
 use std::any::Any;
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::thread;
 use std::time::Duration;
 
@@ -19,16 +18,16 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::control_plane::ControlPlane;
 use super::deployment;
-use crate::{environment, target};
+use crate::cluster::poll;
+use crate::{DEADLINE, POLL, environment, lock, target};
 
 mod idle;
 mod onlooker;
 mod process;
 
-/// The interval between checks of a condition.
-const POLL: Duration = Duration::from_millis(20);
-/// The time limit of each wait.
-const DEADLINE: Duration = Duration::from_secs(60);
+pub use self::idle::Rest;
+pub(crate) use self::process::signal;
+
 /// The environment variable that selects the threads of the graph.
 pub const GRAPH_THREADS: &str = "KUBE_GC__GRAPH__THREADS";
 /// How many lines of the log a failure prints.
@@ -326,38 +325,27 @@ impl Drop for Collector {
     }
 }
 
-/// A minimal client: an answer by HTTP/1.0 is never chunked and ends when the connection closes.
-async fn get(address: &str, path: &str) -> Result<Response> {
-    let exchange = async {
-        let mut stream = TcpStream::connect(address).await?;
-        let request = format!("GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n");
-        stream.write_all(request.as_bytes()).await?;
-        let mut answer = Vec::new();
-        stream.read_to_end(&mut answer).await?;
-        anyhow::Ok(String::from_utf8(answer)?)
-    };
-    let answer = timeout(Duration::from_secs(10), exchange)
-        .await
-        .with_context(|| format!("no answer to GET {path}"))?
-        .with_context(|| format!("GET {path}"))?;
-    let (head, body) =
-        answer.split_once("\r\n\r\n").with_context(|| format!("GET {path}: cut off: {answer}"))?;
-    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
-    let status = status.with_context(|| format!("GET {path}: not HTTP: {head}"))?;
-    Ok(Response { status, body: body.to_owned() })
+/// Sends a GET to an address.
+pub async fn get(address: &str, path: &str) -> Result<Response> {
+    exchange(address, "GET", path, "").await
 }
 
-fn percent_encoded(text: &str) -> String {
-    let mut encoded = String::new();
-    for byte in text.bytes() {
-        match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => encoded.push(byte.into()),
-            _ => {
-                let _ = write!(encoded, "%{byte:02X}");
-            }
-        }
-    }
-    encoded
+/// A minimal client: an answer by HTTP/1.0 is never chunked and ends when the connection closes.
+pub(crate) async fn exchange(address: &str, method: &str, path: &str, body: &str) -> Result<Response> {
+    let exchange = async {
+        let mut stream = TcpStream::connect(address).await?;
+        let length = body.len();
+        let head = format!("{method} {path} HTTP/1.0\r\nHost: {address}\r\nContent-Length: {length}\r\n\r\n");
+        stream.write_all((head + body).as_bytes()).await?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await?;
+        let (head, body) = answer.split_once("\r\n\r\n").with_context(|| format!("cut off: {answer}"))?;
+        let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
+        let status = status.with_context(|| format!("not HTTP: {head}"))?;
+        anyhow::Ok(Response { status, body: body.to_owned() })
+    };
+    let answer = timeout(Duration::from_secs(10), exchange).await.map_err(anyhow::Error::from).flatten();
+    answer.with_context(|| format!("{method} {path}"))
 }
 
 /// Parses the Prometheus text format. Label values may contain spaces, so the value follows the

@@ -4,16 +4,17 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::Mutex;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, anyhow, ensure};
+use anyhow::{Context as _, Result, ensure};
 use tempfile::TempDir;
 
+use super::collector::signal;
 use super::control_plane::ControlPlane;
 use crate::environment::{self, Environment};
-use crate::target;
+use crate::{DEADLINE, Shared, lock, shared, target};
 
 /// Whether it collects in this scenario, while our collector observes.
 pub fn collects() -> bool {
@@ -54,10 +55,6 @@ pub fn fails_at(_: Weakness) -> bool {
 const RUN: &str = r#"pid=$1; shift; "$@" </dev/null & echo $! >"$pid"; read -r _; kill -s KILL $!"#;
 /// The log line at the start of collection.
 const BEGUN: &str = "all resource monitors have synced";
-const DEADLINE: Duration = Duration::from_secs(60);
-
-/// An instance that tests share.
-type Shared = OnceLock<Result<ControllerManager, String>>;
 
 /// A running instance. It ends when this is dropped, and also when this process ends.
 #[derive(Debug)]
@@ -103,14 +100,10 @@ impl ControllerManager {
     /// The instance that collects on a control plane for all scenarios, started by the first
     /// caller.
     pub fn on(plane: &ControlPlane) -> Result<&'static Self> {
-        static ALL: Mutex<BTreeMap<String, &'static Shared>> = Mutex::new(BTreeMap::new());
-        let shared = {
-            // The guarded value is consistent even after a panic of another test.
-            let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
-            *all.entry(plane.info().url.clone()).or_insert_with(|| Box::leak(Box::default()))
-        };
-        let shared = shared.get_or_init(|| Self::start(plane).map_err(|error| format!("{error:#}")));
-        shared.as_ref().map_err(|error| anyhow!("{error}"))
+        static ALL: Mutex<BTreeMap<String, &'static Shared<ControllerManager>>> = Mutex::new(BTreeMap::new());
+        let url = plane.info().url.clone();
+        let cell = *lock(&ALL).entry(url).or_insert_with(|| Box::leak(Box::default()));
+        shared(cell, || Self::start(plane))
     }
 
     /// Suspends it until the guard is dropped.
@@ -120,12 +113,7 @@ impl ControllerManager {
     }
 
     fn signal(&self, name: &str) -> Result<()> {
-        let pid = std::fs::read_to_string(self.directory.path().join("pid"))?;
-        // The `kill` of the shell needs neither unsafe code nor a crate.
-        let status =
-            Command::new("sh").args(["-c", r#"kill -s "$1" "$2""#, "sh", name, pid.trim()]).status()?;
-        ensure!(status.success(), "cannot send SIG{name} to kube-controller-manager");
-        Ok(())
+        signal(std::fs::read_to_string(self.directory.path().join("pid"))?.trim(), name)
     }
 
     /// Its log.

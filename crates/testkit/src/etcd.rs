@@ -3,9 +3,8 @@
 use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::ByteString;
 use serde_json::{Value, json};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
 
+use super::collector::exchange;
 use super::control_plane::ControlPlane;
 use super::object::Obj;
 
@@ -68,17 +67,10 @@ fn base64(bytes: &[u8]) -> Result<Value> {
     Ok(serde_json::to_value(ByteString(bytes.to_vec()))?)
 }
 
-/// A request to etcd's JSON gateway, by HTTP/1.0, so that the answer ends when the connection
-/// closes.
+/// A request to etcd's JSON gateway.
 async fn post(plane: &ControlPlane, path: &str, body: &Value) -> Result<Value> {
     let address = plane.etcd().trim_start_matches("http://");
-    let mut stream = TcpStream::connect(address).await?;
-    let body = body.to_string();
-    let head = format!("POST {path} HTTP/1.0\r\nHost: {address}\r\nContent-Length: {}\r\n\r\n", body.len());
-    stream.write_all((head + &body).as_bytes()).await?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).await?;
-    let (head, body) = answer.split_once("\r\n\r\n").with_context(|| format!("cut off: {answer}"))?;
-    ensure!(head.lines().next().is_some_and(|status| status.contains(" 200 ")), "{path}: {answer}");
-    Ok(serde_json::from_str(body)?)
+    let answer = exchange(address, "POST", path, &body.to_string()).await?;
+    ensure!(answer.status == 200, "{path}: {} {}", answer.status, answer.body);
+    answer.json()
 }

@@ -11,6 +11,9 @@
     reason = "only tests are built with it, and they may fail by panicking"
 )]
 
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
 pub mod backend;
 pub mod cluster;
 pub mod collector;
@@ -28,9 +31,31 @@ pub mod webhook;
 
 pub use backend::Backend;
 pub use cluster::{Cluster, Crd, Ns, Policy, RequestCounts, Scope};
-pub use collector::{Collector, Options};
+pub use collector::{Collector, Options, Rest};
 pub use control_plane::{ControlPlane, Info, Server, Turn};
 pub use controller_manager::ControllerManager;
 pub use environment::Environment;
 pub use object::Obj;
 pub use webhook::{Webhook, WebhookBehavior};
+
+/// The interval between checks of a condition.
+const POLL: Duration = Duration::from_millis(20);
+/// The time limit of each wait.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // The guarded value is consistent even after a panic of another test.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What tests share, or why there is none.
+type Shared<T> = OnceLock<anyhow::Result<T, String>>;
+
+/// What is in this cell, made by the first caller.
+fn shared<T>(
+    cell: &'static Shared<T>,
+    start: impl FnOnce() -> anyhow::Result<T>,
+) -> anyhow::Result<&'static T> {
+    let made = cell.get_or_init(|| start().map_err(|error| format!("{error:#}")));
+    made.as_ref().map_err(|error| anyhow::anyhow!("{error}"))
+}

@@ -4,13 +4,12 @@
 //! The embedded server calls no webhooks. There, a guard of the server gives the answers of the
 //! webhook.
 
-use std::convert::Infallible;
-use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use http::Response;
+use http::header::CONTENT_TYPE;
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::server::conn::http1;
@@ -18,9 +17,9 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
+use k8s_openapi::api::core::v1::Secret;
 use kube::api::ApiResource;
 use kube_gc_apiserver::ApiServer;
-use kube_gc_apiserver::guards::{Admission, Conversion, Operation, Review, Verdict};
 use kube_gc_apiserver::resources::ResourceName;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
@@ -33,6 +32,7 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use super::cluster::{Cluster, Ns, Obj};
 use super::control_plane::ControlPlane;
+use crate::lock;
 
 mod review;
 
@@ -59,10 +59,15 @@ pub enum WebhookBehavior {
 
 /// A running webhook. It runs on the runtime of the test and ends when it is dropped.
 pub struct Webhook {
-    behavior: Arc<Mutex<WebhookBehavior>>,
-    asked: Arc<AtomicUsize>,
+    state: Arc<State>,
     config: Value,
     caller: Caller,
+}
+
+/// What a running webhook shares with the test.
+struct State {
+    behavior: Mutex<WebhookBehavior>,
+    asked: AtomicUsize,
     /// What the test itself decides.
     hooks: Hooks,
 }
@@ -75,31 +80,18 @@ enum Caller {
     Guard(ApiServer),
 }
 
-impl fmt::Debug for Webhook {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Webhook").field("behavior", &self.behavior).finish_non_exhaustive()
-    }
-}
-
 impl Webhook {
     /// Starts a webhook that allows everything, with the certificate of the API server, which is
     /// valid for this address, too.
     pub async fn start(plane: &ControlPlane) -> Result<Self> {
-        let (behavior, asked) = (Arc::new(Mutex::new(WebhookBehavior::Accept)), Arc::default());
-        let hooks = Hooks::default();
+        let behavior = Mutex::new(WebhookBehavior::Accept);
+        let state = Arc::new(State { behavior, asked: AtomicUsize::default(), hooks: Hooks::default() });
         if let Some(embedded) = plane.embedded() {
             // Nothing listens there.
             let config = json!({ "url": "https://127.0.0.1:1/" });
-            let (server, handler) = (embedded.server().clone(), Arc::clone(&behavior));
-            server.convert_by(Some(Conversion::new(move || {
-                match handler.lock().unwrap_or_else(PoisonError::into_inner).clone() {
-                    WebhookBehavior::Accept => Ok(()),
-                    WebhookBehavior::Reject(message, _) => Err(message.to_owned()),
-                    WebhookBehavior::Fail => Err("the server could not be reached".to_owned()),
-                    WebhookBehavior::Hang => panic!("no conversion of the embedded server hangs"),
-                }
-            })));
-            return Ok(Self { behavior, asked, config, caller: Caller::Guard(server), hooks });
+            let server = embedded.server().clone();
+            server.convert_by(Some(Ok(())));
+            return Ok(Self { state, config, caller: Caller::Guard(server) });
         }
         let dir = &plane.info().dir;
         let certificate = CertificateDer::from_pem_file(dir.join("apiserver.crt"))?;
@@ -113,10 +105,8 @@ impl Webhook {
             "url": format!("https://{}/", listener.local_addr()?),
             "caBundle": ByteString(std::fs::read(dir.join("ca.crt"))?),
         });
-        let (behaves, counts, decide) = (Arc::clone(&behavior), Arc::clone(&asked), Arc::clone(&hooks));
-        let handler = Handler { behavior: behaves, asked: counts, hooks: decide };
-        let server = tokio::spawn(serve(listener, TlsAcceptor::from(Arc::new(tls)), handler));
-        Ok(Self { behavior, asked, config, caller: Caller::Server(server), hooks })
+        let server = tokio::spawn(serve(listener, TlsAcceptor::from(Arc::new(tls)), Arc::clone(&state)));
+        Ok(Self { state, config, caller: Caller::Server(server) })
     }
 
     /// The `clientConfig` for the API server.
@@ -126,12 +116,19 @@ impl Webhook {
 
     /// The number of calls by a real server.
     pub fn asked(&self) -> usize {
-        self.asked.load(Ordering::SeqCst)
+        self.state.asked.load(Ordering::SeqCst)
     }
 
     /// Changes the behaviour.
     pub fn set_behavior(&self, behavior: WebhookBehavior) {
-        *self.behavior.lock().unwrap_or_else(PoisonError::into_inner) = behavior;
+        if let Caller::Guard(embedded) = &self.caller {
+            embedded.convert_by(Some(match &behavior {
+                WebhookBehavior::Accept => Ok(()),
+                WebhookBehavior::Reject(message, _) => Err((*message).to_owned()),
+                other => panic!("the embedded server has no webhooks that {other:?}"),
+            }));
+        }
+        *lock(&self.state.behavior) = behavior;
     }
 
     /// Ends the watches of a type on a server that does not convert for open watches, as a real
@@ -142,40 +139,24 @@ impl Webhook {
         }
     }
 
-    /// Registers the webhook for updates and deletions of Secrets of a namespace whose value of
-    /// this label is `yes`. Returns the configuration. A real server applies it some time later.
+    /// Reviews updates and deletions of the Secrets of a namespace whose value of this label is
+    /// `yes`. Returns the configuration of the webhook.
     pub async fn guard_secrets(&self, cluster: &Cluster, ns: &Ns, label: &'static str) -> Result<Obj> {
-        if let Caller::Guard(embedded) = &self.caller {
-            let (behavior, namespace) = (Arc::clone(&self.behavior), ns.name().to_owned());
-            embedded.admit_by(Some(Admission::new(move |review| {
-                let asked = is_secret(review, &namespace) && review.object.label(label) == Some("yes");
-                let behavior = behavior.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                match behavior {
-                    WebhookBehavior::Reject(message, code) if asked => {
-                        let (webhook, message) = (NAME.to_owned(), message.to_owned());
-                        Denial { webhook, code, message, ..Denial::default() }.into()
-                    }
-                    WebhookBehavior::Fail if asked => {
-                        panic!("the guards of the embedded server cannot break a webhook")
-                    }
-                    WebhookBehavior::Reject(..)
-                    | WebhookBehavior::Accept
-                    | WebhookBehavior::Fail
-                    | WebhookBehavior::Hang => Verdict::Allow,
+        let state = Arc::clone(&self.state);
+        let resource = &ApiResource::erase::<Secret>(&());
+        let hook = Hook { mutating: false, resource, operations: &["UPDATE", "DELETE"] };
+        let judge = move |asked: Asked| {
+            let decision = match *lock(&state.behavior) {
+                WebhookBehavior::Reject(message, code)
+                    if asked.object["metadata"]["labels"][label] == "yes" =>
+                {
+                    Decision::Deny(Denial { code, message: message.to_owned(), ..Denial::default() })
                 }
-            })));
-        }
-        cluster.set_label(ns.as_object(), label, "here").await?;
-        let mut webhook = registration(
-            self.client_config(),
-            ("", "secrets"),
-            &["UPDATE", "DELETE"],
-            &json!({ label: "here" }),
-        );
-        webhook["objectSelector"] = json!({ "matchLabels": { label: "yes" } });
-        let webhooks = json!([webhook]);
-        let name = format!("{}-guard", ns.name());
-        cluster.of::<ValidatingWebhookConfiguration>(name).field("webhooks", webhooks).create().await
+                _ => Decision::Allow,
+            };
+            std::future::ready(decision)
+        };
+        self.review(cluster, ns, hook, judge).await
     }
 
     /// Registers the webhook with a real server for ConfigMaps of the namespaces that have this
@@ -231,32 +212,17 @@ fn registration(
     })
 }
 
-fn is_secret(review: &Review<'_>, namespace: &str) -> bool {
-    review.operation != Operation::Create
-        && review.resource == ResourceName::new("", "secrets")
-        && review.subresource.is_none()
-        && review.object.key().namespace.as_deref() == Some(namespace)
-}
-
-/// What a running webhook shares with the test.
-#[derive(Clone)]
-struct Handler {
-    behavior: Arc<Mutex<WebhookBehavior>>,
-    asked: Arc<AtomicUsize>,
-    hooks: Hooks,
-}
-
-async fn serve(listener: TcpListener, tls: TlsAcceptor, handler: Handler) {
+async fn serve(listener: TcpListener, tls: TlsAcceptor, state: Arc<State>) {
     // Dropped with this future.
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
             accepted = listener.accept() => {
                 let Ok((stream, _)) = accepted else { continue };
-                let (tls, handler) = (tls.clone(), handler.clone());
+                let (tls, state) = (tls.clone(), Arc::clone(&state));
                 connections.spawn(async move {
                     let stream = tls.accept(stream).await?;
-                    let service = service_fn(|request| answer(handler.clone(), request));
+                    let service = service_fn(|request| answer(&state, request));
                     http1::Builder::new().serve_connection(TokioIo::new(stream), service).await?;
                     anyhow::Ok(())
                 });
@@ -266,72 +232,50 @@ async fn serve(listener: TcpListener, tls: TlsAcceptor, handler: Handler) {
     }
 }
 
-async fn answer(
-    handler: Handler,
-    request: http::Request<Incoming>,
-) -> Result<Response<Full<Bytes>>, Infallible> {
+async fn answer(state: &State, request: http::Request<Incoming>) -> Result<Response<Full<Bytes>>> {
     let number = request.uri().path().trim_start_matches('/').parse::<usize>().ok();
-    let body = request.into_body().collect().await.map(http_body_util::Collected::to_bytes);
-    let behavior = handler.behavior.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    handler.asked.fetch_add(1, Ordering::SeqCst);
-    if behavior == WebhookBehavior::Hang {
-        std::future::pending::<()>().await;
-    }
-    let hook = number
-        .and_then(|number| handler.hooks.lock().unwrap_or_else(PoisonError::into_inner).get(number).cloned());
-    let review = match (body.map_err(anyhow::Error::from), hook) {
-        (Ok(body), Some(hook)) => reviewed(&hook, &body).await,
-        (Ok(body), None) => review(&behavior, &body),
-        (Err(error), _) => Err(error),
+    let hook = number.and_then(|number| lock(&state.hooks).get(number).cloned());
+    let body = request.into_body().collect().await?.to_bytes();
+    state.asked.fetch_add(1, Ordering::SeqCst);
+    let (code, content) = match respond(state, hook, &body).await {
+        Ok(review) => (200, review.to_string()),
+        Err(error) => (500, error.to_string()),
     };
-    let mut response = Response::new(Full::default());
-    match review {
-        Ok(review) => {
-            let json = http::HeaderValue::from_static("application/json");
-            response.headers_mut().insert(http::header::CONTENT_TYPE, json);
-            *response.body_mut() = Full::new(review.to_string().into());
-        }
-        Err(error) => {
-            *response.status_mut() = http::StatusCode::INTERNAL_SERVER_ERROR;
-            *response.body_mut() = Full::new(error.to_string().into());
-        }
-    }
-    Ok(response)
+    let response = Response::builder().status(code).header(CONTENT_TYPE, "application/json");
+    Ok(response.body(Full::new(content.into()))?)
 }
 
-/// The answer of the test itself.
-async fn reviewed(hook: &Registered, body: &[u8]) -> Result<Value> {
-    let review: Value = serde_json::from_slice(body)?;
-    let response = hook.respond(&review["request"]).await?;
+/// The answer to a review: that of a hook, or the one of the behaviour.
+async fn respond(state: &State, hook: Option<Arc<Registered>>, body: &[u8]) -> Result<Value> {
+    let mut review: Value = serde_json::from_slice(body)?;
+    let request = review["request"].take();
+    let response = match hook {
+        Some(hook) => hook.respond(&request).await?,
+        None => {
+            let behavior = lock(&state.behavior).clone();
+            if behavior == WebhookBehavior::Hang {
+                std::future::pending::<()>().await;
+            }
+            behave(&behavior, &request, review["kind"] == "ConversionReview")?
+        }
+    };
     Ok(json!({ "apiVersion": review["apiVersion"], "kind": review["kind"], "response": response }))
 }
 
-fn review(behavior: &WebhookBehavior, body: &[u8]) -> Result<Value> {
-    let mut review: Value = serde_json::from_slice(body)?;
-    let request = review["request"].take();
+fn behave(behavior: &WebhookBehavior, request: &Value, converts: bool) -> Result<Value> {
     let (allowed, result) = match behavior {
         WebhookBehavior::Accept => (true, json!({ "status": "Success" })),
         WebhookBehavior::Reject(message, code) => {
-            let mut result = json!({ "status": "Failure", "message": message });
-            if let Some(code) = code {
-                result["code"] = json!(code);
-            }
-            (false, result)
+            (false, json!({ "status": "Failure", "message": message, "code": code }))
         }
-        WebhookBehavior::Fail => anyhow::bail!("broken by the test"),
-        WebhookBehavior::Hang => unreachable!("the webhook is not called"),
+        WebhookBehavior::Fail | WebhookBehavior::Hang => anyhow::bail!("broken by the test"),
     };
-    let mut response = json!({ "uid": request["uid"] });
-    if review["kind"] == "ConversionReview" {
-        let mut objects = request["objects"].as_array().cloned().context("no objects")?;
-        for object in &mut objects {
-            object["apiVersion"] = request["desiredAPIVersion"].clone();
-        }
-        response["convertedObjects"] = if allowed { json!(objects) } else { json!([]) };
-        response["result"] = result;
-    } else {
-        response["allowed"] = json!(allowed);
-        response["status"] = result;
+    if !converts {
+        return Ok(json!({ "uid": request["uid"], "allowed": allowed, "status": result }));
     }
-    Ok(json!({ "apiVersion": review["apiVersion"], "kind": review["kind"], "response": response }))
+    let mut objects = request["objects"].as_array().filter(|_| allowed).cloned().unwrap_or_default();
+    for object in &mut objects {
+        object["apiVersion"] = request["desiredAPIVersion"].clone();
+    }
+    Ok(json!({ "uid": request["uid"], "convertedObjects": objects, "result": result }))
 }

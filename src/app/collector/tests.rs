@@ -3,7 +3,7 @@ use kube::client::Body;
 use kube_gc_apiserver::ApiServer;
 
 use super::*;
-use crate::config::{LeaderSettings, Settings, WorkerSettings};
+use kube_gc_config::{LeaderSettings, Settings, WorkerSettings};
 
 #[allow(dead_code, reason = "the example's `main` is not called")]
 #[path = "../../../examples/collect.rs"]

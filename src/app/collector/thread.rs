@@ -7,15 +7,15 @@ use tokio::runtime::Builder;
 use tokio::sync::{oneshot, watch};
 use tokio::task::LocalSet;
 
-use crate::actors::{GraphThreads, Placement, on_fatal};
-use crate::api::Api;
 use crate::app::controller::Controller;
 use crate::app::process::runtime;
 use crate::app::run::gate;
 use crate::app::{Error, ErrorKind, connect, settings};
-use crate::config::{Settings, available_cores};
 use crate::introspect::CollectorIntrospection;
-use crate::telemetry::Exporter;
+use kube_gc_client::Api;
+use kube_gc_config::{Settings, available_cores};
+use kube_gc_controller::actors::{GraphThreads, Placement, on_fatal};
+use kube_gc_observe::telemetry::Exporter;
 
 /// The state of a collector.
 #[derive(Clone, Debug)]

@@ -12,7 +12,7 @@ use super::report;
 use super::shared::{LogArgs, begin, ended};
 use super::text::{json, print};
 use crate::app::{self, Error, ErrorKind, Target};
-use crate::config::Loader;
+use kube_gc_config::Loader;
 
 /// The end of `kube-gc node --help`.
 const EXAMPLES: &str = "\

@@ -7,7 +7,7 @@ use kube_gc_node::pass::Record;
 use kube_gc_node::plan::{Action, Breakdown, Entry, Plan, What};
 use kube_gc_node::pressure::{Bytes, Goal, Usage};
 
-use crate::cli::text::{Cell, Look};
+use crate::cli::text::{Cell, Look, plural};
 use crate::node::{PassResult, Report};
 
 /// A plan for people.
@@ -186,22 +186,11 @@ fn removals(plan: &Plan) -> String {
         .into_iter()
         .map(|kind| (kind, count(kind)))
         .filter(|(_, count)| *count > 0)
-        .map(|(kind, count)| format!("{count} {}", plural(kind, count)))
+        .map(|(kind, count)| format!("{count} {}", plural(what(kind), count)))
         .collect();
     if parts.is_empty() {
         return "To remove: nothing.".to_owned();
     }
     let bytes = plan.removed().filter_map(|entry| entry.bytes).fold(0, u64::saturating_add);
     format!("To remove: {}; about {}.", parts.join(", "), Bytes(bytes))
-}
-
-const fn plural(kind: What, count: usize) -> &'static str {
-    match (kind, count) {
-        (kind, 1) => what(kind),
-        (What::Container, _) => "containers",
-        (What::Sandbox, _) => "sandboxes",
-        (What::LogDirectory, _) => "log directories",
-        (What::LogSymlink, _) => "log symlinks",
-        (What::Image, _) => "images",
-    }
 }

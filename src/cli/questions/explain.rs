@@ -7,6 +7,7 @@ use super::{Failed, Format, ask, complete, footer, show};
 use crate::cli::exit::Exit;
 use crate::cli::text::{Cell, Colour, Look, kubectl_names, line};
 use crate::insight::{Decision, ExplainAnswer, Stuck};
+use kube_gc_core::object::FOREGROUND_FINALIZER;
 use kube_gc_core::text::escape::Escaped;
 use kube_gc_core::text::{Thousands, listed};
 use kube_gc_core::verdict::ReferenceClass;
@@ -160,19 +161,22 @@ const fn class(class: ReferenceClass) -> &'static str {
 }
 
 fn evidence(evidence: &Evidence) -> String {
-    match evidence {
-        Evidence::Watched => "is in the list of its type".to_owned(),
-        Evidence::Remembered => "was seen to be deleted".to_owned(),
-        Evidence::Read => "was read just now".to_owned(),
-        Evidence::NotFound => "the server says that it does not exist".to_owned(),
-        Evidence::OtherUid { uid } => format!("that name belongs to {uid} now"),
-        Evidence::NotServed { served_as: Some(version) } => format!("not served; the server has {version}"),
-        Evidence::NotServed { served_as: None } => "the server does not have this kind".to_owned(),
-        Evidence::Undiscovered => "this part of the API does not answer".to_owned(),
-        Evidence::Namespaced => "a cluster-scoped object cannot have a namespaced owner".to_owned(),
-        Evidence::Failed { error } => error.clone(),
-        Evidence::NotAsked => "not looked at, because there are too many".to_owned(),
-    }
+    let evidence = match evidence {
+        Evidence::OtherUid { uid } => return format!("that name belongs to {uid} now"),
+        Evidence::NotServed { served_as: Some(version) } => {
+            return format!("not served; the server has {version}");
+        }
+        Evidence::Watched => "is in the list of its type",
+        Evidence::Remembered => "was seen to be deleted",
+        Evidence::Read => "was read just now",
+        Evidence::NotFound => "the server says that it does not exist",
+        Evidence::NotServed { served_as: None } => "the server does not have this kind",
+        Evidence::Undiscovered => "this part of the API does not answer",
+        Evidence::Namespaced => "a cluster-scoped object cannot have a namespaced owner",
+        Evidence::Failed { error } => error,
+        Evidence::NotAsked => "not looked at, because there are too many",
+    };
+    evidence.to_owned()
 }
 
 fn finalizers(text: &mut String, finalizers: &[FinalizerReport], look: &Look) {
@@ -280,58 +284,52 @@ fn set_by(held: &HeldObjects, look: &Look) -> String {
 }
 
 fn hold(leaf: &Leaf) -> String {
-    match leaf.hold {
+    let hold = match leaf.hold {
         Hold::Finalizers => {
-            let own = |finalizer: &&FinalizerReport| finalizer.name != "foregroundDeletion";
-            let names: Vec<&str> = leaf.finalizers.iter().filter(own).map(|one| one.name.as_str()).collect();
-            let what = if names.len() == 1 { "finalizer" } else { "finalizers" };
-            format!("{what} {}", listed(", ", names.len(), names.iter()))
+            let own = |finalizer: &&FinalizerReport| finalizer.name != FOREGROUND_FINALIZER;
+            return FinalizerReport::names(leaf.finalizers.iter().filter(own));
         }
-        Hold::GracePeriod => "its grace period has not ended".to_owned(),
-        Hold::Orphaning => "its dependents are being released".to_owned(),
-        Hold::Unblocked => "nothing: the collector removes its finalizer".to_owned(),
-        Hold::ToBeDeleted => "not deleted yet: the collector deletes it".to_owned(),
-        Hold::ToBeReleased => "not released yet: another owner keeps it".to_owned(),
-        Hold::Undecided => "an owner of it cannot be resolved".to_owned(),
-        Hold::Unknown => "it could not be looked at".to_owned(),
-    }
+        Hold::GracePeriod => "its grace period has not ended",
+        Hold::Orphaning => "its dependents are being released",
+        Hold::Unblocked => "nothing: the collector removes its finalizer",
+        Hold::ToBeDeleted => "not deleted yet: the collector deletes it",
+        Hold::ToBeReleased => "not released yet: another owner keeps it",
+        Hold::Undecided => "an owner of it cannot be resolved",
+        Hold::Unknown => "it could not be looked at",
+    };
+    hold.to_owned()
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::look;
     use super::*;
     use kube_gc_insight::FinalizerSetter;
 
     #[test]
     fn who_set_a_finalizer_and_when_is_said_as_far_as_it_is_known() {
-        let look = Look::plain(false, "2026-02-11T00:00:00Z");
-        let of = |manager: Option<&str>, times: [Option<&str>; 2], api_is_served| {
-            let set_by = manager.map(|manager| FinalizerSetter {
-                finalizer: "example.com/backup".into(),
+        let times = [Some("2025-12-01T00:12:00Z".to_owned()), Some("2025-12-02T00:12:00Z".to_owned())];
+        for (manager, [first_set, last_write], api_is_served, expected) in [
+            (
+                Some("backup"),
+                times.clone(),
+                Some(true),
+                "backup 31d ago; its API is served, and it has not written here for 30d",
+            ),
+            (Some("backup"), times, None, "backup 31d ago; it has not written here for 30d"),
+            (Some("backup"), [None, None], None, "backup"),
+            (None, [None, None], Some(false), "-; its API is not served"),
+        ] {
+            let setter = |manager: &str| FinalizerSetter {
+                finalizer: "x".into(),
                 manager: manager.into(),
                 time: None,
                 last_write: None,
-            });
-            let (remover, when) = (None, None);
-            let finalizer =
-                FinalizerReport { name: "example.com/backup".into(), remover, when, set_by, api_is_served };
-            let [first_set, last_write] = times.map(|time| time.map(str::to_owned));
-            super::set_by(
-                &HeldObjects { finalizer, first_set, last_write, count: 3, objects: Vec::new() },
-                &look,
-            )
-        };
-        let times = [Some("2026-01-01T00:00:00Z"), Some("2026-01-02T00:00:00Z")];
-        assert_eq!(
-            of(Some("backup-operator"), times, Some(true)),
-            "backup-operator 41d ago; its API is served, and it has not written here for 40d"
-        );
-        assert_eq!(
-            of(Some("backup-operator"), times, None),
-            "backup-operator 41d ago; it has not written here for 40d"
-        );
-        assert_eq!(of(Some("backup-operator"), [None, None], None), "backup-operator");
-        assert_eq!(of(None, [None, None], Some(false)), "-; its API is not served");
-        assert_eq!(of(None, [None, None], None), "-");
+            };
+            let (name, set_by, remover, when) = ("x".to_owned(), manager.map(setter), None, None);
+            let finalizer = FinalizerReport { name, remover, when, set_by, api_is_served };
+            let held = HeldObjects { finalizer, first_set, last_write, count: 3, objects: Vec::new() };
+            assert_eq!(super::set_by(&held, &look(false)), expected);
+        }
     }
 }

@@ -191,6 +191,31 @@ fn footer(incomplete: &[Unseen], left_out: usize, note: Option<&str>) -> String 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::text::Look;
+    use kube_gc_insight::ObjectName;
+
+    pub const HOSTILE: &str = "a\"];\n b \u{1b}[31m\\\u{202e}";
+
+    pub fn object(kind: &str, name: &str) -> ObjectName {
+        ObjectName {
+            api_version: "apps/v1".into(),
+            kind: kind.into(),
+            resource: Some(format!("{}s.apps", kind.to_lowercase())),
+            namespace: Some("shop".into()),
+            name: name.into(),
+            uid: format!("uid-{name}"),
+        }
+    }
+
+    pub fn look(wide: bool) -> Look {
+        Look::plain(wide, "2026-01-01T00:12:00Z")
+    }
+
+    /// Fails if a text controls a terminal, or has more lines than this.
+    pub fn assert_harmless(text: &str, lines: usize) {
+        assert!(!text.contains('\u{1b}') && !text.contains('\u{202e}'), "{text}");
+        assert!(text.lines().count() <= lines, "{text}");
+    }
 
     #[test]
     fn what_is_missing_is_named_once_and_on_one_line() {

@@ -8,9 +8,9 @@ use super::arguments::{Auto, CommonArgs, SourceArgs};
 use super::{Failed, Format, ask, complete, footer, show, usage};
 use crate::cli::exit::Exit;
 use crate::cli::shared::Cascade;
-use crate::cli::text::{Cell, Colour, Look, kubectl_names, line};
-use crate::config::Loader;
+use crate::cli::text::{Cell, Colour, Look, first, kubectl_names, line, plural};
 use crate::insight::{PlanArgument, Source};
+use kube_gc_config::Loader;
 use kube_gc_core::brake::Limits;
 use kube_gc_core::text::Thousands;
 use kube_gc_core::text::escape::Escaped;
@@ -124,8 +124,6 @@ impl PlanArgs {
 
 /// The most objects of a plan that is not wide, besides claims, namespaces and definitions.
 const NAMED: usize = 20;
-/// How many finalizers, and how many owners, a row names.
-const IN_A_ROW: usize = 3;
 
 /// A plan for people: the verdict, the counts, the objects to look at, and what it cannot know.
 fn text(plan: &Plan, look: &Look) -> String {
@@ -199,45 +197,33 @@ fn row(object: &PlannedObject) -> [Cell; 4] {
 
 /// What there is to say about an object.
 fn notes(object: &PlannedObject) -> Vec<String> {
-    let mut notes = Vec::new();
-    if let Some(why) = &object.why {
-        notes.push(why.clone());
-    }
+    let mut notes: Vec<String> = object.why.iter().cloned().collect();
     match (&object.finalizers, object.effect) {
         (None, _) => notes.push("finalizers that were not read".to_owned()),
         (Some(finalizers), Effect::Held | Effect::Unknown) if !finalizers.is_empty() => {
-            let what = if finalizers.len() == 1 { "finalizer" } else { "finalizers" };
-            let names = list(finalizers.iter().map(|finalizer| {
+            let names = finalizers.iter().map(|finalizer| {
                 let remover = finalizer.remover.as_ref().zip(finalizer.when.as_ref());
                 let remover =
                     remover.map(|(remover, when)| format!(" ({remover} removes it as soon as {when})"));
                 format!("{}{}", finalizer.name, remover.unwrap_or_default())
-            }));
-            notes.push(format!("{what} {names}"));
+            });
+            let names: Vec<String> = names.collect();
+            notes.push(format!("{} {}", plural("finalizer", names.len()), first(&names)));
         }
         (Some(_), _) => {}
     }
-    if let Some(after) = &object.after {
-        notes.push(format!("after {after}"));
-    }
-    if !object.kept_by.is_empty() {
-        notes.push(format!("kept by {}", list(object.kept_by.iter().map(ObjectName::to_string))));
-    }
-    if !object.loses.is_empty() {
-        notes.push(format!("loses {}", list(object.loses.iter().map(ObjectName::to_string))));
-    }
-    if let Some(within) = &object.within {
-        notes.push(format!("goes with {within}"));
+    for (how, names) in [
+        ("after", object.after.as_slice()),
+        ("kept by", &object.kept_by),
+        ("loses", &object.loses),
+        ("goes with", object.within.as_slice()),
+    ] {
+        let names: Vec<String> = names.iter().map(ObjectName::to_string).collect();
+        if !names.is_empty() {
+            notes.push(format!("{how} {}", first(&names)));
+        }
     }
     notes
-}
-
-/// The first of several things.
-fn list(all: impl ExactSizeIterator<Item = String>) -> String {
-    let more = all.len().saturating_sub(IN_A_ROW);
-    let mut first: Vec<String> = all.take(IN_A_ROW).collect();
-    first.extend((more > 0).then(|| format!("{more} more")));
-    first.join(" and ")
 }
 
 /// The names of the objects that are deleted.

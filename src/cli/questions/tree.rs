@@ -6,10 +6,11 @@ use super::arguments::{Auto, CommonArgs, SourceArgs};
 use super::{Failed, Format, ask, complete, footer, json};
 use crate::app::insight;
 use crate::cli::exit::Exit;
-use crate::cli::text::{Cell, Colour, Look, Redraw, kubectl_names, print};
-use crate::insight::{Hidden, MOST_OBJECTS, NodeExtra, Source, TreeAnswer, TreeQuery, Watcher};
+use crate::cli::text::{Cell, Colour, Look, Redraw, first, kubectl_names, plural, print};
+use crate::insight::{Hidden, MOST_OBJECTS, Source, TreeAnswer, TreeQuery, Watcher};
+use kube_gc_core::object::{FOREGROUND_FINALIZER, ORPHAN_FINALIZER};
 use kube_gc_core::text::escape::Escaped;
-use kube_gc_insight::{Details, Neighbourhood, Row, RowKind, Shown, State, rows};
+use kube_gc_insight::{Details, Neighbourhood, NodeExtra, Row, RowKind, Shown, State, rows};
 
 /// The end of `kube-gc tree --help`.
 const EXAMPLES: &str = "\
@@ -123,7 +124,9 @@ impl TreeArgs {
             let watcher = Watcher { progress: &|_, _| {}, interrupted };
             let (collector, _) = session.choose(source, &watcher).await?;
             let show = |answer: &TreeAnswer| {
-                let has_changed = last.replace(answer.shown.clone()).as_ref() != Some(&answer.shown);
+                // Not the ages.
+                let now = serde_json::to_string(&answer.shown).ok();
+                let has_changed = std::mem::replace(&mut last, now.clone()) != now;
                 let written = self.written(answer, None).map(|text| screen.next(text, has_changed));
                 let written = written.and_then(|text| Ok(text.map_or(Ok(true), |text| print(&text))?));
                 written.unwrap_or_else(|error| {
@@ -152,9 +155,6 @@ impl TreeArgs {
         Ok(table + &footer(&answer.incomplete, answer.left_out, note))
     }
 }
-
-/// How many finalizers of an object a row names.
-const NAMED_FINALIZERS: usize = 3;
 
 /// A tree for people.
 struct View<'a> {
@@ -188,9 +188,7 @@ impl View<'_> {
             RowKind::Dependent { place, is_above } => (place, is_above),
             RowKind::More(place) => return self.rest(place, &row.prefix),
         };
-        let Shown { name, state, .. } = &self.answer.shown.nodes[place];
-        let nothing = NodeExtra::default();
-        let extra = self.answer.extras.get(&place).unwrap_or(&nothing);
+        let Shown { name, state, extra, .. } = &self.answer.shown.nodes[place];
         let colour = if matches!(row.kind, RowKind::Root(_)) { Colour::Bold } else { Colour::Plain };
         let cell = |column: &str| {
             let cells = extra.row.iter().find(|(name, _)| name.eq_ignore_ascii_case(column));
@@ -222,12 +220,11 @@ impl View<'_> {
             all if all == more.count => "terminating".to_owned(),
             some => format!("{} live, {some} terminating", more.count.saturating_sub(some)),
         };
-        let nothing = Hidden::default();
-        let Hidden { judged, ready, aged, oldest } = answer.hidden.get(&place).unwrap_or(&nothing);
+        let Hidden { judged, ready, aged, oldest } = Hidden::of(more);
         // Not all of them were looked at.
         let at_least = |known: usize| if known < more.count { "≥" } else { "" };
-        let ready = if *judged == 0 { String::new() } else { format!("{}{ready}", at_least(*judged)) };
-        let oldest = oldest.as_ref().map(|(_, age)| format!("{}{age}", at_least(*aged)));
+        let ready = if judged == 0 { String::new() } else { format!("{}{ready}", at_least(judged)) };
+        let oldest = oldest.as_ref().map(|(_, age)| format!("{}{age}", at_least(aged)));
         let distance = usize::try_from(answer.shown.nodes[more.owner].distance).unwrap_or_default();
         let how = if distance >= *down {
             format!("--down {} shows them", distance + 1)
@@ -268,8 +265,8 @@ impl View<'_> {
 const fn of_state(state: State) -> Colour {
     match state {
         State::Live => Colour::Plain,
-        State::Terminating | State::DeletingDependents | State::Orphaning => Colour::Yellow,
-        State::Absent | State::Unknown | State::Unresolved | State::InvalidScope => Colour::Red,
+        _ if state.is_being_deleted() => Colour::Yellow,
+        _ => Colour::Red,
     }
 }
 
@@ -287,33 +284,14 @@ fn waits(node: &Shown) -> Option<String> {
 
 /// What else holds an object that is being deleted.
 fn held(details: &Details, look: &Look) -> Option<String> {
-    let own = |name: &&String| !matches!(name.as_str(), "foregroundDeletion" | "orphan");
-    let names: Vec<&str> = details.finalizers.iter().filter(own).map(String::as_str).collect();
+    let own = |name: &&String| !matches!(name.as_str(), FOREGROUND_FINALIZER | ORPHAN_FINALIZER);
+    let names: Vec<String> = details.finalizers.iter().filter(own).cloned().collect();
     if names.is_empty() {
         return None;
     }
-    let what = if names.len() == 1 { "finalizer" } else { "finalizers" };
-    let mut named: Vec<String> = names.iter().take(NAMED_FINALIZERS).map(|&name| name.to_owned()).collect();
-    if names.len() > NAMED_FINALIZERS {
-        named.push(format!("{} more", names.len() - NAMED_FINALIZERS));
-    }
     let age = details.deleted.as_deref().and_then(|time| look.age(time));
     let deleted = age.map(|age| format!(", deleted {age} ago")).unwrap_or_default();
-    Some(format!("{what} {}{deleted}", named.join(" and ")))
-}
-
-/// The plural of a kind.
-fn plural(kind: &str, count: usize) -> String {
-    if count == 1 {
-        return kind.to_owned();
-    }
-    match kind {
-        _ if kind.ends_with('s') => format!("{kind}es"),
-        _ => match kind.strip_suffix('y') {
-            Some(stem) if !stem.ends_with(['a', 'e', 'i', 'o', 'u']) => format!("{stem}ies"),
-            _ => format!("{kind}s"),
-        },
-    }
+    Some(format!("{} {}{deleted}", plural("finalizer", names.len()), first(&names)))
 }
 
 /// The names of the objects.
@@ -327,8 +305,8 @@ fn dot(shown: &Neighbourhood) -> String {
     for (place, node) in shown.nodes.iter().enumerate() {
         let shape = match node.state {
             State::Live => "solid",
-            State::Terminating | State::DeletingDependents | State::Orphaning => "dashed",
-            State::Absent | State::Unknown | State::Unresolved | State::InvalidScope => "dotted",
+            state if state.is_being_deleted() => "dashed",
+            _ => "dotted",
         };
         let label = format!("{}\\n{}", quoted(&node.name.to_string()), node.state.as_str());
         text += &format!("  n{place} [label=\"{label}\", style={shape}];\n");

@@ -1,69 +1,51 @@
-use std::collections::HashMap;
-
+use super::super::tests::{HOSTILE, assert_harmless, look, object};
 use super::*;
-use kube_gc_insight::{Edge, More, ObjectName};
+use kube_gc_core::verdict::ReferenceClass;
+use kube_gc_insight::{Edge, More};
 
 fn node(kind: &str, name: &str, state: State, distance: i64) -> Shown {
-    let name = ObjectName {
-        api_version: "apps/v1".into(),
-        kind: kind.into(),
-        resource: Some(format!("{}s.apps", kind.to_lowercase())),
-        namespace: Some("shop".into()),
-        name: name.into(),
-        uid: format!("uid-{name}"),
-    };
-    Shown {
-        name,
-        state,
-        waits_for: usize::from(state == State::DeletingDependents),
-        distance,
-        identity: None,
-    }
+    let waits_for = usize::from(state == State::DeletingDependents);
+    Shown { name: object(kind, name), state, waits_for, distance, ..Shown::default() }
 }
 
-fn edge(owner: usize, dependent: usize, class: Option<kube_gc_core::verdict::ReferenceClass>) -> Edge {
+fn edge(owner: usize, dependent: usize, class: Option<ReferenceClass>) -> Edge {
     Edge { dependent, owner, controller: true, block_owner_deletion: true, class }
 }
 
+/// A row of the server's table of a Pod.
+fn row(ready: &str) -> Vec<(String, String)> {
+    [("Ready", ready), ("Age", "4d")].map(|(name, cell)| (name.to_owned(), cell.to_owned())).to_vec()
+}
+
 fn answer() -> TreeAnswer {
-    let nodes = vec![
+    let mut nodes = vec![
         node("Deployment", "web", State::DeletingDependents, 0),
         node("Application", "shop", State::Live, -1),
         node("ReplicaSet", "web-7d9", State::Live, 1),
     ];
-    let edges = vec![edge(1, 0, Some(kube_gc_core::verdict::ReferenceClass::Solid)), edge(0, 2, None)];
-    let more = |kind: &str, count| More {
-        owner: 2,
-        kind: kind.into(),
-        resource: String::new(),
-        count,
-        being_deleted: usize::from(count == 2),
-    };
-    let shown = Neighbourhood {
-        nodes,
-        edges,
-        more: vec![more("Pod", 212), more("NetworkPolicy", 2)],
-        truncated: false,
-    };
-    let row = [("Ready", "2/3"), ("Age", "4d")].map(|(name, cell)| (name.to_owned(), cell.to_owned()));
     let details = Details {
         deleted: Some("2026-01-01T00:00:00Z".into()),
         finalizers: vec!["foregroundDeletion".into(), "example.com/drain".into()],
         ..Details::default()
     };
-    let extras = HashMap::from([(0, NodeExtra { row: row.to_vec(), details: Some(details) })]);
-    let oldest = Some((std::time::Duration::from_secs(345_600), "4d".to_owned()));
-    let hidden = HashMap::from([
-        (0, Hidden { judged: 212, ready: 200, aged: 212, oldest: oldest.clone() }),
-        (1, Hidden { judged: 1, ready: 0, aged: 1, oldest }),
-    ]);
-    TreeAnswer { shown, incomplete: Vec::new(), left_out: 0, extras, hidden }
+    nodes[0].extra = NodeExtra { row: row("2/3"), details: Some(details) };
+    let edges = vec![edge(1, 0, Some(ReferenceClass::Solid)), edge(0, 2, None)];
+    let more = |kind: &str, count, rows: &[&str]| {
+        let hidden =
+            |ready: &&str| Shown { extra: NodeExtra { row: row(ready), details: None }, ..Shown::default() };
+        let (being_deleted, resource) = (usize::from(count == 2), String::new());
+        let looked_at = rows.iter().map(hidden).collect();
+        More { owner: 2, kind: kind.into(), resource, count, being_deleted, looked_at }
+    };
+    let more = vec![more("Pod", 3, &["1/1", "1/1", "0/1"]), more("NetworkPolicy", 2, &["0/1"])];
+    let shown = Neighbourhood { nodes, edges, more, truncated: false };
+    TreeAnswer { shown, ..TreeAnswer::default() }
 }
 
 fn table(answer: &TreeAnswer, change: fn(&mut View<'_>)) -> String {
     let mut view = View { answer, columns: &["Ready".to_owned()], down: 32, all: false };
     change(&mut view);
-    view.table(&Look::plain(false, "2026-01-01T00:12:00Z"))
+    view.table(&look(false))
 }
 
 #[test]
@@ -76,7 +58,7 @@ Application/shop                 live                               owner
 └─ Deployment/web                terminating            2/3    4d   waits for 1 blocking dependent, finalizer \
 example.com/drain, deleted 12m ago
    └─ ReplicaSet/web-7d9         live
-      ├─ 212 more Pods           live                   200    4d   --all shows them
+      ├─ 3 more Pods             live                   2      4d   --all shows them
       └─ 2 more NetworkPolicies  1 live, 1 terminating  ≥0     ≥4d  --all shows them
 "
     );
@@ -87,28 +69,19 @@ fn what_is_not_shown_says_how_to_see_it() {
     let last = |change: fn(&mut View<'_>)| table(&answer(), change).lines().last().unwrap().to_owned();
     assert!(last(|view| view.down = 1).ends_with("≥4d  --down 2 shows them"));
     assert!(last(|view| view.all = true).ends_with("≥4d"));
-    let nothing = TreeAnswer { hidden: HashMap::new(), ..answer() };
+    let mut nothing = answer();
+    nothing.shown.more[0].looked_at.clear();
     let text = table(&nothing, |_| {});
-    assert!(text.contains("212 more Pods           live                               --all"), "{text}");
-}
-
-#[test]
-fn names_are_kubectls() {
-    assert_eq!(
-        names(&answer().shown),
-        "deployment.apps/web\napplication.apps/shop\nreplicaset.apps/web-7d9\n"
-    );
+    assert!(text.contains("3 more Pods             live                               --all"), "{text}");
 }
 
 #[test]
 fn hostile_names_cannot_leave_their_place() {
     let mut answer = answer();
-    let hostile = "a\"];\n b \u{1b}[31m\\\u{202e}";
-    answer.shown.nodes[0].name.name = hostile.into();
+    answer.shown.nodes[0].name.name = HOSTILE.into();
     answer.shown.nodes[0].name.kind = "K\"\n".into();
     for text in [table(&answer, |view| view.columns = &[]), names(&answer.shown), dot(&answer.shown)] {
-        assert!(!text.contains('\u{1b}') && !text.contains('\u{202e}'), "{text}");
-        assert!(text.lines().count() <= 12, "{text}");
+        assert_harmless(&text, 12);
     }
     let dot = dot(&answer.shown);
     let label = dot.lines().find(|line| line.contains("n0 [label")).unwrap();

@@ -19,9 +19,9 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use wildmatch::WildMatch;
 
-use crate::api::{Api, ApiSettings, WriteGate};
 use crate::demo::cluster::User;
 use crate::node::{self, Disk as _, Look, NodeCollector, PassResult, PodSource};
+use kube_gc_client::{Api, ApiSettings, WriteGate};
 
 /// A gibibyte.
 pub const GIB: u64 = 1 << 30;

@@ -11,9 +11,8 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use http::header::{ACCEPT, AUTHORIZATION, HOST, USER_AGENT};
 use http::uri::Scheme;
-use http::{Request, Response, StatusCode, Uri};
+use http::{Request, StatusCode, Uri};
 use http_body_util::{BodyExt as _, Empty, Limited};
-use hyper::body::Incoming;
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -24,13 +23,13 @@ use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto};
 
-use crate::api::{Api, ApiError, ErrorClass, LabelledPod};
+use kube_gc_client::{Api, ErrorClass, LabelledPod};
 use kube_gc_core::text::bounded;
 
 /// The timeout of a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// The timeout of an answer. The collector gives up after 30 s.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(35);
+/// The timeout of an answer. The collector gives up after 30 s, and a large answer takes a while.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(70);
 /// The most bytes of an answer.
 const MOST_BYTES: usize = 64 << 20;
 
@@ -117,7 +116,6 @@ pub enum CollectorError {
 
 impl CollectorError {
     /// Whether there is something that a person may take for a collector.
-    #[must_use]
     pub const fn is_of_a_collector(&self) -> bool {
         match self {
             // Who may not list pods does not know of any.
@@ -128,106 +126,74 @@ impl CollectorError {
 }
 
 impl Endpoint {
-    /// Sends a request. The answer's status is not looked at.
-    async fn send(&self, path: &str) -> Result<Response<Incoming>, CollectorError> {
-        let answer = timeout(ANSWER_TIMEOUT, async {
-            let (mut sender, failure) = self.open().await?;
-            let mut request = Request::get(format!("{}{path}", self.prefix))
-                .header(HOST, &self.authority)
-                .header(ACCEPT, "application/json")
-                .header(USER_AGENT, concat!("kube-gc/", env!("CARGO_PKG_VERSION")));
-            if let Some(token) = &self.token {
-                request = request.header(AUTHORIZATION, format!("Bearer {token}"));
+    /// A whole answer; `None` for 404.
+    pub(super) async fn get(&self, path: &str) -> Result<Option<Bytes>, CollectorError> {
+        let open = timeout(CONNECT_TIMEOUT, Box::pin(self.open())).await;
+        let too_late = |_| Err(self.unreachable(&"the connection is not made in time"));
+        let (mut sender, failure) = open.unwrap_or_else(too_late)?;
+        let mut request = Request::get(format!("{}{path}", self.prefix))
+            .header(HOST, &self.authority)
+            .header(ACCEPT, "application/json")
+            .header(USER_AGENT, concat!("kube-gc/", env!("CARGO_PKG_VERSION")));
+        if let Some(token) = &self.token {
+            request = request.header(AUTHORIZATION, format!("Bearer {token}"));
+        }
+        let request = request.body(Empty::<Bytes>::new()).map_err(|error| self.unreachable(&error))?;
+        let exchange = async {
+            let answer = sender.send_request(request).await?;
+            let status = answer.status();
+            let body = Limited::new(answer.into_body(), MOST_BYTES).collect().await?;
+            Ok::<_, Box<dyn std::error::Error + Send + Sync>>((status, body.to_bytes()))
+        };
+        let (status, body) = match timeout(ANSWER_TIMEOUT, exchange).await {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(error)) => {
+                // The kubelet knows better why a forwarded port has no answer.
+                let failure = timeout(CONNECT_TIMEOUT, failure).await.ok().flatten();
+                return Err(self.unreachable(&failure.unwrap_or_else(|| error.to_string())));
             }
-            let request = request.body(Empty::<Bytes>::new()).map_err(|error| self.unreachable(&error))?;
-            match sender.send_request(request).await {
-                Ok(answer) => Ok(answer),
-                Err(error) => {
-                    // The kubelet knows better why a forwarded port has no answer.
-                    let failure = timeout(CONNECT_TIMEOUT, failure).await.ok().flatten();
-                    Err(failure.map_or_else(|| self.unreachable(&error), |why| self.unreachable(&why)))
-                }
-            }
-        });
-        answer.await.unwrap_or_else(|_| Err(self.unreachable(&"it does not answer")))
-    }
-
-    /// An answer with status 200; `None` for 404.
-    async fn ask(&self, path: &str) -> Result<Option<Response<Incoming>>, CollectorError> {
-        // Boxed, because it is large.
-        let answer = Box::pin(self.send(path)).await?;
-        let at = self.to_string();
-        match answer.status() {
-            StatusCode::OK => Ok(Some(answer)),
+            Err(_) => return Err(self.unreachable(&"it does not answer")),
+        };
+        let (at, why) = (self.to_string(), bounded(String::from_utf8_lossy(&body).trim()));
+        match status {
+            StatusCode::OK => Ok(Some(body)),
             StatusCode::NOT_FOUND => Ok(None),
             StatusCode::UNAUTHORIZED => Err(CollectorError::Unauthenticated { at }),
-            StatusCode::FORBIDDEN => Err(CollectorError::Forbidden { at, why: self.message(answer).await }),
-            code => Err(CollectorError::Failed { at, code: code.as_u16(), why: self.message(answer).await }),
+            StatusCode::FORBIDDEN => Err(CollectorError::Forbidden { at, why }),
+            code => Err(CollectorError::Failed { at, code: code.as_u16(), why }),
         }
     }
 
-    /// The whole answer; `None` for 404.
-    pub(super) async fn get(&self, path: &str) -> Result<Option<Bytes>, CollectorError> {
-        let Some(answer) = self.ask(path).await? else { return Ok(None) };
-        self.body(answer).await.map(Some)
-    }
-
-    async fn body(&self, answer: Response<Incoming>) -> Result<Bytes, CollectorError> {
-        let body = Limited::new(answer.into_body(), MOST_BYTES).collect();
-        match timeout(ANSWER_TIMEOUT, body).await {
-            Ok(Ok(body)) => Ok(body.to_bytes()),
-            Ok(Err(error)) => Err(self.unreachable(&error)),
-            Err(_) => Err(self.unreachable(&"its answer does not end")),
-        }
-    }
-
-    async fn message(&self, answer: Response<Incoming>) -> String {
-        let body = self.body(answer).await.unwrap_or_default();
-        bounded(String::from_utf8_lossy(&body).trim())
-    }
-
-    pub(super) fn unreachable(&self, why: &dyn std::fmt::Display) -> CollectorError {
+    pub(super) fn unreachable(&self, why: &dyn fmt::Display) -> CollectorError {
         CollectorError::Unreachable { at: self.to_string(), why: bounded(why) }
     }
 
-    pub(super) fn other_version(&self, why: impl std::fmt::Display) -> CollectorError {
+    pub(super) fn other_version(&self, why: impl fmt::Display) -> CollectorError {
         CollectorError::OtherVersion { at: self.to_string(), why: bounded(why) }
     }
 
     async fn open(&self) -> Result<Open, CollectorError> {
-        let too_late = |_| self.unreachable(&"the connection is not made in time");
-        match &self.route {
+        let (stream, failure): (Box<dyn Stream>, _) = match &self.route {
             Route::Tcp { host, port } => {
-                let connect = TcpStream::connect((host.as_str(), *port));
-                let stream = timeout(CONNECT_TIMEOUT, connect).await.map_err(too_late)?;
+                let stream = TcpStream::connect((host.as_str(), *port)).await;
                 let stream = stream.map_err(|error| self.unreachable(&error))?;
-                let sender = self.secure(Box::new(stream)).await?;
-                Ok((sender, std::future::ready(None).boxed()))
+                (Box::new(stream), std::future::ready(None).boxed())
             }
             Route::Pod { api, namespace, name, port } => {
-                let connect = Box::pin(api.forward_port(namespace, name, *port));
-                let forwarded = timeout(CONNECT_TIMEOUT, connect).await.map_err(too_late)?;
-                let forwarded = forwarded.map_err(|error| self.not_forwarded(&error))?;
-                let sender = self.secure(Box::new(forwarded.stream)).await?;
-                Ok((sender, forwarded.failure))
+                let forwarded = api.forward_port(namespace, name, *port).await.map_err(|error| {
+                    if error.class == ErrorClass::Denied {
+                        CollectorError::ForwardForbidden(bounded(error))
+                    } else {
+                        self.unreachable(&error)
+                    }
+                })?;
+                (Box::new(forwarded.stream), forwarded.failure)
             }
-        }
-    }
-
-    fn not_forwarded(&self, error: &ApiError) -> CollectorError {
-        if error.class == ErrorClass::Denied {
-            CollectorError::ForwardForbidden(bounded(error))
-        } else {
-            self.unreachable(error)
-        }
-    }
-
-    async fn secure(&self, stream: Box<dyn Stream>) -> Result<SendRequest<Empty<Bytes>>, CollectorError> {
+        };
         let stream: Box<dyn Stream> = match &self.tls {
             None => stream,
             Some((tls, name)) => {
-                let secured = timeout(CONNECT_TIMEOUT, tls.connect(name.clone(), stream)).await;
-                let secured = secured.map_err(|_| self.unreachable(&"no TLS handshake in time"))?;
+                let secured = tls.connect(name.clone(), stream).await;
                 Box::new(secured.map_err(|error| self.unreachable(&error))?)
             }
         };
@@ -235,7 +201,7 @@ impl Endpoint {
             handshake(TokioIo::new(stream)).await.map_err(|error| self.unreachable(&error))?;
         // It ends with its only request, and whoever reads the answer learns of errors.
         tokio::spawn(async move { drop(connection.await) });
-        Ok(sender)
+        Ok((sender, failure))
     }
 }
 

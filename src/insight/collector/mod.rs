@@ -13,11 +13,12 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::answers::Answer;
 use super::tree::TreeQuery;
-use crate::api::{Api, ApiError, ErrorClass, LabelledPod};
-use kube_gc_core::object::{GroupResource, Namespace, PropagationPolicy, Uid};
+use kube_gc_client::{Api, ApiError, ErrorClass, LabelledPod, encode};
+use kube_gc_core::object::{GroupResource, Namespace, Uid};
 use kube_gc_core::text::bounded;
-use kube_gc_insight::{Explanation, Neighbourhood, Plan, StuckReport, Unseen, join};
+use kube_gc_insight::{Neighbourhood, StuckReport, Unseen, join};
 
 pub use connection::{CollectorError, Credentials, Endpoint};
 
@@ -25,8 +26,6 @@ pub use connection::{CollectorError, Credentials, Endpoint};
 const PAGE: usize = 200;
 /// The most dependents of a type of which a page can show several levels.
 const MOST_OF_A_TYPE: usize = 200;
-/// The most objects that the page of a plan lists.
-const MOST_PLANNED: usize = 100_000;
 
 /// A collector that has answered.
 #[derive(Clone, Debug)]
@@ -41,33 +40,15 @@ impl fmt::Display for Collector {
     }
 }
 
-/// A page: an answer, and what the collector adds to it in the same JSON object.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-pub struct Page<A, R = Rest> {
+/// A page of a neighbourhood.
+#[derive(Clone, Debug, Deserialize)]
+pub struct NeighbourhoodPage {
     #[serde(flatten)]
-    pub answer: A,
-    #[serde(flatten)]
-    pub rest: R,
-}
-
-/// What a collector adds to an answer.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-pub struct Rest {
-    /// What it could not look at.
+    pub shown: Neighbourhood,
+    /// What the collector could not look at.
     pub incomplete: Vec<Unseen>,
     /// Where the next page begins, if there is one.
     pub next: Option<String>,
-}
-
-/// What a collector adds to an explanation.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-pub struct Record {
-    /// What it could not look at.
-    pub incomplete: Vec<Unseen>,
-    /// What it has decided.
-    pub decisions: Vec<Decision>,
-    /// What keeps it from finishing with the object.
-    pub stuck: Option<Stuck>,
 }
 
 /// The object of a question to a collector, which knows objects by their uids.
@@ -76,6 +57,19 @@ pub struct ObjectRef {
     pub uid: Uid,
     /// Unless it is named by its uid alone.
     pub resource: Option<GroupResource>,
+}
+
+/// As the parameters of a page.
+impl fmt::Display for ObjectRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut text = "uid=".to_owned();
+        encode(&mut text, &self.uid.to_string());
+        if let Some(resource) = &self.resource {
+            text.push_str("&resource=");
+            encode(&mut text, &resource.to_string());
+        }
+        f.write_str(&text)
+    }
 }
 
 /// A decision of the collector.
@@ -122,31 +116,28 @@ impl Collector {
             // Older ones have other pages.
             let monitors = endpoint.get("/debug/monitors").await?;
             let is_kube_gc = monitors.is_some_and(|body| serde_json::from_slice::<Vec<Value>>(&body).is_ok());
+            let why = "it has no page /debug/summary".to_owned();
             return Err(if is_kube_gc {
-                CollectorError::OtherVersion { at, why: "it has no page /debug/summary".to_owned() }
+                CollectorError::OtherVersion { at, why }
             } else {
-                CollectorError::NotKubeGc { at, why: "it has no page /debug/summary".to_owned() }
+                CollectorError::NotKubeGc { at, why }
             });
         };
-        match serde_json::from_slice::<Value>(&body) {
-            Ok(summary) if summary.get("decisions_total").is_some() => {
-                let is_standby = summary.get("role").and_then(Value::as_str) == Some("standby");
-                Ok(Self { endpoint, is_standby })
-            }
-            _ => {
-                Err(CollectorError::NotKubeGc { at, why: "its /debug/summary is something else".to_owned() })
-            }
+        let summary: Value = serde_json::from_slice(&body).unwrap_or_default();
+        if summary.get("decisions_total").is_none() {
+            let why = "its /debug/summary is something else".to_owned();
+            return Err(CollectorError::NotKubeGc { at, why });
         }
+        Ok(Self { endpoint, is_standby: summary["role"] == "standby" })
     }
 
     /// Whether another replica works.
-    #[must_use]
     pub const fn is_standby(&self) -> bool {
         self.is_standby
     }
 
-    /// What belongs to an object, up to about so many objects, from as many pages as it takes. `None` if the graph does not have
-    /// the object.
+    /// What belongs to an object, up to about so many objects, from as many pages as it takes. `None` if the
+    /// graph does not have the object.
     ///
     /// # Errors
     ///
@@ -156,67 +147,25 @@ impl Collector {
         object: &ObjectRef,
         query: &TreeQuery,
         limit: usize,
-    ) -> Result<Option<Page<Neighbourhood>>, CollectorError> {
+    ) -> Result<Option<NeighbourhoodPage>, CollectorError> {
         let TreeQuery { up, down, most, .. } = query;
         // Many dependents of a type are shown only for one level.
         let most = if *down > 1 { (*most).min(MOST_OF_A_TYPE) } else { *most };
-        let question = question("/debug/neighbourhood", object)
-            + &format!("&up={up}&down={down}&max={most}&limit={}", limit.min(PAGE));
-        let mut whole: Option<Page<Neighbourhood>> = None;
-        let mut after = String::new();
-        loop {
-            let page: Option<Page<Neighbourhood>> = self.page(&format!("{question}{after}")).await?;
-            let Some(page) = page else { return Ok(whole) };
-            let next = page.rest.next.clone();
-            let all = match &mut whole {
-                None => whole.insert(page),
-                Some(all) => {
-                    join(&mut all.answer, page.answer);
-                    let incomplete = &mut all.rest.incomplete;
-                    incomplete.extend(page.rest.incomplete);
-                    incomplete.sort();
-                    incomplete.dedup();
-                    all
-                }
-            };
-            match next {
-                Some(next) if all.answer.nodes.len() < limit => after = format!("&after={next}"),
-                Some(_) | None => return Ok(whole),
-            }
+        let question =
+            format!("/debug/neighbourhood?{object}&up={up}&down={down}&max={most}&limit={}", limit.min(PAGE));
+        let Some(mut whole) = self.page::<NeighbourhoodPage>(&question).await? else { return Ok(None) };
+        while whole.shown.nodes.len() < limit
+            && let Some(next) = whole.next.take()
+        {
+            let page = self.page(&format!("{question}&after={next}")).await?;
+            let Some(NeighbourhoodPage { shown, incomplete, next }) = page else { break };
+            join(&mut whole.shown, shown);
+            whole.incomplete.extend(incomplete);
+            whole.incomplete.sort();
+            whole.incomplete.dedup();
+            whole.next = next;
         }
-    }
-
-    /// Why an object is still there. `None` if the graph does not have it.
-    ///
-    /// # Errors
-    ///
-    /// The collector does not answer.
-    pub async fn explain(
-        &self,
-        object: &ObjectRef,
-    ) -> Result<Option<Page<Explanation, Record>>, CollectorError> {
-        self.page(&question("/debug/explain", object)).await
-    }
-
-    /// What happens to every object if one is deleted, and what the brake of the collector does.
-    /// Lists at most so many objects. `None` if the graph does not have the object.
-    ///
-    /// # Errors
-    ///
-    /// The collector does not answer.
-    pub async fn plan(
-        &self,
-        object: &ObjectRef,
-        policy: PropagationPolicy,
-        listed: usize,
-    ) -> Result<Option<Page<Plan>>, CollectorError> {
-        let policy = match policy {
-            PropagationPolicy::Background => "background",
-            PropagationPolicy::Foreground => "foreground",
-            PropagationPolicy::Orphan => "orphan",
-        };
-        let limit = listed.clamp(1, MOST_PLANNED);
-        self.page(&format!("{}&policy={policy}&limit={limit}", question("/debug/plan", object))).await
+        Ok(Some(whole))
     }
 
     /// What was deleted longer ago than this, by what holds it.
@@ -228,40 +177,25 @@ impl Collector {
         &self,
         namespace: Option<&Namespace>,
         older: Duration,
-    ) -> Result<Page<StuckReport>, CollectorError> {
-        let namespace = namespace.map(|namespace| format!("&namespace={}", encoded(namespace.as_str())));
-        let path = format!("/debug/stuck/causes?older={}{}", older.as_secs(), namespace.unwrap_or_default());
+    ) -> Result<Answer<StuckReport>, CollectorError> {
+        let mut path = format!("/debug/stuck/causes?older={}", older.as_secs());
+        if let Some(namespace) = namespace {
+            path.push_str("&namespace=");
+            encode(&mut path, namespace.as_str());
+        }
         let page = self.page(&path).await?;
         page.ok_or_else(|| self.endpoint.other_version("it has no page /debug/stuck/causes"))
     }
 
-    async fn page<A: DeserializeOwned, R: DeserializeOwned>(
-        &self,
-        path: &str,
-    ) -> Result<Option<Page<A, R>>, CollectorError> {
+    /// What a page answers; `None` if the graph does not have its object.
+    ///
+    /// # Errors
+    ///
+    /// The collector does not answer.
+    pub async fn page<A: DeserializeOwned>(&self, path: &str) -> Result<Option<A>, CollectorError> {
         let Some(body) = self.endpoint.get(path).await? else { return Ok(None) };
         serde_json::from_slice(&body).map(Some).map_err(|error| self.endpoint.other_version(error))
     }
-}
-
-/// The beginning of a question about an object.
-fn question(page: &str, ObjectRef { uid, resource }: &ObjectRef) -> String {
-    let resource = resource.as_ref().map(|resource| format!("&resource={}", encoded(&resource.to_string())));
-    format!("{page}?uid={}{}", encoded(&uid.to_string()), resource.unwrap_or_default())
-}
-
-/// A text in a query: what is not surely harmless is encoded.
-fn encoded(text: &str) -> String {
-    use std::fmt::Write as _;
-    text.bytes().fold(String::new(), |mut encoded, byte| {
-        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_') {
-            encoded.push(char::from(byte));
-        } else {
-            // Writing to a string cannot fail.
-            let _ = write!(encoded, "%{byte:02X}");
-        }
-        encoded
-    })
 }
 
 /// The label of a collector's pods.
@@ -297,11 +231,9 @@ pub async fn find(
     if pods.is_empty() {
         return Err(CollectorError::NotFound { why: format!("{place} has no running pod labelled {LABEL}") });
     }
-    let mut endpoints = Vec::new();
-    for pod in &pods {
-        let endpoint = Endpoint::of_pod(api, pod, credentials);
-        endpoints.push(endpoint.map_err(|why| CollectorError::NotFound { why })?);
-    }
+    let endpoints = pods.iter().map(|pod| Endpoint::of_pod(api, pod, credentials));
+    let endpoints: Result<Vec<Endpoint>, String> = endpoints.collect();
+    let endpoints = endpoints.map_err(|why| CollectorError::NotFound { why })?;
     first_that_works(futures::stream::iter(endpoints.into_iter().map(Collector::at)).buffered(AT_ONCE)).await
 }
 

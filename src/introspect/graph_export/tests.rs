@@ -6,11 +6,11 @@ use futures::{FutureExt as _, StreamExt as _, TryStreamExt as _};
 use proptest::prelude::*;
 use serde_json::Value;
 
-use crate::actors::graph_handle::PartitionEnded;
 use crate::introspect::graph_export::{PAGE_SLOTS, Partitions, component, whole};
+use kube_gc_controller::actors::graph_handle::PartitionEnded;
 use kube_gc_core::graph::dump::DumpFormat;
 use kube_gc_core::graph::testing::histories::{played, steps};
-use kube_gc_core::graph::testing::world::{World, config, node, obj, pod, resource};
+use kube_gc_core::graph::testing::world::{World, config, node, pod, resource};
 use kube_gc_core::graph::{Dump, Intake, Partition, PartitionId, WatchEvent};
 use kube_gc_core::object::Uid;
 
@@ -89,23 +89,6 @@ proptest! {
         let found = component(&partitions, &uids).now_or_never().unwrap().unwrap();
         prop_assert_eq!(found, expected);
     }
-}
-
-#[test]
-fn a_node_that_several_partitions_know_is_shown_once_by_the_best_source() {
-    let mut w = World::new(3);
-    let far = node("far").foreground();
-    let pods: Vec<_> = ["a", "b", "c"].map(|place| obj("pods", place, place).owned(&far)).into();
-    w.see(&pods.iter().collect::<Vec<_>>());
-    let partitions = Played::with_small_pages(w);
-    let dot = pieces(&partitions, DumpFormat::Dot).concat();
-    assert_eq!(dot.matches("  \"far/nodes\" [").count(), 1, "{dot}");
-    let mut w = Arc::into_inner(partitions.world).unwrap();
-    w.see(&[&far]);
-    let dot = pieces(&Played::with_small_pages(w), DumpFormat::Dot).concat();
-    assert_eq!(dot.matches("  \"far/nodes\" [").count(), 1, "{dot}");
-    assert!(dot.contains("missing=\"false\" beingDeleted=\"true\" deletingDependents=\"true\""), "{dot}");
-    assert_eq!(dot.matches(" -> \"far/nodes\";").count(), 3, "{dot}");
 }
 
 #[test]

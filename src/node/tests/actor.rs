@@ -5,8 +5,8 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::*;
-use crate::actors::node::{NodeContext, NodeEvents, NodeStatus, collect};
 use crate::introspect::node::NodeView;
+use crate::node::run::{NodeContext, NodeEvents, NodeStatus, collect};
 
 /// A running loop.
 struct Running {

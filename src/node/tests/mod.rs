@@ -29,7 +29,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::files::Logs;
 use super::{Disk, Look, NodeCollector, NodeOptions, PassResult, PodSource, StateFile, now};
-use crate::api::{Api, ApiSettings, WriteGate};
+use kube_gc_client::{Api, ApiSettings, WriteGate};
 
 const NODE: &str = "node-1";
 const HOUR: Duration = Duration::from_secs(3600);

@@ -11,18 +11,15 @@ pub(super) fn policies(of: &Type) -> Vec<Step> {
     let (path, name) = place(of);
     let one = format!("{path}/{name}");
     let options = [
-        None,
-        Some(json!({"propagationPolicy": "Background"})),
-        Some(json!({"propagationPolicy": "Foreground"})),
-        Some(json!({"propagationPolicy": "Orphan"})),
-        Some(json!({"orphanDependents": true})),
-        Some(json!({"orphanDependents": false})),
-        Some(json!({"gracePeriodSeconds": 0})),
+        json!({}),
+        json!({"propagationPolicy": "Background"}),
+        json!({"propagationPolicy": "Foreground"}),
+        json!({"propagationPolicy": "Orphan"}),
+        json!({"orphanDependents": true}),
+        json!({"orphanDependents": false}),
+        json!({"gracePeriodSeconds": 0}),
     ];
-    let delete = |options: &Option<Value>| match options {
-        None => ask("DELETE", one.clone()),
-        Some(options) => send("DELETE", one.clone(), options.clone()),
-    };
+    let delete = |options: &Value| send("DELETE", one.clone(), options.clone());
     let mut steps = Vec::new();
     for finalizers in [json!([]), json!(["a.b/c"]), json!(["orphan"]), json!(["foregroundDeletion", "a.b/c"])]
     {
@@ -82,7 +79,7 @@ pub(super) fn pages(of: &Type) -> Vec<Step> {
     let metadata = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
     for accept in [metadata, "application/json"] {
         let page = |limit: Option<&str>, next: Option<String>| {
-            let request = Request::new("DELETE", path.clone()).accept(accept);
+            let request = Request { accept, ..Request::new("DELETE", path.clone()) };
             let request = limit.into_iter().fold(request, |request, limit| request.with("limit", limit));
             let request = next.into_iter().fold(request, |request, next| request.with("continue", next));
             Step::Send(request.json(json!({"propagationPolicy": "Background"})))
@@ -118,13 +115,15 @@ pub(super) fn grace() -> Vec<Step> {
     let (path, name) = place(&PODS);
     let one = format!("{path}/{name}");
     let mut steps = Vec::new();
-    let graces = [json!({}), json!({"gracePeriodSeconds": 0}), json!({"gracePeriodSeconds": 5})];
-    let graces = graces.into_iter().chain([
+    let graces = [
+        json!({}),
+        json!({"gracePeriodSeconds": 0}),
+        json!({"gracePeriodSeconds": 5}),
         json!({"gracePeriodSeconds": 60, "propagationPolicy": "Orphan"}),
         json!({"gracePeriodSeconds": 0, "propagationPolicy": "Foreground"}),
         json!({"gracePeriodSeconds": 20, "propagationPolicy": "Background"}),
-    ]);
-    let graces: Vec<Value> = graces.collect();
+    ];
+    let delete = |options: Value| send("DELETE", one.clone(), options);
     for (bound, phase, finalizers) in [
         (true, "Running", json!([])),
         (true, "Running", json!(["a.b/c"])),
@@ -139,15 +138,11 @@ pub(super) fn grace() -> Vec<Step> {
                 }
                 steps.push(send("POST", path.clone(), pod));
                 steps.push(patch(&format!("{one}/status"), MERGE, json!({"status": {"phase": phase}})));
-                steps.push(send("DELETE", one.clone(), first.clone()));
-                steps.push(send("DELETE", one.clone(), second.clone()));
+                steps.push(delete(first.clone()));
+                steps.push(delete(second.clone()));
                 steps.push(patch(&one, MERGE, json!({"metadata": {"finalizers": null}})));
                 steps.push(ask("GET", one.clone()));
-                steps.push(send(
-                    "DELETE",
-                    one.clone(),
-                    json!({"gracePeriodSeconds": 0, "propagationPolicy": "Background"}),
-                ));
+                steps.push(delete(json!({"gracePeriodSeconds": 0, "propagationPolicy": "Background"})));
                 steps.push(ask("GET", one.clone()));
             }
         }
@@ -163,6 +158,9 @@ pub(super) fn namespace() -> Vec<Step> {
         send("PUT", format!("{one}/finalize"), json!({"metadata": {"name": "<run>n"}, "spec": spec}))
     };
     let object = |finalizers: Value| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "<run>n", "finalizers": finalizers}});
+    let inside = CONFIG_MAPS.collection(Some("<run>n"));
+    let create = |metadata: Value| send("POST", inside.clone(), CONFIG_MAPS.object(metadata));
+    let delete = |options: Value| send("DELETE", one.clone(), options);
     let mut steps = Vec::new();
     for (finalizers, options) in [
         (json!([]), json!({})),
@@ -173,37 +171,21 @@ pub(super) fn namespace() -> Vec<Step> {
     ] {
         steps.extend([
             send("POST", of, object(finalizers)),
-            send(
-                "POST",
-                CONFIG_MAPS.collection(Some("<run>n")),
-                CONFIG_MAPS.object(json!({"name": "before"})),
-            ),
-            send("DELETE", one.clone(), json!({"preconditions": {"uid": NO_UID}})),
-            send("DELETE", one.clone(), options),
-            send("DELETE", one.clone(), json!({"propagationPolicy": "Orphan"})),
-            send("DELETE", one.clone(), json!({"preconditions": {"uid": NO_UID}})),
-            send(
-                "POST",
-                CONFIG_MAPS.collection(Some("<run>n")),
-                CONFIG_MAPS.object(json!({"name": "after"})),
-            ),
-            send(
-                "POST",
-                CONFIG_MAPS.collection(Some("<run>n")),
-                json!({"metadata": {"generateName": "after-"}}),
-            ),
-            patch(
-                &format!("{}/before", CONFIG_MAPS.collection(Some("<run>n"))),
-                MERGE,
-                json!({"metadata": {"labels": {"a": "b"}}}),
-            ),
-            ask("DELETE", format!("{}/before", CONFIG_MAPS.collection(Some("<run>n")))),
+            create(json!({"name": "before"})),
+            delete(json!({"preconditions": {"uid": NO_UID}})),
+            delete(options),
+            delete(json!({"propagationPolicy": "Orphan"})),
+            delete(json!({"preconditions": {"uid": NO_UID}})),
+            create(json!({"name": "after"})),
+            create(json!({"generateName": "after-"})),
+            patch(&format!("{inside}/before"), MERGE, json!({"metadata": {"labels": {"a": "b"}}})),
+            ask("DELETE", format!("{inside}/before")),
             patch(&one, MERGE, json!({"spec": {"finalizers": null}})),
             patch(&one, MERGE, json!({"metadata": {"finalizers": ["x.y/z"]}})),
             finalize(json!({"finalizers": ["x.y/z"]})),
             finalize(json!({})),
             ask("GET", one.clone()),
-            send("DELETE", one.clone(), json!({"propagationPolicy": "Foreground"})),
+            delete(json!({"propagationPolicy": "Foreground"})),
             ask("DELETE", one.clone()),
             patch(&one, MERGE, json!({"metadata": {"finalizers": null}})),
             ask("GET", one.clone()),

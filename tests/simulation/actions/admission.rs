@@ -73,8 +73,7 @@ pub async fn in_admission(
 /// A chain of owners is deleted, and admission denies the deletion or the change of one of them in
 /// any way.
 pub async fn deny(world: &mut World, random: &mut Random) {
-    let Some(stage) = Stage::find(world, random) else { return };
-    let Some(first) = stage.owner(world).await else { return };
+    let Some((stage, first)) = Stage::with_owner(world, random).await else { return };
     let Some(second) = stage.dependent(world, &first, &[]).await else { return };
     stage.dependent(world, &second, &[]).await;
     wait(random, 0, 2_000).await;
@@ -107,8 +106,7 @@ fn deny_with(world: &World, random: &mut Random, scope: &Scope) {
 /// An owner is deleted with Orphan, and admission brings back the references that the collector
 /// removes.
 pub async fn bring_back(world: &mut World, random: &mut Random) {
-    let Some(stage) = Stage::find(world, random) else { return };
-    let Some(owner) = stage.owner(world).await else { return };
+    let Some((stage, owner)) = Stage::with_owner(world, random).await else { return };
     let several: Vec<Value> = vec![owner.clone(); 1 + random.below(3)];
     for owner in &several {
         stage.dependent(world, owner, &[]).await;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use kube_gc_apiserver::store::Snapshot;
 use serde_json::json;
 
+use super::super::network::{Refusal, Refused};
 use super::super::random::Random;
 use super::super::types::NAMESPACES;
 use super::super::world::World;
@@ -19,7 +20,7 @@ use super::{delete, scenes};
 const BEHIND: u64 = 1_000;
 
 /// Takes a backup, which replaces the previous one.
-pub fn back_up(world: &mut World) {
+pub async fn back_up(world: &mut World, _: &mut Random) {
     let backup = world.server.snapshot();
     world.judge.backed_up();
     world.network.trace.note(format_args!("a backup at version {}", backup.version()));
@@ -37,7 +38,7 @@ pub async fn restore(world: &mut World, random: &mut Random) {
         return;
     }
     let stopped = stop(world, random).await;
-    world.server.restore(&backup);
+    world.server.restore(&backup, None);
     world.judge.restored(backup.version(), stopped);
     start(world, &backup);
 }
@@ -54,10 +55,10 @@ pub async fn restore_raised(world: &mut World, random: &mut Random) {
     }
     let Some(backup) = world.backup.clone().filter(|_| !world.is_restored) else { return };
     let stopped = stop(world, random).await;
-    world.server.restore_raised(&backup, BEHIND);
+    world.server.restore(&backup, Some(BEHIND));
     world.judge.restored_raised(stopped);
     if let Some(plural) = denied {
-        world.network.toggle_denied(plural);
+        world.network.toggle_refused(Refused::Writes, plural, Refusal::Code(403));
     }
     start(world, &backup);
     if let Some(path) = released {

@@ -4,12 +4,12 @@
 use http::Method;
 use serde_json::{Value, json};
 
-use super::super::network::Refusal;
+use super::super::network::{Refusal, Refused};
 use super::super::random::Random;
 use super::super::types::Type;
 use super::super::world::World;
 use super::references::FOREIGN;
-use super::{After, restore};
+use super::restore;
 
 /// The place of a scene: two types and a namespace.
 pub struct Stage {
@@ -26,6 +26,13 @@ impl Stage {
         let &of_dependents = random.pick(&others)?;
         let namespace = random.pick(&world.namespaces).cloned()?;
         Some(Self { of_owner, of_dependents, namespace })
+    }
+
+    /// A place with an owner, and a reference to that.
+    pub async fn with_owner(world: &mut World, random: &mut Random) -> Option<(Self, Value)> {
+        let stage = Self::find(world, random)?;
+        let owner = stage.owner(world).await?;
+        Some((stage, owner))
     }
 
     pub fn namespace(&self, of: &Type) -> Option<&str> {
@@ -83,8 +90,7 @@ pub(super) async fn wait(random: &mut Random, from: u64, to: u64) {
 /// An owner is deleted in the foreground, and a dependent blocks it. Then it is deleted again
 /// with Orphan, but its watch is late, and another dependent appears.
 pub async fn change_of_mind(world: &mut World, random: &mut Random) {
-    let Some(stage) = Stage::find(world, random) else { return };
-    let Some(owner) = stage.owner(world).await else { return };
+    let Some((stage, owner)) = Stage::with_owner(world, random).await else { return };
     stage.dependent(world, &owner, &FOREIGN[..1]).await;
     wait(random, 0, 500).await;
     stage.delete(world, &owner, "Foreground").await;
@@ -98,8 +104,7 @@ pub async fn change_of_mind(world: &mut World, random: &mut Random) {
 /// An owner of many dependents is deleted in the foreground. While they wait for the collector's
 /// rate limit, the owner is deleted again with Orphan.
 pub async fn change_of_mind_in_a_queue(world: &mut World, random: &mut Random) {
-    let Some(stage) = Stage::find(world, random) else { return };
-    let Some(owner) = stage.owner(world).await else { return };
+    let Some((stage, owner)) = Stage::with_owner(world, random).await else { return };
     for _ in 0..10 {
         stage.dependent(world, &owner, &[]).await;
     }
@@ -113,8 +118,7 @@ pub async fn change_of_mind_in_a_queue(world: &mut World, random: &mut Random) {
 /// The collector knows some dependents of an owner, the watch of their type is stalled, and
 /// another dependent appears before the owner is deleted with Orphan.
 pub async fn late_among_many(world: &mut World, random: &mut Random) {
-    let Some(stage) = Stage::find(world, random) else { return };
-    let Some(owner) = stage.owner(world).await else { return };
+    let Some((stage, owner)) = Stage::with_owner(world, random).await else { return };
     for _ in 0..3 {
         stage.dependent(world, &owner, &[]).await;
     }
@@ -128,17 +132,16 @@ pub async fn late_among_many(world: &mut World, random: &mut Random) {
 /// The collector does not know a dependent and cannot list its type when it orphans the owner.
 /// Later the type can be listed.
 pub async fn unseen_orphan(world: &mut World, random: &mut Random) {
-    let Some(stage) = Stage::find(world, random) else { return };
+    let Some((stage, owner)) = Stage::with_owner(world, random).await else { return };
     let plural = stage.of_dependents.plural;
-    let Some(owner) = stage.owner(world).await else { return };
-    let fails = world.network.toggle_unlistable(plural, Refusal::Code(500));
+    let fails = world.network.toggle_refused(Refused::Lists, plural, Refusal::Code(500));
     world.network.expire(plural);
     wait(random, 0, 1_000).await;
     stage.dependent(world, &owner, &[]).await;
     stage.delete(world, &owner, "Orphan").await;
     wait(random, 100, 60_000).await;
     if fails && random.chance(700) {
-        world.network.toggle_unlistable(plural, Refusal::Code(500));
+        world.network.toggle_refused(Refused::Lists, plural, Refusal::Code(500));
     }
 }
 
@@ -158,13 +161,12 @@ pub async fn behind_the_times(world: &mut World, random: &mut Random) {
 /// Deletes an owner that is in the backup of this moment, while writes to its dependents are
 /// denied. Returns the dependents' type, if its writes were allowed before.
 pub async fn pending_deletion(world: &mut World, random: &mut Random) -> Option<&'static str> {
-    let stage = Stage::find(world, random)?;
-    let owner = stage.owner(world).await?;
+    let (stage, owner) = Stage::with_owner(world, random).await?;
     stage.dependent(world, &owner, &[]).await;
     wait(random, 100, 1_000).await;
-    restore::back_up(world);
+    restore::back_up(world, random).await;
     let plural = stage.of_dependents.plural;
-    let denied = world.network.toggle_denied(plural);
+    let denied = world.network.toggle_refused(Refused::Writes, plural, Refusal::Code(403));
     stage.delete(world, &owner, "Background").await;
     wait(random, 100, 2_000).await;
     denied.then_some(plural)
@@ -191,15 +193,15 @@ pub async fn omit_type(world: &mut World, random: &mut Random) {
 /// An owner is deleted with Orphan, and its dependents are in an API group that does not answer when
 /// the collector starts again. The groups of custom types may go and come back, so they are left
 /// out: a group that the API server does not announce cannot hold an owner.
-pub async fn group_away(world: &mut World, random: &mut Random) -> After {
-    let Some(mut stage) = Stage::find(world, random) else { return After::GoOn };
+pub async fn group_away(world: &mut World, random: &mut Random) {
+    let Some(mut stage) = Stage::find(world, random) else { return };
     let types = world.types.iter().copied();
     let groups: Vec<_> = types
         .filter(|of| of.namespaced && !of.custom && !of.group.is_empty() && *of != stage.of_owner)
         .collect();
-    let Some(&of) = random.pick(&groups) else { return After::GoOn };
+    let Some(&of) = random.pick(&groups) else { return };
     stage.of_dependents = of;
-    let Some(owner) = stage.owner(world).await else { return After::GoOn };
+    let Some(owner) = stage.owner(world).await else { return };
     for _ in 0..1 + random.below(3) {
         stage.dependent(world, &owner, &[]).await;
     }
@@ -208,14 +210,13 @@ pub async fn group_away(world: &mut World, random: &mut Random) -> After {
     world.network.leave(of.group, time);
     world.network.trace.note(format_args!("the group {} does not answer for {time:?}", of.group));
     stage.delete(world, &owner, "Orphan").await;
-    After::Crash
+    world.is_killed = true;
 }
 
 /// Dependents that are in the backup of this moment lose their owner. The owner's path is
 /// answered once the collector has seen that.
 pub async fn released_since(world: &mut World, random: &mut Random) -> Option<String> {
-    let stage = Stage::find(world, random)?;
-    let owner = stage.owner(world).await?;
+    let (stage, owner) = Stage::with_owner(world, random).await?;
     let (of, namespace) = (stage.of_dependents, stage.namespace(stage.of_dependents));
     let mut paths = Vec::new();
     // Several dependents, so that other steps before the end of the run do not affect all of
@@ -226,7 +227,7 @@ pub async fn released_since(world: &mut World, random: &mut Random) -> Option<St
         paths.push(of.path(namespace, item["metadata"]["name"].as_str()));
     }
     wait(random, 100, 1_000).await;
-    restore::back_up(world);
+    restore::back_up(world, random).await;
     let patch = json!({ "metadata": { "ownerReferences": null } });
     for path in paths {
         world.request(Method::PATCH, &path, "application/merge-patch+json", &patch).await;

@@ -18,10 +18,9 @@
 //! # What the driver reports
 //!
 //! The journal does not say what the collector can know. Where a rule depends on that, the driver
-//! reports it, and the oracle assumes that the collector does not know the rest:
-//! [`Oracle::types`], [`Oracle::listed`], [`Oracle::shown`], [`Oracle::restarted`]. The driver
-//! also reports changes of the store that the journal does not have: [`Oracle::backed_up`],
-//! [`Oracle::restored`].
+//! reports it ([`Oracle::knowledge`]), and the oracle assumes that the collector does not know the
+//! rest. The driver also reports which types are served ([`Oracle::types`]), and changes of the store
+//! that the journal does not have: [`Oracle::backed_up`], [`Oracle::restored`].
 
 mod classes;
 mod deletes;
@@ -101,7 +100,8 @@ pub struct Oracle {
     bounds: Bounds,
     types: Types,
     history: History,
-    knowledge: Knowledge,
+    /// What the collector can know.
+    pub knowledge: Knowledge,
     /// The time of the latest change.
     now: Duration,
     /// When it was sent.
@@ -141,33 +141,15 @@ impl Oracle {
         }
     }
 
-    /// The collector requested a complete list of a type, and got it or not (the last page
-    /// counts). A type of which it never got a list may be unknown to it.
-    pub fn listed(&mut self, resource: &ResourceName, whole: bool, now: Duration) {
-        self.knowledge.listed(resource, whole, now);
-    }
-
     /// The collector was shown all changes of a type up to this version, and had time to process
     /// them.
     pub fn shown(&mut self, resource: &ResourceName, version: u64, now: Duration) {
         self.knowledge.shown(resource, version, now, self.bounds.memory());
     }
 
-    /// The collector was killed, and a new one begins that knows nothing. The same holds for one
-    /// that learned of a restore and forgets everything.
-    pub fn restarted(&mut self) {
-        self.knowledge.restarted();
-    }
-
     /// The clock of the server is about to jump, which this time does not show.
     pub fn jumped(&mut self, now: Duration) {
         self.jumped = Some(now);
-    }
-
-    /// The collector has just started, and this group, which the API server announces, does not
-    /// answer.
-    pub fn away(&mut self, group: &str, now: Duration) {
-        self.knowledge.away(group, now);
     }
 
     /// Processes the next change of the journal at this time, and judges it if it is the

@@ -52,12 +52,6 @@ impl Oracle {
         self.knowledge.restored(version);
     }
 
-    /// The restore raised the version. The collector may or may not forget what it knew. It knows
-    /// the content of the backup once it is shown.
-    pub fn raised(&mut self) {
-        self.knowledge.raised();
-    }
-
     /// Judges a change by the present history, and a request that was sent before the restore by
     /// the history at that time.
     pub(super) fn judge_or_excuse(&mut self, change: &Change) -> Result<(), Violation> {

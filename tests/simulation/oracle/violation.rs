@@ -61,5 +61,3 @@ impl fmt::Display for Violation {
         write!(f, "{:?}: {}: {}", self.rule, self.what, self.why)
     }
 }
-
-impl std::error::Error for Violation {}

@@ -10,24 +10,24 @@ use serde_json::Map;
 use crate::object::{Key, Object};
 use crate::reads::options::{Match, Options, RequestedVersion};
 use crate::reads::show::{Form, reply_list, reply_object};
-use crate::reads::{Read, View, expired, too_large};
+use crate::reads::{Read, cached, expired, too_large};
+use crate::resources::Resource;
 use crate::server::{Reply, Server};
 use crate::status::Status;
 
 /// Answers with one object.
 pub fn get(server: &Server, read: &Read<'_>) -> Result<Reply, Status> {
-    let view = View::new(server, read);
-    let name = read.path.name.unwrap_or_default();
+    let (resource, name) = (read.resource, read.path.name.unwrap_or_default());
     let asked = RequestedVersion::parse(read.call.query("resourceVersion"))?;
     let key = Key::new(read.path.namespace, name);
     let object = match asked {
-        RequestedVersion::Newest => view.store.get(&read.resource.stored_as, &key),
+        RequestedVersion::Newest => server.store.get(&resource.stored_as, &key),
         asked => {
-            let version = view.cached(asked)?.version;
-            view.past(version)?.get(&key)
+            let version = cached(server, resource, asked)?.version;
+            server.store.at(&resource.stored_as, version).map_err(|_| expired(None))?.get(&key)
         }
     };
-    let object = object.ok_or_else(|| Status::not_found(&read.resource.name, name))?;
+    let object = object.ok_or_else(|| Status::not_found(&resource.name, name))?;
     reply_object(200, object, read)
 }
 
@@ -42,8 +42,8 @@ struct Plan {
 }
 
 impl Plan {
-    fn new(view: &View<'_>, options: &Options<'_>) -> Result<Self, Status> {
-        let head = view.store.head();
+    fn new(server: &Server, resource: &Resource, options: &Options<'_>) -> Result<Self, Status> {
+        let head = server.store.head();
         let exactly = |version, token| match version > head {
             true => Err(too_large(version, head)),
             false => Ok(Self { version, shown: version, limit: options.limit, token }),
@@ -65,7 +65,7 @@ impl Plan {
                 exactly(version, None)
             }
             (asked, _) => {
-                let cached = view.cached(asked)?;
+                let cached = cached(server, resource, asked)?;
                 // A list at any version (0) ignores the limit.
                 let limit = options.limit.filter(|_| asked != RequestedVersion::Any);
                 Ok(Self { version: cached.version, shown: cached.shown, limit, token: None })
@@ -81,13 +81,12 @@ pub fn list(server: &Server, read: &Read<'_>) -> Result<Reply, Status> {
 
 /// The answer to a list, with the selected objects.
 pub fn listed(server: &Server, read: &Read<'_>) -> Result<(Reply, Vec<Object>), Status> {
-    let view = &View::new(server, read);
     let form = Form::wanted(&read.call.accept)?;
     let namespace = read.path.namespace;
-    let options = Options::parse(read.call, namespace, view.settings.release)?;
-    let plan = Plan::new(view, &options)?;
+    let options = Options::parse(read.call, namespace, server.settings.release)?;
+    let plan = Plan::new(server, read.resource, &options)?;
     let past =
-        view.store.at(&read.resource.stored_as, plan.version).map_err(|_| expired(plan.token.clone()))?;
+        server.store.at(&read.resource.stored_as, plan.version).map_err(|_| expired(plan.token.clone()))?;
     let start = plan.token.as_ref().map(|token| token.key(namespace, read.resource.namespaced));
     let from = start.as_ref().map_or(Bound::Unbounded, Bound::Included);
 

@@ -1,7 +1,7 @@
 //! Get, list and watch, and the forms of objects in answers.
 //!
 //! There are two views of the state: the newest one, and that of the watch cache, which can lag
-//! behind ([`Store::freeze`](super::store::Store::freeze)). As on a real server, the
+//! behind ([`Store::freeze`](crate::store::Store::freeze)). As on a real server, the
 //! `resourceVersion` of a request selects the view.
 
 mod list;
@@ -20,19 +20,13 @@ use crate::call::{Call, ObjectPath};
 use crate::reads::list::Token;
 use crate::reads::options::RequestedVersion;
 use crate::resources::Resource;
-use crate::server::{Release, Server, Settings};
+use crate::server::{Release, Server};
 use crate::status::Status;
-use crate::store::{Past, Store};
 
 pub use list::{get, list, listed};
 pub(crate) use show::Offer;
 pub use show::{Form, api_version, reply_object};
 pub use watch::{Pull, Watch};
-
-/// Starts a watch of a collection.
-pub fn watch(server: &Server, read: &Read<'_>) -> Result<Watch, Status> {
-    Watch::begin(&View::new(server, read), read)
-}
 
 /// A request to read objects, with everything that it depends on besides the objects.
 ///
@@ -50,14 +44,6 @@ pub struct Read<'a> {
     pub now: SystemTime,
 }
 
-/// The objects of one type.
-#[derive(Clone, Copy)]
-struct View<'a> {
-    store: &'a Store,
-    settings: &'a Settings,
-    resource: &'a Resource,
-}
-
 /// The content of the watch cache of a type.
 #[derive(Clone, Copy)]
 struct Cached {
@@ -67,35 +53,25 @@ struct Cached {
     shown: u64,
 }
 
-impl<'a> View<'a> {
-    fn new(server: &'a Server, read: &Read<'a>) -> Self {
-        Self { store: &server.store, settings: &server.settings, resource: read.resource }
-    }
+/// The current watch cache. In 1.20, it knows only the versions of its own type.
+fn cache(server: &Server, resource: &Resource) -> Cached {
+    let cached = server.store.cached(&resource.stored_as);
+    let shown = match server.settings.release {
+        Release::V1_20 => cached.last.max(1),
+        Release::V1_36 => cached.version,
+    };
+    Cached { version: cached.version, shown }
+}
 
-    /// The current watch cache. In 1.20, it knows only the versions of its own type.
-    fn cache(&self) -> Cached {
-        let cached = self.store.cached(&self.resource.stored_as);
-        let shown = match self.settings.release {
-            Release::V1_20 => cached.last.max(1),
-            Release::V1_36 => cached.version,
-        };
-        Cached { version: cached.version, shown }
-    }
-
-    /// The cache, if it has reached the requested version.
-    fn cached(&self, asked: RequestedVersion) -> Result<Cached, Status> {
-        let cached = self.cache();
-        let least = match asked {
-            RequestedVersion::Any => 0,
-            RequestedVersion::Newest => self.store.head(),
-            RequestedVersion::Version(version) => version,
-        };
-        if least > cached.shown { Err(too_large(least, cached.shown)) } else { Ok(cached) }
-    }
-
-    fn past(&self, version: u64) -> Result<Past<'a>, Status> {
-        self.store.at(&self.resource.stored_as, version).map_err(|_| expired(None))
-    }
+/// The cache, if it has reached the requested version.
+fn cached(server: &Server, resource: &Resource, asked: RequestedVersion) -> Result<Cached, Status> {
+    let cached = cache(server, resource);
+    let least = match asked {
+        RequestedVersion::Any => 0,
+        RequestedVersion::Newest => server.store.head(),
+        RequestedVersion::Version(version) => version,
+    };
+    if least > cached.shown { Err(too_large(least, cached.shown)) } else { Ok(cached) }
 }
 
 /// The answer to a version, or to a token, that the history no longer has.

@@ -12,7 +12,7 @@ use crate::object::{Key, Object};
 use crate::reads::options::{Options, RequestedVersion, Selection};
 use crate::reads::show::{Form, META, api_version, in_form, metadata_of_one};
 use crate::reads::table::table;
-use crate::reads::{Read, View};
+use crate::reads::{Read, cache, cached};
 use crate::resources::{Resource, ResourceName};
 use crate::server::{Release, Server};
 use crate::status::Status;
@@ -78,31 +78,31 @@ pub enum Pull {
 
 impl Watch {
     /// Starts a watch.
-    pub(super) fn begin(view: &View<'_>, read: &Read<'_>) -> Result<Self, Status> {
+    pub fn begin(server: &Server, read: &Read<'_>) -> Result<Self, Status> {
         let form = Form::wanted(&read.call.accept)?;
-        let options = Options::parse(read.call, read.path.namespace, view.settings.release)?;
-        let cached = view.cache();
+        let options = Options::parse(read.call, read.path.namespace, server.settings.release)?;
+        let current = cache(server, read.resource);
         let resource = read.resource.stored_as.clone();
         let streamed_list = options.initial_events.unwrap_or_default();
         if options.initial_events == Some(true) {
-            view.cached(options.version)?;
+            cached(server, read.resource, options.version)?;
         }
         let (began, initial) = match options.version {
             RequestedVersion::Version(version) if !streamed_list => (version, None),
             // Without a version and with initial events explicitly off, the watch starts now.
-            RequestedVersion::Newest if options.initial_events == Some(false) => (view.store.head(), None),
-            RequestedVersion::Any if options.initial_events == Some(false) => (cached.version, None),
+            RequestedVersion::Newest if options.initial_events == Some(false) => (server.store.head(), None),
+            RequestedVersion::Any if options.initial_events == Some(false) => (current.version, None),
             _ => {
-                let bookmark = (streamed_list && options.bookmarks).then_some(cached.shown);
-                (cached.version, Some(Initial { version: cached.version, after: None, bookmark }))
+                let bookmark = (streamed_list && options.bookmarks).then_some(current.shown);
+                (current.version, Some(Initial { version: current.version, after: None, bookmark }))
             }
         };
         let timeout = options.timeout.unwrap_or_else(|| default_timeout(&resource, began));
         Ok(Self {
             shown: began,
             // 1.20 does not send events again that the initial events contained.
-            known: match view.settings.release {
-                Release::V1_20 => began.max(cached.shown),
+            known: match server.settings.release {
+                Release::V1_20 => began.max(current.shown),
                 Release::V1_36 => began.saturating_sub(1),
             },
             look: Arc::new(EventForm {
@@ -113,9 +113,9 @@ impl Watch {
             }),
             resource,
             initial,
-            endings: view.store.endings(),
+            endings: server.store.endings(),
             deadline: read.now + timeout,
-            bookmark: options.bookmarks.then(|| read.now + view.settings.bookmarks),
+            bookmark: options.bookmarks.then(|| read.now + server.settings.bookmarks),
             over: false,
         })
     }
@@ -148,9 +148,7 @@ impl Watch {
         }
         if let Some(at) = self.bookmark.as_mut().filter(|_| due) {
             *at = now + server.settings.bookmarks;
-            let view =
-                View { store: &server.store, settings: &server.settings, resource: &self.look.resource };
-            let version = view.cache().shown;
+            let version = cache(server, &self.look.resource).shown;
             if version > self.known {
                 return Pull::Lines(self.look.bookmark(version, false).into());
             }

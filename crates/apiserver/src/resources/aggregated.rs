@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::reads::Offer;
-use crate::resources::discovery::verbs_below;
+use crate::resources::discovery::{add_names, verbs_below};
 use crate::resources::{Catalog, Resource};
 
 /// The content type of the documents.
@@ -65,32 +65,22 @@ pub fn resources(catalog: &Catalog, group: &str, version: &str) -> Vec<Value> {
 }
 
 fn main(resource: &Resource, group: &str, version: &str) -> Value {
+    let kind = json!({"group": group, "version": version, "kind": resource.kind});
     let mut document = json!({
         "resource": resource.name.plural.as_ref(),
-        "responseKind": kind(group, version, &resource.kind),
+        "responseKind": kind,
         "scope": if resource.namespaced { "Namespaced" } else { "Cluster" },
         "singularResource": resource.singular,
         "verbs": resource.verbs,
     });
-    for (field, names) in [("shortNames", &resource.short_names), ("categories", &resource.categories)] {
-        if !names.is_empty() {
-            document[field] = json!(names);
-        }
-    }
+    add_names(&mut document, resource);
     let below: Vec<Value> = resource
         .subresources
         .iter()
-        .map(|name| {
-            let kind = kind(group, version, &resource.kind);
-            json!({"subresource": name, "responseKind": kind, "verbs": verbs_below(name)})
-        })
+        .map(|name| json!({"subresource": name, "responseKind": kind, "verbs": verbs_below(name)}))
         .collect();
     if !below.is_empty() {
         document["subresources"] = below.into();
     }
     document
-}
-
-fn kind(group: &str, version: &str, kind: &str) -> Value {
-    json!({"group": group, "version": version, "kind": kind})
 }

@@ -51,7 +51,6 @@ pub(super) const CUSTOM_PRIORITY: i64 = 1000;
 /// The served types, in the order of discovery.
 #[derive(Clone, Debug)]
 pub struct Catalog {
-    release: Release,
     /// The built-in groups without the core group, in order.
     order: Vec<Arc<str>>,
     /// By group and plural.
@@ -62,7 +61,7 @@ pub struct Catalog {
 impl Catalog {
     /// The catalog of a release's built-in types.
     pub fn new(release: Release) -> Self {
-        let mut catalog = Self { release, order: Vec::new(), types: BTreeMap::new(), delegated: Vec::new() };
+        let mut catalog = Self { order: Vec::new(), types: BTreeMap::new(), delegated: Vec::new() };
         for resource in built_in(release) {
             let group = &resource.name.group;
             if !group.is_empty() && !catalog.order.contains(group) {
@@ -71,11 +70,6 @@ impl Catalog {
             catalog.insert(resource);
         }
         catalog
-    }
-
-    /// The release of the built-in types.
-    pub const fn release(&self) -> Release {
-        self.release
     }
 
     /// Adds a type. It replaces a type of the same name.

@@ -47,7 +47,7 @@ pub fn resource_of(crd: &Object) -> Option<Resource> {
     let mut served: Vec<Box<str>> =
         all.iter().filter(|version| version["served"] == true).filter_map(version_name).collect();
     served.sort_by_key(|version| std::cmp::Reverse(Version::parse(version).priority()));
-    let storage = all.iter().find(|version| version["storage"] == true).and_then(version_name)?;
+    let storage = storage_version(spec)?;
     let name = ResourceName::new(group, plural);
     let has_status = all.iter().any(|version| version.pointer("/subresources/status").is_some());
     let ending = crd.deletion_timestamp().is_some();
@@ -85,10 +85,8 @@ fn version_name(version: &Value) -> Option<Box<str>> {
     version.get("name")?.as_str().map(Box::from)
 }
 
-/// The storage version.
-pub fn storage_version(crd: &Object) -> Option<Box<str>> {
-    let versions = versions(crd.value().get("spec")?);
-    versions.iter().find(|version| version["storage"] == true).and_then(version_name)
+fn storage_version(spec: &Value) -> Option<Box<str>> {
+    versions(spec).iter().find(|version| version["storage"] == true).and_then(version_name)
 }
 
 /// The status of a condition.
@@ -154,8 +152,8 @@ pub fn begin_deletion(crd: &Object, now: SystemTime) -> Value {
 }
 
 /// Adds the storage version to the stored versions.
-pub(super) fn note_storage_version(crd: &mut Value) {
-    let Some(storage) = storage_version(&Object::new(crd.clone())) else { return };
+fn note_storage_version(crd: &mut Value) {
+    let Some(storage) = storage_version(&crd["spec"]) else { return };
     if !crd["status"]["storedVersions"].is_array() {
         crd["status"]["storedVersions"] = json!([]);
     }

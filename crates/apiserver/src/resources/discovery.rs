@@ -72,12 +72,17 @@ fn main(resource: &Resource) -> Value {
         "kind": resource.kind,
         "verbs": resource.verbs,
     });
+    add_names(&mut document, resource);
+    document
+}
+
+/// Adds the names that only some types have.
+pub(super) fn add_names(document: &mut Value, resource: &Resource) {
     for (field, names) in [("shortNames", &resource.short_names), ("categories", &resource.categories)] {
         if !names.is_empty() {
             document[field] = json!(names);
         }
     }
-    document
 }
 
 fn subresource(resource: &Resource, name: &str) -> Value {

@@ -1,8 +1,6 @@
 //! The handle: a tower service over the server, its clock, and controls for tests.
 
 mod response;
-#[cfg(test)]
-mod tests;
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -15,19 +13,20 @@ use std::time::SystemTime;
 use bytes::Bytes;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, USER_AGENT};
 use http_body_util::BodyExt as _;
+use percent_encoding::percent_decode_str;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::call::Call;
-use crate::guards::{Admission, Conversion};
+use crate::guards::Admission;
 use crate::resources::{ResourceName, ServiceName, api_services};
 use crate::server::{Answer, Reply, Server, Settings};
 use crate::status::Status;
 use crate::store::{Ending, Snapshot};
 
-use response::{Wakers, respond};
+use response::{OpenWatches, respond};
 
-pub use response::{ConnectionBroke, ResponseBody};
+pub use response::ResponseBody;
 
 /// A running server. Clones share it.
 #[derive(Clone, Debug)]
@@ -40,7 +39,7 @@ struct Shared {
     server: Mutex<Server>,
     started: Instant,
     epoch: SystemTime,
-    wakers: Wakers,
+    open: OpenWatches,
     /// Notified when the time of the next scheduled work changes.
     rescheduled: Notify,
     /// The backends of services that APIServices name.
@@ -56,7 +55,7 @@ impl ApiServer {
             server,
             started: Instant::now(),
             epoch,
-            wakers: Wakers::default(),
+            open: OpenWatches::default(),
             rescheduled: Notify::new(),
             backends: Mutex::default(),
         };
@@ -80,7 +79,7 @@ impl ApiServer {
             let result = look(&mut server);
             (result, server.store.take_touched(), server.next_due() != due)
         };
-        self.shared.wakers.wake(&touched);
+        self.shared.open.wake(&touched);
         if rescheduled {
             // Notifies all runners, because any of them may end before it has done the work.
             self.shared.rescheduled.notify_waiters();
@@ -128,7 +127,7 @@ impl ApiServer {
     async fn answer_call(self, call: &Call) -> http::Response<ResponseBody> {
         // Only this layer knows the open watches.
         if call.path == "/metrics" {
-            let watches = self.shared.wakers.all();
+            let watches = self.shared.open.count();
             let page = self.with(|server| server.counts.page(&watches));
             return respond(Answer::Whole(Reply::text(200, page)), &self);
         }
@@ -187,36 +186,16 @@ impl ApiServer {
         self.with(|server| server.store.end_watches(resource, Ending::Cut));
     }
 
-    /// The number of open watches of a type.
-    pub fn watches(&self, resource: &ResourceName) -> usize {
-        self.shared.wakers.watches(resource)
-    }
-
-    /// Drops the history up to a version.
-    pub fn compact(&self, up_to: u64) {
-        self.with(|server| server.store.compact(up_to));
-    }
-
     /// Takes a backup of all objects.
     pub fn snapshot(&self) -> Snapshot {
         self.with(|server| server.store.snapshot())
     }
 
-    /// Restores a backup.
-    pub fn restore(&self, snapshot: &Snapshot) {
+    /// Restores a backup: see [`Store::restore`](crate::store::Store::restore).
+    pub fn restore(&self, snapshot: &Snapshot, raised_by: Option<u64>) {
         let now = self.now();
         self.with(|server| {
-            server.store.restore(snapshot);
-            server.resync(now);
-        });
-    }
-
-    /// Restores a backup, and raises the version by this much above all versions that were
-    /// assigned.
-    pub fn restore_raised(&self, snapshot: &Snapshot, by: u64) {
-        let now = self.now();
-        self.with(|server| {
-            server.store.restore_raised(snapshot, by);
+            server.store.restore(snapshot, raised_by);
             server.resync(now);
         });
     }
@@ -257,8 +236,8 @@ impl ApiServer {
         self.with(|server| server.guards.admission = admission);
     }
 
-    /// Sets or clears the conversion function.
-    pub fn convert_by(&self, conversion: Option<Conversion>) {
+    /// Sets what conversion webhooks answer.
+    pub fn convert_by(&self, conversion: Option<Result<(), String>>) {
         self.with(|server| server.guards.conversion = conversion);
     }
 
@@ -277,10 +256,11 @@ where
     let (parts, body) = request.into_parts();
     let body = body.collect().await.map_err(|_| "the body of the request could not be read")?.to_bytes();
     let content_type = header(&parts.headers, &CONTENT_TYPE);
+    let query = parts.uri.query().unwrap_or_default();
     let media = content_type.split(';').next().unwrap_or_default();
     Ok(Call {
-        path: decode(parts.uri.path()),
-        query: parts.uri.query().map(pairs).unwrap_or_default(),
+        path: percent_decode_str(parts.uri.path()).decode_utf8_lossy().into_owned(),
+        query: form_urlencoded::parse(query.as_bytes()).into_owned().collect(),
         accept: header(&parts.headers, &ACCEPT),
         content_type: media.trim().to_owned(),
         user_agent: header(&parts.headers, &USER_AGENT),
@@ -302,19 +282,4 @@ fn token(headers: &HeaderMap) -> String {
 fn header(headers: &HeaderMap, name: &HeaderName) -> String {
     let values: Vec<&str> = headers.get_all(name).iter().filter_map(|value| value.to_str().ok()).collect();
     values.join(", ")
-}
-
-fn pairs(query: &str) -> Vec<(String, String)> {
-    let decode = |text: &str| decode(&text.replace('+', " "));
-    let pairs = query.split('&').filter(|pair| !pair.is_empty());
-    pairs
-        .map(|pair| {
-            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            (decode(name), decode(value))
-        })
-        .collect()
-}
-
-fn decode(text: &str) -> String {
-    percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned()
 }

@@ -106,11 +106,6 @@ impl Store {
         self.tables.get(resource).into_iter().flat_map(|table| &table.objects)
     }
 
-    /// The types that have or had objects.
-    pub fn resources(&self) -> impl Iterator<Item = &ResourceName> {
-        self.tables.keys()
-    }
-
     /// Creates or replaces an object. Its `metadata.resourceVersion` becomes the new version. If
     /// nothing else differs from the current state, nothing changes.
     pub fn write(
@@ -121,8 +116,11 @@ impl Store {
         cause: &Arc<Cause>,
     ) -> Object {
         let before = self.get(resource, key).cloned();
-        if let Some(before) = before.as_ref().filter(|before| same(before.value(), &value)) {
-            return before.clone();
+        if let Some(before) = &before {
+            set_version(&mut value, before.resource_version());
+            if *before.value() == value {
+                return before.clone();
+            }
         }
         set_version(&mut value, self.head + 1);
         let after = Object::new(value);
@@ -189,11 +187,6 @@ impl Store {
             None if version < self.floor() => Err(Compacted { asked: version, oldest: self.floor() }),
             None => Ok(Past::empty()),
         }
-    }
-
-    /// The oldest version of a type after which all changes are kept.
-    pub fn oldest(&self, resource: &ResourceName) -> u64 {
-        self.tables.get(resource).map_or(self.floor(), Table::oldest)
     }
 
     /// The oldest known version of a type without a table.
@@ -269,9 +262,7 @@ impl Store {
     }
 
     fn touch(&mut self, resource: &ResourceName) {
-        if !self.touched.resources.contains(resource) {
-            self.touched.resources.insert(resource.clone());
-        }
+        self.touched.resources.insert(resource.clone());
     }
 
     fn table(&mut self, resource: &ResourceName) -> &mut Table {
@@ -290,23 +281,6 @@ fn set_version(value: &mut Value, version: u64) {
     if let Some(metadata) = metadata.as_object_mut() {
         metadata.insert("resourceVersion".to_owned(), version.to_string().into());
     }
-}
-
-/// Whether two states are equal apart from their versions.
-fn same(one: &Value, other: &Value) -> bool {
-    let (Some(one), Some(other)) = (one.as_object(), other.as_object()) else { return one == other };
-    one.len() == other.len()
-        && one.iter().all(|(field, value)| match (field.as_str(), value, other.get(field)) {
-            ("metadata", Value::Object(one), Some(Value::Object(other))) => same_metadata(one, other),
-            (_, value, there) => there == Some(value),
-        })
-}
-
-fn same_metadata(one: &Map<String, Value>, other: &Map<String, Value>) -> bool {
-    let counts = |field: &str| !matches!(field, "resourceVersion" | "managedFields");
-    let size = |metadata: &Map<String, Value>| metadata.keys().filter(|field| counts(field)).count();
-    size(one) == size(other)
-        && one.iter().filter(|(field, _)| counts(field)).all(|(field, value)| other.get(field) == Some(value))
 }
 
 /// The cause of a change: the client and its request.

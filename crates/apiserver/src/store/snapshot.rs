@@ -32,19 +32,14 @@ impl Store {
     /// Restores a backup, as a restore of etcd does: versions are assigned again, uids come back,
     /// the history is lost, and all watches end. The journal records it as changes at the version
     /// of the backup.
-    pub fn restore(&mut self, snapshot: &Snapshot) {
-        self.go_back(snapshot, snapshot.head);
-    }
-
-    /// The same, and raises the version by this much above all versions that were assigned, as
+    ///
+    /// It may also raise the version by this much above all versions that were assigned, as
     /// `etcdutl snapshot restore --bump-revision --mark-compacted` does. Objects keep their
     /// versions.
-    pub fn restore_raised(&mut self, snapshot: &Snapshot, by: u64) {
-        self.go_back(snapshot, self.head.max(snapshot.head).saturating_add(by));
-    }
-
-    fn go_back(&mut self, snapshot: &Snapshot, head: u64) {
+    pub fn restore(&mut self, snapshot: &Snapshot, raised_by: Option<u64>) {
         self.note_restore(snapshot);
+        let newest = self.head.max(snapshot.head);
+        let head = raised_by.map_or(snapshot.head, |by| newest.saturating_add(by));
         self.head = head;
         self.tables = snapshot
             .tables

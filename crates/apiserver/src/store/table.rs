@@ -35,10 +35,6 @@ impl Table {
         Self { objects, oldest: head, last: head, ..Self::default() }
     }
 
-    pub(super) const fn oldest(&self) -> u64 {
-        self.oldest
-    }
-
     pub(super) fn cached(&self, head: u64) -> Cached {
         self.frozen.unwrap_or(Cached { version: head, last: self.last })
     }

@@ -1,11 +1,12 @@
 //! Requests to a server, and what it answers. The differential test compares many more with a real server
-//! of 1.20; here is what that one cannot show, and each rule of deletion once.
+//! of 1.20; here is what neither that one nor a scenario shows.
 
 #![allow(clippy::needless_pass_by_value, reason = "tests write `json!` where they call")]
 
 mod deletions;
 mod guards;
 mod lists;
+mod service;
 mod types;
 mod watches;
 mod writes;
@@ -25,7 +26,6 @@ pub(super) const MAPS: &str = "/api/v1/namespaces/shop/configmaps";
 const PODS: &str = "/api/v1/namespaces/shop/pods";
 const NAMESPACES: &str = "/api/v1/namespaces";
 const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
 
 /// A request with this path and query.
 pub(super) fn call(method: &str, path: &str, body: &Value) -> Call {
@@ -51,6 +51,16 @@ pub(super) fn call(method: &str, path: &str, body: &Value) -> Call {
 
 fn configmaps() -> ResourceName {
     ResourceName::new("", "configmaps")
+}
+
+/// Writes a config map directly. Returns the version.
+fn put(server: &mut Server, name: &str, labels: Value) -> u64 {
+    let object = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "data": {"key": "value"},
+        "metadata": {"name": name, "namespace": "shop", "uid": name, "labels": labels},
+    });
+    let key = Key::new(Some("shop"), name);
+    server.store.write(&configmaps(), &key, object, &Cause::server("test")).resource_version()
 }
 
 /// A server with the namespace `shop`, and its clock.
@@ -144,14 +154,8 @@ impl Stage {
         self.server.store.get(&configmaps(), &Key::new(Some("shop"), name))
     }
 
-    /// Writes a config map directly. Returns the version.
     fn put(&mut self, name: &str, labels: Value) -> u64 {
-        let object = json!({
-            "apiVersion": "v1", "kind": "ConfigMap", "data": {"key": "value"},
-            "metadata": {"name": name, "namespace": "shop", "uid": name, "labels": labels},
-        });
-        let key = Key::new(Some("shop"), name);
-        self.server.store.write(&configmaps(), &key, object, &Cause::server("test")).resource_version()
+        put(&mut self.server, name, labels)
     }
 
     fn remove(&mut self, name: &str) -> u64 {

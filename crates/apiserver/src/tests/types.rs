@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::controllers::REACTION;
-use crate::guards::Conversion;
 
 const AGGREGATED: &str =
     "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
@@ -32,42 +31,6 @@ fn toy(name: &str, finalizers: &[&str]) -> Value {
 
 fn find<'a>(list: &'a Value, field: &str, name: &str) -> &'a Value {
     list.as_array().unwrap().iter().find(|one| one[field] == name).unwrap_or(&Value::Null)
-}
-
-#[test]
-fn discovery_describes_the_names_and_verbs_of_a_type() {
-    let mut old = Stage::new(Release::V1_20);
-    let (_, document) = old.get("/api/v1");
-    let all = json!(["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]);
-    assert_eq!(
-        *find(&document["resources"], "name", "configmaps"),
-        json!({
-            "name": "configmaps", "singularName": "", "namespaced": true, "kind": "ConfigMap",
-            "verbs": all, "shortNames": ["cm"],
-        })
-    );
-    let without_collection = json!(["create", "delete", "get", "list", "patch", "update", "watch"]);
-    assert_eq!(find(&document["resources"], "name", "services")["verbs"], without_collection);
-    let (_, groups) = old.get("/apis");
-    assert_eq!(groups["groups"][0]["name"], "apiregistration.k8s.io");
-    assert_eq!(find(&groups["groups"], "name", "batch")["preferredVersion"]["version"], "v1");
-    old.accept = AGGREGATED;
-    assert_eq!(old.get("/apis").1["kind"], "APIGroupList", "an old release has no other");
-
-    let mut new = Stage::new(Release::V1_36);
-    new.accept = AGGREGATED;
-    let (_, document) = new.get("/apis");
-    assert_eq!(document["kind"], "APIGroupDiscoveryList");
-    let apps = document["items"].as_array().unwrap().iter().find(|item| item["metadata"]["name"] == "apps");
-    let of = json!({"group": "apps", "version": "v1", "kind": "Deployment"});
-    assert_eq!(
-        *find(&apps.unwrap()["versions"][0]["resources"], "resource", "deployments"),
-        json!({
-            "resource": "deployments", "responseKind": of, "scope": "Namespaced",
-            "singularResource": "deployment", "verbs": all, "shortNames": ["deploy"], "categories": ["all"],
-            "subresources": [{"subresource": "status", "responseKind": of, "verbs": ["get", "patch", "update"]}],
-        })
-    );
 }
 
 #[test]
@@ -116,31 +79,6 @@ fn a_definition_is_established_and_served_after_a_delay() {
 }
 
 #[test]
-fn a_definition_is_deleted_after_its_objects() {
-    let mut stage = Stage::with_toys();
-    stage.ok("POST", TOYS, toy("free", &[]));
-    stage.ok("POST", TOYS, toy("held", &["shop.example/held"]));
-    let crd = stage.ok("DELETE", CRD, json!({"propagationPolicy": "Foreground"}));
-    assert_eq!(crd["metadata"]["finalizers"], json!(["customresourcecleanup.apiextensions.k8s.io"]));
-    stage.settle();
-    let (_, crd) = stage.get(CRD);
-    let reason = &find(&crd["status"]["conditions"], "type", "Terminating")["reason"];
-    assert_eq!(reason, "InstanceDeletionInProgress");
-    assert_eq!(stage.get(&format!("{TOYS}/free")).0, 404);
-    stage.refused(("POST", TOYS), toy("late", &[]), (405, "MethodNotAllowed"));
-    let (_, types) = stage.get("/apis/shop.example/v1");
-    assert_eq!(types["resources"][0]["verbs"], json!(["delete", "deletecollection", "get", "list", "watch"]));
-
-    stage.ok("PATCH", &format!("{TOYS}/held"), json!({"metadata": {"finalizers": null}}));
-    stage.settle();
-    assert_eq!(stage.get(CRD).0, 404);
-    assert_eq!(stage.get(TOYS), (404, json!("404 page not found\n")));
-    let toys = ResourceName::new("shop.example", "toys");
-    let changes = stage.server.store.changes_since(&toys, 0).unwrap();
-    assert_eq!(changes.filter(|change| change.removed).count(), 2, "a watch shows each deletion");
-}
-
-#[test]
 fn a_recreated_definition_defines_another_type() {
     let mut stage = Stage::with_toys();
     let uid = |stage: &Stage| {
@@ -154,22 +92,6 @@ fn a_recreated_definition_defines_another_type() {
     stage.ok("POST", CRDS, definition());
     stage.settle();
     assert_ne!(uid(&stage), first);
-}
-
-#[test]
-fn a_conversion_webhook_decides_whether_objects_can_be_read() {
-    let mut stage = Stage::with_toys();
-    stage.ok("POST", TOYS, toy("a", &[]));
-    let webhook = json!({"strategy": "Webhook", "webhook": {"clientConfig": {"url": "https://nowhere"}}});
-    stage.ok("PATCH", CRD, json!({"spec": {"conversion": webhook}}));
-    stage.settle();
-    let converted = "/apis/shop.example/v1beta1/toys";
-    assert_eq!((stage.get(TOYS).0, stage.get(converted).0), (200, 500));
-    stage.server.guards.conversion = Some(Conversion::new(|| Err("not today".to_owned())));
-    let message = "conversion webhook for shop.example/v1, Kind=Toy failed: not today";
-    assert_eq!(stage.get(converted).1["message"], message);
-    stage.server.guards.conversion = Some(Conversion::new(|| Ok(())));
-    assert_eq!(stage.get(converted).1["items"][0]["apiVersion"], "shop.example/v1beta1");
 }
 
 #[test]

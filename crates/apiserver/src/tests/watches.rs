@@ -1,23 +1,8 @@
 //! Watches: where they begin, what they show, how they end.
 
 use super::*;
-use crate::store::Ending;
 
 const STREAMED: &str = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
-
-#[test]
-fn a_watch_shows_what_happens_after_its_version() {
-    let (mut stage, [.., c4, c5]) = Stage::filled(Release::V1_36);
-    let mut watch = stage.watch(&format!("resourceVersion={c4}"));
-    assert_eq!(stage.events(&mut watch), [event("ADDED", "c5", c5)]);
-    let changed = stage.put("c1", json!({"app": "y"}));
-    let gone = stage.remove("c2");
-    assert_eq!(stage.events(&mut watch), [event("MODIFIED", "c1", changed), event("DELETED", "c2", gone)]);
-    for query in ["", "resourceVersion=0"] {
-        let mut anew = stage.watch(query);
-        assert_eq!(stage.events(&mut anew).len(), 4, "it begins with the current objects");
-    }
-}
 
 #[test]
 fn many_initial_events_come_in_chunks_of_one_version() {
@@ -56,19 +41,6 @@ fn an_object_that_leaves_the_selection_is_deleted() {
 }
 
 #[test]
-fn a_watch_from_a_compacted_version_is_gone() {
-    let (mut stage, [c1, c2, ..]) = Stage::filled(Release::V1_36);
-    let mut quick = stage.watch(&format!("resourceVersion={c1}"));
-    assert_eq!(stage.events(&mut quick).len(), 4);
-    stage.server.store.compact(c2);
-    let mut watch = stage.watch(&format!("resourceVersion={c1}"));
-    let lines = stage.lines(&mut watch);
-    assert_eq!((&lines[0]["type"], &lines[0]["object"]["code"]), (&json!("ERROR"), &json!(410)));
-    assert_eq!(stage.pull(&mut watch), Pull::End);
-    assert_eq!(stage.events(&mut quick), [], "a watch that keeps up goes on");
-}
-
-#[test]
 fn bookmarks_report_the_version_of_a_watch() {
     let (mut stage, [.., c5]) = Stage::filled(Release::V1_36);
     let query = format!("resourceVersion={c5}&timeoutSeconds=150");
@@ -87,28 +59,6 @@ fn bookmarks_report_the_version_of_a_watch() {
     let mut endless = stage.watch(&format!("resourceVersion={c5}"));
     stage.wait(3600);
     assert_eq!(stage.pull(&mut endless), Pull::End, "a watch ends within the hour");
-}
-
-#[test]
-fn bookmarks_of_an_old_release_know_only_their_own_type() {
-    let (mut stage, [c1, .., c5]) = Stage::filled(Release::V1_20);
-    let head = stage.elsewhere();
-    let query = |from: u64| format!("resourceVersion={from}&allowWatchBookmarks=true");
-    let mut watches = [c1, c5, head].map(|from| stage.watch(&query(from)));
-    assert_eq!(stage.events(&mut watches[0]).len(), 4);
-    stage.wait(60);
-    for watch in &mut watches {
-        assert_eq!(stage.events(watch), [], "the version is known");
-    }
-    let c6 = stage.put("c6", json!({}));
-    stage.elsewhere();
-    for watch in &mut watches {
-        assert_eq!(stage.events(watch), [event("ADDED", "c6", c6)]);
-    }
-    stage.wait(60);
-    for watch in &mut watches {
-        assert_eq!(stage.events(watch), [event("BOOKMARK", "", c6)]);
-    }
 }
 
 #[test]
@@ -148,24 +98,4 @@ fn a_list_can_be_streamed() {
     let (mut old, _) = Stage::filled(Release::V1_20);
     let mut watch = old.watch("sendInitialEvents=true&allowWatchBookmarks=true");
     assert_eq!(old.events(&mut watch).len(), 5, "an old release ignores the option");
-}
-
-#[test]
-fn watches_are_ended_from_outside() {
-    let (mut stage, [.., c4, c5]) = Stage::filled(Release::V1_36);
-    let query = format!("resourceVersion={c4}");
-    let mut clean = stage.watch(&query);
-    stage.server.store.end_watches(Some(&configmaps()), Ending::Clean);
-    stage.put("late", json!({}));
-    assert_eq!(stage.events(&mut clean), [event("ADDED", "c5", c5)], "earlier events are still sent");
-    assert_eq!(stage.pull(&mut clean), Pull::End);
-
-    let mut cut = stage.watch(&query);
-    stage.server.store.end_watches(None, Ending::Cut);
-    assert_eq!((stage.pull(&mut cut), stage.pull(&mut cut)), (Pull::Cut, Pull::End));
-
-    let backup = stage.server.store.snapshot();
-    let mut restored = stage.watch(&query);
-    stage.server.store.restore(&backup);
-    assert_eq!(stage.pull(&mut restored), Pull::End);
 }

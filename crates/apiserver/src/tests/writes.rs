@@ -112,39 +112,3 @@ fn each_patch_format_changes_the_object() {
     let left = stage.stored("a").unwrap().owner_references();
     assert_eq!((left.len(), &left[0]["uid"], &left[0]["blockOwnerDeletion"]), (1, &json!("2"), &json!(true)));
 }
-
-#[test]
-fn old_releases_treat_directives_about_absent_fields_as_content() {
-    for (release, code) in [(Release::V1_20, 422), (Release::V1_36, 200)] {
-        let mut stage = Stage::new(release);
-        stage.map(json!({"name": "a"}));
-        let patch = json!({"metadata": {"ownerReferences": [{"$patch": "delete", "uid": "1"}]}});
-        let mut request = call("PATCH", &format!("{MAPS}/a"), &patch);
-        request.content_type = "application/strategic-merge-patch+json".to_owned();
-        assert_eq!(stage.call(request).0, code, "{release:?}");
-    }
-}
-
-#[test]
-fn an_object_has_the_version_of_the_path() {
-    let mut stage = Stage::new(Release::V1_20);
-    let old = "/apis/extensions/v1beta1/namespaces/shop/ingresses";
-    let created = stage.ok("POST", old, json!({"metadata": {"name": "i"}}));
-    assert_eq!(created["apiVersion"], "extensions/v1beta1");
-    let new = "/apis/networking.k8s.io/v1/namespaces/shop/ingresses/i";
-    let patched = stage.ok("PATCH", new, json!({"metadata": {"labels": {"a": "b"}}}));
-    assert_eq!(patched["apiVersion"], "networking.k8s.io/v1");
-    assert_eq!(patched["metadata"]["uid"], created["metadata"]["uid"]);
-}
-
-#[test]
-fn each_change_records_its_cause() {
-    let mut stage = Stage::new(Release::V1_36);
-    let before = stage.server.store.head();
-    let path = format!("{MAPS}?fieldManager=me");
-    stage.ok("POST", &path, json!({"metadata": {"name": "a"}}));
-    let change = stage.server.store.changes_since(&configmaps(), before).unwrap().next().unwrap().clone();
-    let cause = &change.cause;
-    assert_eq!((&*cause.user_agent, &*cause.method, &*cause.path), ("test", "POST", &*path));
-    assert_eq!((&cause.body, cause.request), (&json!({"metadata": {"name": "a"}}), stage.server.requests));
-}

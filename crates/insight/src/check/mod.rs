@@ -124,7 +124,6 @@ pub struct EffectCounts {
 }
 
 impl CheckReport {
-    #[must_use]
     pub fn new(survey: &Survey) -> Self {
         Self { objects: survey.objects, references: survey.references, ..Self::default() }
     }

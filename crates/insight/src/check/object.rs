@@ -4,11 +4,13 @@ use std::collections::{HashMap, HashSet};
 
 use crate::check::survey::{Circles, Suspect};
 use crate::check::{CheckEffect, Class, Finding};
-use crate::judge::{Evidence, JudgedReference, classify};
+use crate::judge::{Evidence, JudgedReference, judged};
 use crate::knowledge::Asker;
 use crate::name::ObjectName;
 use kube_gc_core::graph::{ObjectSnapshot, ReferenceSnapshot};
-use kube_gc_core::object::{Catalog, Identity, Namespace, OwnerReference, Uid, split_api_version};
+use kube_gc_core::object::{
+    Catalog, Identity, Namespace, OwnerReference, ResourceType, Uid, split_api_version,
+};
 use kube_gc_core::verdict::{Decision, ReferenceClass, decide};
 
 /// What is wrong with an object.
@@ -41,35 +43,35 @@ impl Wrong {
 /// Checks the references of an object. `None` if more facts are needed.
 pub fn check_object(asker: &mut Asker<'_>, suspect: &Suspect, circles: &Circles) -> Option<CheckedObject> {
     let object = &suspect.object;
-    let mut checked = CheckedObject { effect: CheckEffect::Odd, findings: Vec::new(), not_asked: 0 };
     if object.deletion.is_being_deleted() {
-        return Some(checked);
+        return Some(CheckedObject { effect: CheckEffect::Odd, findings: Vec::new(), not_asked: 0 });
     }
-    // All are asked about at once, so no needed one may end the loop.
-    let judged: Vec<_> = object.references.iter().map(|seen| classify(asker, seen)).collect();
-    let judged: Vec<JudgedReference> = judged.into_iter().collect::<Option<_>>()?;
-    checked.effect = effect(object, &judged);
-    checked.not_asked =
-        judged.iter().filter(|reference| matches!(reference.evidence, Evidence::NotAsked)).count();
-    let catalog = asker.catalog();
+    let judged = judged(asker, &object.references)?;
+    let (catalog, effect) = (asker.catalog(), effect(object, &judged));
     let name = ObjectName::from(&object.identity);
-    let effect = checked.effect;
-    let finding = |(place, wrong): (usize, Wrong)| {
-        let seen = &object.references[place];
-        let is_unread = catalog.is_unread(&seen.reference.api_version);
-        let hint = hint(&wrong, effect, &seen.reference, is_unread);
-        let Wrong { class, found, served_as, .. } = wrong;
-        let owner = owner_name(seen);
-        Finding { effect, class, object: name.clone(), owner, found, served_as, hint, place }
-    };
     let each = judged.iter().zip(&object.references).zip(&suspect.holders).enumerate();
     let broken = each.filter_map(|(place, ((judged, seen), holders))| {
         Some((place, broken(catalog, judged, &seen.reference, holders)?))
     });
-    let odd = odd(object, &suspect.holders, circles);
-    let findings: Vec<Finding> = broken.chain(odd).map(finding).collect();
-    checked.findings = findings;
-    Some(checked)
+    let findings = broken.chain(odd(object, &suspect.holders, circles)).map(|(place, wrong)| {
+        let seen = &object.references[place];
+        let is_unread = catalog.is_unread(&seen.reference.api_version);
+        let hint = hint(&wrong, effect, &seen.reference, is_unread);
+        let Wrong { class, found, served_as, .. } = wrong;
+        Finding {
+            effect,
+            class,
+            object: name.clone(),
+            owner: owner_name(seen),
+            found,
+            served_as,
+            hint,
+            place,
+        }
+    });
+    let findings = findings.collect();
+    let not_asked = judged.iter().filter(|reference| reference.evidence == Evidence::NotAsked).count();
+    Some(CheckedObject { effect, findings, not_asked })
 }
 
 /// What a person can do about a reference, if its part of the API answers or does not.
@@ -114,35 +116,26 @@ fn owner_name(seen: &ReferenceSnapshot) -> ObjectName {
 /// What follows for an object, by the collector's verdict.
 fn effect(object: &ObjectSnapshot, judged: &[JudgedReference]) -> CheckEffect {
     let classes: Vec<ReferenceClass> = judged.iter().map(|reference| reference.class).collect();
-    let mut kept: Vec<&JudgedReference> = judged.iter().collect();
-    let mut decision = decide(object, &classes);
-    if let Decision::RemoveReferences { remove, .. } = &decision {
-        // After that, the collector decides by the rest.
-        let stays = |place: &usize| !remove.contains(place);
-        let places: Vec<usize> = (0..judged.len()).filter(stays).collect();
-        let references = places.iter().map(|&place| object.references[place].clone()).collect();
-        let rest: Vec<ReferenceClass> = places.iter().map(|&place| classes[place]).collect();
-        kept = places.iter().map(|&place| &judged[place]).collect();
-        decision = decide(&ObjectSnapshot { references, ..object.clone() }, &rest);
-    }
-    let is_seen = |reference: &&JudgedReference| match reference.class {
+    let is_seen = |reference: &JudgedReference| match reference.class {
         ReferenceClass::InvalidScope => true,
-        ReferenceClass::Unresolved => !is_unseen(&reference.evidence),
+        ReferenceClass::Unresolved => !reference.evidence.is_unseen(),
         _ => false,
     };
-    match decision {
+    match decide(object, &classes) {
+        Decision::RemoveReferences { remove, .. } => {
+            // After that, the collector decides by the rest.
+            let stays = (0..judged.len()).filter(|place| !remove.contains(place));
+            let (references, judged): (Vec<_>, Vec<_>) =
+                stays.map(|place| (object.references[place].clone(), judged[place].clone())).unzip();
+            effect(&ObjectSnapshot { references, ..object.clone() }, &judged)
+        }
         // An object of which the owner waits for its dependents goes because a user wants it.
         Decision::Delete { .. } if classes.contains(&ReferenceClass::Absent) => CheckEffect::Deletes,
         Decision::Report { .. } => CheckEffect::Leaks,
-        Decision::Park(_) if kept.iter().any(is_seen) => CheckEffect::Leaks,
+        Decision::Park(_) if judged.iter().any(is_seen) => CheckEffect::Leaks,
         Decision::Park(_) => CheckEffect::Unknown,
-        Decision::Delete { .. } | Decision::Keep(_) | Decision::RemoveReferences { .. } => CheckEffect::Odd,
+        Decision::Delete { .. } | Decision::Keep(_) => CheckEffect::Odd,
     }
-}
-
-/// Whether the owner could not be looked at by us, whatever the collector can.
-const fn is_unseen(evidence: &Evidence) -> bool {
-    matches!(evidence, Evidence::Failed { .. } | Evidence::NotAsked)
 }
 
 fn broken(
@@ -155,7 +148,7 @@ fn broken(
     match judged.class {
         ReferenceClass::Solid | ReferenceClass::Waiting | ReferenceClass::Orphaned => None,
         ReferenceClass::InvalidScope => wrong(Class::InvalidScope, None),
-        ReferenceClass::Unresolved if is_unseen(&judged.evidence) => None,
+        ReferenceClass::Unresolved if judged.evidence.is_unseen() => None,
         ReferenceClass::Unresolved => {
             let (class, served_as) = unserved(catalog, reference);
             Some(Wrong { served_as, ..Wrong::new(class, holders.first().map(ObjectName::from)) })
@@ -178,21 +171,18 @@ fn broken(
 fn elsewhere<'a>(identity: &Identity, holders: &'a [Identity]) -> Option<(Class, &'a Identity)> {
     let class = |holder: &Identity| {
         if holder.resource.group_resource != identity.resource.group_resource {
-            Class::OtherKind
+            (2, Class::OtherKind)
         } else if holder.namespace != identity.namespace {
-            Class::OtherNamespace
+            (1, Class::OtherNamespace)
         } else {
-            Class::OtherName
+            (0, Class::OtherName)
         }
     };
     // It was read as absent, and is in a list: it was deleted in between.
     let others = holders.iter().filter(|&holder| holder != identity);
-    let rank = |(class, _): &(Class, &Identity)| match class {
-        Class::OtherName => 0,
-        Class::OtherNamespace => 1,
-        _ => 2,
-    };
-    others.map(|holder| (class(holder), holder)).min_by_key(rank)
+    let ((_, class), holder) =
+        others.map(|holder| (class(holder), holder)).min_by_key(|((rank, _), _)| *rank)?;
+    Some((class, holder))
 }
 
 /// Why a kind does not resolve, and an `apiVersion` in which it would.
@@ -202,41 +192,29 @@ fn unserved(catalog: &Catalog, reference: &OwnerReference) -> (Class, Option<Str
     }
     let (group, _) = split_api_version(&reference.api_version);
     let lower = reference.kind.to_lowercase();
-    let is_kind =
-        |kind: &str| *kind == *reference.kind || (lower == *reference.kind && kind.to_lowercase() == lower);
-    let in_group =
-        catalog.types().find(|served| *served.group_resource.group == *group && is_kind(&served.kind));
-    if let Some(served) = in_group {
-        return (Class::UnservedVersion, Some(served.api_version()));
-    }
-    let same =
-        |served: &&std::sync::Arc<kube_gc_core::object::ResourceType>| served.kind.to_lowercase() == lower;
-    let in_group = catalog.types().filter(same).find(|served| *served.group_resource.group == *group);
-    let anywhere = in_group.or_else(|| catalog.types().find(same));
-    (Class::Unresolved, anywhere.map(|served| served.api_version()))
+    let is_in_group = |served: &ResourceType| *served.group_resource.group == *group;
+    let same = catalog.types().filter(|served| served.kind.to_lowercase() == lower);
+    let Some(served) = same.min_by_key(|served| !is_in_group(served)) else {
+        return (Class::Unresolved, None);
+    };
+    let is_kind = *reference.kind == *served.kind || *reference.kind == *lower;
+    let class = if is_in_group(served) && is_kind { Class::UnservedVersion } else { Class::Unresolved };
+    (class, Some(served.api_version()))
+}
+
+/// What two views of one object have in common: the server can show it under two groups. A kind that does
+/// not resolve also has its `apiVersion`.
+type Looks<'a> = (Option<&'a str>, &'a str, Option<&'a Namespace>, &'a str, &'a Uid);
+
+fn looks(identity: &Identity) -> Looks<'_> {
+    (None, &identity.resource.kind, identity.namespace.as_ref(), &identity.name, &identity.uid)
 }
 
 /// The owner that a reference names. Two references that differ in the version, or in the case of
 /// the kind, name one owner.
-#[derive(PartialEq, Eq, Hash)]
-enum Named<'a> {
-    Resolved(Looks<'a>),
-    Unresolved(&'a str, &'a str, &'a str, &'a Uid),
-}
-
-/// What two views of one object have in common: the server can show it under two groups.
-type Looks<'a> = (&'a str, Option<&'a Namespace>, &'a str, &'a Uid);
-
-fn looks(identity: &Identity) -> Looks<'_> {
-    (&identity.resource.kind, identity.namespace.as_ref(), &identity.name, &identity.uid)
-}
-
-fn named(seen: &ReferenceSnapshot) -> Named<'_> {
-    let reference = &seen.reference;
-    match seen.owner.identity() {
-        Some(identity) => Named::Resolved(looks(identity)),
-        None => Named::Unresolved(&reference.api_version, &reference.kind, &reference.name, &reference.uid),
-    }
+fn named(seen: &ReferenceSnapshot) -> Looks<'_> {
+    let OwnerReference { api_version, kind, name, uid, .. } = &seen.reference;
+    seen.owner.identity().map_or((Some(api_version), kind, None, name, uid), looks)
 }
 
 /// Whether two identities are one object.
@@ -250,8 +228,8 @@ fn odd(object: &ObjectSnapshot, holders: &[Vec<Identity>], circles: &Circles) ->
     let key = object.identity.key();
     let mut found = Vec::new();
     let mut note = |place, wrong| found.push((place, wrong));
-    let mut owners: HashSet<Named<'_>> = HashSet::new();
-    let mut of_uid: HashMap<&Uid, HashSet<Named<'_>>> = HashMap::new();
+    let mut owners: HashSet<Looks<'_>> = HashSet::new();
+    let mut of_uid: HashMap<&Uid, HashSet<Looks<'_>>> = HashMap::new();
     for seen in references {
         of_uid.entry(&seen.reference.uid).or_default().insert(named(seen));
     }

@@ -2,12 +2,13 @@
 
 use std::collections::{HashMap, HashSet};
 
+use indexmap::IndexSet;
 use petgraph::algo::kosaraju_scc;
-use petgraph::graph::{Graph, NodeIndex};
+use petgraph::graph::Graph;
 
 use crate::check::object::is_same;
 use crate::knowledge::LocalGraph;
-use kube_gc_core::graph::{ObjectSnapshot, OwnerState, OwnerView};
+use kube_gc_core::graph::{ObjectSnapshot, OwnerState, OwnerView, SearchQuery};
 use kube_gc_core::object::{DeletionState, Identity, Key, Uid};
 
 /// The most objects with one uid that are looked at.
@@ -33,29 +34,31 @@ pub struct Suspect {
 
 impl Survey {
     /// Looks at all objects of a graph, for what is wrong with those that are selected, or with all.
-    #[must_use]
     pub fn of(graph: &mut LocalGraph, selected: Option<&HashSet<Uid>>) -> Self {
         let mut survey = Self::default();
-        let mut edges = Edges::default();
-        let mut selected_keys: HashSet<Key> = HashSet::new();
-        graph.each_object(|graph, object| {
-            let is_selected = selected.is_none_or(|uids| uids.contains(&object.identity.uid));
-            if is_selected && selected.is_some() {
-                selected_keys.insert(object.identity.key());
+        let mut edges = Vec::new();
+        let is_selected = |uid: &Uid| selected.is_none_or(|uids| uids.contains(uid));
+        for (identity, _) in graph.search(&SearchQuery::default()) {
+            if let Some(object) = graph.object(&identity.key()) {
+                survey.see(graph, &object, is_selected(&identity.uid), &mut edges);
             }
-            survey.see(graph, object, is_selected, &mut edges);
-        });
-        survey.circles = edges.circles();
+        }
+        survey.circles = Circles::of(edges);
         // An object that is suspect for two reasons is looked at once.
-        let mut known: HashSet<Key> = survey.suspects.iter().cloned().collect();
-        let members =
-            survey.circles.members().filter(|key| selected.is_none() || selected_keys.contains(key));
-        let members = members.filter(|key| known.insert((*key).clone()));
-        survey.suspects.extend(members.cloned());
+        let known: HashSet<&Key> = survey.suspects.iter().collect();
+        let members = survey.circles.0.keys().filter(|key| is_selected(&key.uid) && !known.contains(key));
+        let members: Vec<Key> = members.cloned().collect();
+        survey.suspects.extend(members);
         survey
     }
 
-    fn see(&mut self, graph: &LocalGraph, object: &ObjectSnapshot, is_selected: bool, edges: &mut Edges) {
+    fn see(
+        &mut self,
+        graph: &LocalGraph,
+        object: &ObjectSnapshot,
+        is_selected: bool,
+        edges: &mut Vec<(Key, Key)>,
+    ) {
         if is_selected {
             self.objects += 1;
             self.references += object.references.len();
@@ -75,12 +78,13 @@ impl Survey {
                 OwnerView::Unresolved | OwnerView::InvalidScope => true,
             };
             is_suspect |= !uids.insert(&seen.reference.uid);
-            is_suspect |= graph.has_several(&seen.reference.uid);
+            is_suspect |= graph.holders(&seen.reference.uid, 2).len() > 1;
+            // Only what owns something and is owned can be in a circle.
             if let OwnerView::Local { identity, state: OwnerState::Observed { deletion, .. } } = &seen.owner
                 && object.has_dependents
                 && *deletion == DeletionState::Live
             {
-                edges.add(&key, &identity.key());
+                edges.push((key.clone(), identity.key()));
             }
         }
         if is_suspect && is_selected {
@@ -91,7 +95,6 @@ impl Survey {
 
 impl Suspect {
     /// An object of a graph, unless it is gone.
-    #[must_use]
     pub fn of(graph: &mut LocalGraph, key: &Key) -> Option<Self> {
         let object = graph.object(key)?;
         let uids = object.references.iter().map(|seen| &seen.reference.uid);
@@ -100,48 +103,30 @@ impl Suspect {
     }
 }
 
-/// References between objects that own something and are owned. Only they can be in a circle.
-#[derive(Debug, Default)]
-struct Edges {
-    places: HashMap<Key, NodeIndex>,
-    graph: Graph<Key, ()>,
-}
-
 /// The objects that are in circles: of each, the number of its circle, and how many objects are in it.
 #[derive(Debug, Default)]
 pub struct Circles(HashMap<Key, (usize, usize)>);
 
-impl Edges {
-    fn add(&mut self, dependent: &Key, owner: &Key) {
-        let edge = (self.place(dependent), self.place(owner));
-        self.graph.add_edge(edge.0, edge.1, ());
-    }
-
-    fn place(&mut self, key: &Key) -> NodeIndex {
-        *self.places.entry(key.clone()).or_insert_with(|| self.graph.add_node(key.clone()))
-    }
-
-    /// Finds the circles. Not by recursion, because a chain can be as long as there are objects.
-    fn circles(&self) -> Circles {
-        let circles = kosaraju_scc(&self.graph).into_iter().filter(|members| members.len() > 1).enumerate();
+impl Circles {
+    /// Finds the circles among dependents and owners. Not by recursion, because a chain can be as long as
+    /// there are objects.
+    fn of(edges: Vec<(Key, Key)>) -> Self {
+        let mut keys: IndexSet<Key> = IndexSet::new();
+        let mut place = |key| keys.insert_full(key).0 as u32;
+        let edges: Vec<_> = edges.into_iter().map(|(one, other)| (place(one), place(other))).collect();
+        let circles = kosaraju_scc(&Graph::<(), ()>::from_edges(edges)).into_iter();
+        let circles = circles.filter(|members| members.len() > 1).enumerate();
         let of_members = circles.flat_map(|(number, members)| {
             let of_circle = (number, members.len());
-            members.into_iter().map(move |place| (self.graph[place].clone(), of_circle))
+            let keys = &keys;
+            members.into_iter().map(move |place| (keys[place.index()].clone(), of_circle))
         });
-        Circles(of_members.collect())
+        Self(of_members.collect())
     }
-}
 
-impl Circles {
     /// The number of objects in the circle that has both of these.
-    #[must_use]
     pub fn with_both(&self, one: &Key, other: &Key) -> Option<usize> {
         let (one, other) = (self.0.get(one)?, self.0.get(other)?);
         (one == other).then_some(one.1)
-    }
-
-    /// All objects that are in circles.
-    pub fn members(&self) -> impl Iterator<Item = &Key> {
-        self.0.keys()
     }
 }

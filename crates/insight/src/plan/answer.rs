@@ -183,7 +183,6 @@ pub struct PlannedObject {
 impl PlannedObject {
     /// Whether its loss may cost data, or the contents of a namespace or a type: such an object is
     /// always named.
-    #[must_use]
     pub fn is_precious(&self) -> bool {
         let resource = self.name.resource.as_deref().map(GroupResource::parse);
         resource.is_some_and(|resource| is_precious(&resource, self.effect))
@@ -249,7 +248,7 @@ impl Plan {
 }
 
 /// The plan in one sentence.
-pub(super) fn verdict(plan: &Plan, root: Effect, after: Option<&ObjectName>) -> String {
+pub(super) fn verdict(plan: &Plan, root: Option<Effect>, after: Option<&ObjectName>) -> String {
     let object = &plan.object;
     let sum = |of: fn(&TypeEffects) -> usize| plan.by_type.iter().map(of).sum::<usize>();
     let (held, blocks) = (sum(|of| of.held), sum(|of| of.blocks));
@@ -278,7 +277,7 @@ pub(super) fn verdict(plan: &Plan, root: Effect, after: Option<&ObjectName>) -> 
     add(kept, if kept == 1 { "is kept by another owner" } else { "are kept by other owners" });
     add(plan.perhaps_deletes, "may go or stay");
     text.push('.');
-    if root == Effect::Held {
+    if root == Some(Effect::Held) {
         text.push_str(&format!(" {object} itself stays until its finalizers are removed."));
     } else if let Some(after) = after {
         text.push_str(&format!(" {object} waits for {after}."));
@@ -287,14 +286,6 @@ pub(super) fn verdict(plan: &Plan, root: Effect, after: Option<&ObjectName>) -> 
         text.push_str(" There are more objects than were looked at.");
     }
     text
-}
-
-/// The verdict on an object that does not exist, or that could not be read.
-pub(super) fn not_there(object: &ObjectName, state: State) -> String {
-    match state {
-        State::Absent => format!("{object} does not exist."),
-        _ => format!("{object} could not be looked at."),
-    }
 }
 
 /// What nobody can know beforehand.

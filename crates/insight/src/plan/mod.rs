@@ -3,15 +3,13 @@
 //! | File | Contents |
 //! |---|---|
 //! | `walk` | collects all objects that the deletion may concern, and what is known of their other owners |
-//! | `outcomes` | which objects go, by the collector's own verdict, and what delays those |
-//! | `judge` | what happens to those that stay, and the effect on each object |
+//! | `effects` | which objects go, by the collector's own verdict, what delays those, and what happens to the others |
 //! | `answer` | the answer, in words too, and whether the brake would engage |
 
 mod answer;
-mod judge;
-mod outcomes;
+mod effects;
 mod walk;
 
 pub use answer::{Cascade, Effect, Forecast, Plan, PlannedObject, TypeEffects};
-pub use judge::plan;
+pub use effects::plan;
 pub use walk::{PlanQuery, Walk};

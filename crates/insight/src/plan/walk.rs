@@ -118,19 +118,14 @@ pub(super) fn as_definition(identity: &Identity) -> Option<GroupResource> {
 
 impl Walk {
     /// A walk that begins at the root of a question.
-    #[must_use]
     pub fn new(query: PlanQuery) -> Self {
-        let root = Visited {
+        let root = Member {
             identity: query.root.clone(),
             deletion: DeletionState::Live,
             finalizers: Finalizers::default(),
             held_by_others: false,
             // Its owners have no say, but it may block one that goes with it.
             references: Vec::new(),
-            container: None,
-            kept_by: 0,
-            taken_by: 0,
-            is_open: false,
             has_dependents: true,
         };
         let mut walk = Self {
@@ -141,13 +136,10 @@ impl Walk {
             waiting: HashMap::new(),
             kept: HashMap::new(),
             containers: HashMap::new(),
-            needs: Vec::new(),
+            needs: vec![MembersOf::Object(root.identity.key())],
             truncated: false,
         };
-        let hash = walk.hash(&root.identity);
-        walk.places.insert(hash, 0);
-        walk.needs.push(MembersOf::Object(root.identity.key()));
-        walk.visited.push(root);
+        walk.meet(root, None);
         walk.open(0);
         walk
     }
@@ -208,12 +200,11 @@ impl Walk {
     }
 
     fn meet(&mut self, member: Member, container: Option<Index>) {
-        if let Some(place) = self.find(&member.identity) {
+        let Member { identity, deletion, finalizers, held_by_others, references, has_dependents } = member;
+        if let Some(place) = self.find(&identity) {
             if place == 0 && self.visited[0].references.is_empty() {
-                self.visited[0].references = member.references.into_iter().map(Reference::unknown).collect();
-                return;
-            }
-            if let Some(container) = container
+                self.visited[0].references = references.into_iter().map(Reference::unknown).collect();
+            } else if let Some(container) = container
                 && place != 0
                 && place != container
             {
@@ -223,55 +214,47 @@ impl Walk {
             return;
         }
         let Ok(place) = Index::try_from(self.visited.len()) else { return };
-        if self.visited.len() >= self.query.limit {
+        if self.visited.len() >= self.query.limit.max(1) {
             self.truncated = true;
             return;
         }
-        let hash = self.hash(&member.identity);
+        let hash = self.hash(&identity);
         self.places.insert(hash, place);
-        let Member { identity, deletion, finalizers, held_by_others, references, has_dependents } = member;
         let (mut kept_by, mut taken_by) = (0, 0);
-        let mut read = Vec::with_capacity(references.len());
-        for snapshot in references {
-            let blocking = snapshot.reference.block_owner_deletion;
+        let references = references.into_iter().map(Reference::unknown).map(|mut reference| {
+            let Owner::Other(snapshot) = &reference.owner else { return reference };
             let owner = snapshot.owner.identity().and_then(|owner| self.find(owner));
-            let owner = match owner {
-                Some(owner) if self.visited[owner as usize].is_open => {
+            if let Some(owner) = owner {
+                if self.visited[owner as usize].is_open {
                     taken_by += u32::from(!self.orphans(owner));
-                    Owner::Visited(owner)
-                }
-                Some(owner) => {
+                } else {
                     kept_by += 1;
                     self.waiting.entry(owner).or_default().push(place);
-                    Owner::Visited(owner)
                 }
-                None => {
-                    match &snapshot.owner {
-                        OwnerView::InvalidScope => kept_by += 1,
-                        OwnerView::Local {
-                            identity,
-                            state: OwnerState::Observed { deletion: DeletionState::Live, .. },
-                        } => {
-                            kept_by += 1;
-                            let hash = self.hash(identity);
-                            self.kept.entry(hash).or_default().push(place);
-                        }
-                        // Whether these exist is found out later.
-                        OwnerView::Unresolved | OwnerView::Remote(_) | OwnerView::Local { .. } => {
-                            taken_by += 1;
-                        }
-                    }
-                    Owner::Other(Box::new(snapshot))
+                reference.owner = Owner::Visited(owner);
+                return reference;
+            }
+            match &snapshot.owner {
+                OwnerView::InvalidScope => kept_by += 1,
+                OwnerView::Local {
+                    identity,
+                    state: OwnerState::Observed { deletion: DeletionState::Live, .. },
+                } => {
+                    kept_by += 1;
+                    self.kept.entry(self.hash(identity)).or_default().push(place);
                 }
-            };
-            read.push(Reference { owner, blocking, namesake: None });
-        }
+                // Whether these exist is found out later.
+                OwnerView::Unresolved | OwnerView::Remote(_) | OwnerView::Local { .. } => taken_by += 1,
+            }
+            reference
+        });
+        let references = references.collect();
         self.visited.push(Visited {
             identity,
             deletion,
             finalizers,
             held_by_others,
-            references: read,
+            references,
             container: container.filter(|&container| container != place),
             kept_by,
             taken_by,
@@ -336,51 +319,48 @@ impl Walk {
     }
 }
 
-/// The class of a reference to an owner that was not visited, and whether that owner is on its way.
+/// What a reference of an object that was visited refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Outside {
-    /// It stays as it is.
+pub(super) enum Met {
+    Visited(Index),
+    /// Its owner was not visited, and stays as it is.
     Known(ReferenceClass),
-    /// It exists, is being deleted, and is held. When it has gone, its reference is absent.
+    /// Its owner exists, is being deleted, and is held. When it has gone, the reference is absent.
     Leaving,
-    /// It is being deleted, and its dependents are being released.
+    /// Its owner is being deleted, and the dependents of that are being released.
     Orphaning,
-    /// It could not be looked at, so it may exist or not.
+    /// Its owner could not be looked at, so it may exist or not.
     Unseen,
 }
 
-/// Classifies a reference as a worker does; `None` if the question needs more facts.
-pub(super) fn outside(asker: &mut Asker<'_>, seen: &ReferenceSnapshot) -> Option<Outside> {
-    let undiscovered = asker.catalog().is_unread(&seen.reference.api_version);
+/// Classifies a reference to an owner that was not visited, as a worker does; `None` if the question needs
+/// more facts.
+pub(super) fn outside(asker: &mut Asker<'_>, seen: &ReferenceSnapshot) -> Option<Met> {
     let (identity, state) = match named(&seen.owner) {
-        Err(ReferenceClass::Unresolved) if undiscovered => return Some(Outside::Unseen),
-        Err(class) => return Some(Outside::Known(class)),
+        Err(ReferenceClass::Unresolved) if asker.catalog().is_unread(&seen.reference.api_version) => {
+            return Some(Met::Unseen);
+        }
+        Err(class) => return Some(Met::Known(class)),
         Ok((identity, Some(state))) => (identity, state),
         Ok((identity, None)) => (identity, asker.owner(identity)?),
     };
-    if let Some(outside) = of_state(state).or_else(|| from_state(state).map(Outside::Known)) {
-        return Some(outside);
+    let leaving = |deletion| match deletion {
+        DeletionState::Terminating => Some(Met::Leaving),
+        DeletionState::Orphaning => Some(Met::Orphaning),
+        DeletionState::Live | DeletionState::DeletingDependents => None,
+    };
+    let by_graph = match state {
+        OwnerState::Observed { deletion, .. } => leaving(*deletion),
+        OwnerState::Absent | OwnerState::Unknown => None,
+    };
+    if let Some(met) = by_graph.or_else(|| from_state(state).map(Met::Known)) {
+        return Some(met);
     }
     Some(match asker.live(identity)? {
         Live::Found(live) => {
-            of_deletion(live.facts.deletion_state()).unwrap_or(Outside::Known(from_live(&live.facts)))
+            leaving(live.facts.deletion_state()).unwrap_or(Met::Known(from_live(&live.facts)))
         }
-        Live::Absent(_) => Outside::Known(ReferenceClass::Absent),
-        Live::Failed(_) | Live::NotAsked => Outside::Unseen,
+        Live::Absent(_) => Met::Known(ReferenceClass::Absent),
+        Live::Failed(_) | Live::NotAsked => Met::Unseen,
     })
-}
-
-const fn of_state(state: &OwnerState) -> Option<Outside> {
-    match state {
-        OwnerState::Observed { deletion, .. } => of_deletion(*deletion),
-        OwnerState::Absent | OwnerState::Unknown => None,
-    }
-}
-
-const fn of_deletion(deletion: DeletionState) -> Option<Outside> {
-    match deletion {
-        DeletionState::Terminating => Some(Outside::Leaving),
-        DeletionState::Orphaning => Some(Outside::Orphaning),
-        DeletionState::Live | DeletionState::DeletingDependents => None,
-    }
 }

@@ -2,20 +2,20 @@
 
 mod checks;
 mod explanations;
-mod local;
 mod neighbourhoods;
-mod pages;
 mod plans;
 mod stuck;
-mod worst;
 
 use std::collections::HashMap;
 
-use kube_gc_core::graph::ViewLimits;
-use kube_gc_core::graph::testing::world::{Obj, catalog};
+use proptest::prelude::*;
+
+use kube_gc_core::graph::testing::world::*;
+use kube_gc_core::graph::{OwnerState, SearchQuery, ViewLimits};
 use kube_gc_core::object::{HashSeed, Identity, PropagationPolicy, ResourceVersion};
 
 use super::*;
+use kube_gc_core::verdict::precheck;
 
 /// A cluster: what lists show, and what a live read shows.
 pub struct Cluster {
@@ -42,7 +42,7 @@ impl Cluster {
     pub fn of(objects: &[&Obj]) -> Self {
         let mut graph = LocalGraph::new(catalog(), HashSeed::new(1));
         for name in LISTED {
-            let resource = kube_gc_core::graph::testing::world::resource(name);
+            let resource = resource(name);
             graph.begin(&resource);
             let of_type = objects.iter().filter(|obj| obj.resource == resource);
             graph.add(&resource, of_type.map(|obj| obj.facts.clone()).collect());
@@ -99,20 +99,78 @@ impl Cluster {
         self.ask(|asker| explain(asker, &identity))
     }
 
-    /// Walks to the end.
-    pub fn walk(&self, query: PlanQuery) -> Walk {
-        self.graph.walk(query)
-    }
-
     /// The plan of a deletion.
     pub fn plan(&mut self, root: &Obj, policy: PropagationPolicy) -> Plan {
         let query = PlanQuery { root: root.identity(), policy, limit: 1000 };
-        let walk = self.walk(query);
+        let walk = self.graph.walk(query);
         self.ask(|asker| plan(asker, &walk, 1000))
     }
 
     pub fn neighbourhood(&mut self, obj: &Obj) -> Neighbourhood {
         let query = NeighbourhoodQuery { root: obj.identity(), up: 8, down: 8, limit: 200 };
         self.ask(|asker| neighbourhood(asker, &query))
+    }
+}
+
+proptest! {
+    /// Lists and a running collector answer alike.
+    #[test]
+    fn a_graph_of_lists_shows_what_the_graph_of_a_collector_shows(
+        edges in prop::collection::vec((0..8_usize, 0..8_usize, 0..3_u8), 0..20),
+        states in prop::collection::vec(0..4_u8, 8),
+    ) {
+        let mut all = vec![node("o0"), obj("things.example.com", "", "o1")];
+        all.extend(["o2", "o3"].map(|name| obj("configmaps", "other", name)));
+        all.extend(["o4", "o5"].map(config));
+        all.extend(["o6", "o7"].map(pod));
+        for (dependent, owner, shape) in edges {
+            let owner = all[owner].clone();
+            let item = all[dependent].clone();
+            all[dependent] = if shape == 0 { item.blocking(&owner) } else { item.owned(&owner) };
+        }
+        for (obj, state) in all.iter_mut().zip(states) {
+            *obj = match state {
+                0 => obj.clone().foreground(),
+                1 => obj.clone().terminating(),
+                _ => obj.clone(),
+            };
+        }
+        let mut world = World::new(2);
+        world.see(&all.iter().collect::<Vec<_>>());
+        let mut lists = Cluster::of(&all.iter().collect::<Vec<_>>());
+        for obj in &all {
+            let key = obj.key();
+            let of_collector = world.partition_of(obj).view(&key, ViewLimits::default());
+            prop_assert_eq!(lists.ask(|asker| asker.node(&key).flatten().cloned()), of_collector);
+            let of_collector = world.partition_of(obj).inspect_object(&key).map(|object| precheck(&object));
+            prop_assert_eq!(lists.ask(|asker| asker.object(&key).flatten().map(precheck)), of_collector);
+        }
+    }
+}
+
+#[test]
+fn a_list_that_was_not_read_to_its_end_proves_no_existence() {
+    let (owner, item) = (config("a"), pod("p").owned(&config("a")));
+    let mut graph = LocalGraph::new(catalog(), HashSeed::new(1));
+    for (obj, ends) in [(&owner, false), (&item, true)] {
+        graph.begin(&obj.resource);
+        graph.add(&obj.resource, vec![obj.facts.clone()]);
+        if ends {
+            graph.end(&obj.resource, None);
+        }
+    }
+    assert_eq!(graph.owner_state(&owner.identity()), OwnerState::Unknown);
+}
+
+#[test]
+fn a_search_finds_by_kind_and_name() {
+    let cluster = Cluster::of(&[&config("alpha"), &pod("beta")]);
+    for (text, expected) in
+        [("LPH", &["alpha"][..]), ("pod/b", &["beta"]), ("", &["alpha", "beta"]), ("nothing", &[])]
+    {
+        let found = cluster.graph.search(&SearchQuery { text: text.into(), ..SearchQuery::default() });
+        let mut names: Vec<_> = found.iter().map(|(identity, _)| &*identity.name).collect();
+        names.sort_unstable();
+        assert_eq!(names, expected, "{text}");
     }
 }

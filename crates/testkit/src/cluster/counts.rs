@@ -5,10 +5,8 @@ use super::*;
 impl Cluster {
     /// The requests that the API server has answered so far.
     pub async fn request_counts(&self) -> Result<RequestCounts> {
-        let request = http::Request::get("/metrics").body(Vec::new())?;
-        let metrics = self.client.request_text(request).await?;
         let mut counts: BTreeMap<(String, String), u64> = BTreeMap::new();
-        for (series, value) in parse_metrics(&metrics) {
+        for (series, value) in self.metrics().await? {
             let Some(labels) = series.strip_prefix("apiserver_request_total{") else { continue };
             let labels = format!(",{labels}");
             let label = |name: &str| {
@@ -27,13 +25,15 @@ impl Cluster {
         }
         Ok(RequestCounts { counts })
     }
-}
 
-impl Cluster {
+    async fn metrics(&self) -> Result<BTreeMap<String, f64>> {
+        let request = http::Request::get("/metrics").body(Vec::new())?;
+        Ok(parse_metrics(&self.client.request_text(request).await?))
+    }
+
     /// The number of open watches of a group's types.
     pub async fn watches_of(&self, group: &str) -> Result<f64> {
-        let request = http::Request::get("/metrics").body(Vec::new())?;
-        let metrics = parse_metrics(&self.client.request_text(request).await?);
+        let metrics = self.metrics().await?;
         let group = format!("group=\"{group}\"");
         let is_one = |series: &str| {
             series.starts_with("apiserver_longrunning_gauge{")

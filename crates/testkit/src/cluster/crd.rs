@@ -145,11 +145,10 @@ impl Crd {
     pub async fn removed(&self) -> Result<()> {
         self.cluster.forget(self.resource());
         poll(&format!("{} to go", self.definition.name), async || {
-            if self.cluster.get_untracked(&self.definition).await?.is_some() {
-                return Ok(false);
-            }
-            for resource in &self.resources {
-                if self.cluster.is_listed(resource).await? {
+            let mut paths = vec![self.definition.path()];
+            paths.extend(self.resources.iter().map(|resource| collection(resource, None) + "?limit=1"));
+            for path in paths {
+                if self.cluster.is_there(&path).await? {
                     return Ok(false);
                 }
             }
@@ -172,16 +171,5 @@ impl Crd {
             }
         }
         self.removed().await
-    }
-}
-
-impl Cluster {
-    /// Like [`get`](Self::get), without counting the resource as used.
-    async fn get_untracked(&self, object: &Obj) -> Result<Option<Obj>> {
-        match self.send("GET", &object.path(), None, None).await {
-            Ok(answer) => Ok(Some(Obj::new(&object.resource, answer))),
-            Err(error) if is_status(&error, 404) => Ok(None),
-            Err(error) => Err(error),
-        }
     }
 }

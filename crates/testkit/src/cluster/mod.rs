@@ -6,8 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
@@ -18,7 +17,8 @@ use kube::{Client, Resource};
 use serde_json::{Map, Value, json};
 use tokio::time::{Instant, sleep};
 
-use super::collector::{Collector, parse_metrics};
+use super::collector::{Collector, Rest, parse_metrics};
+use crate::{DEADLINE, POLL, lock};
 
 pub use super::object::{Obj, collection, key};
 
@@ -31,10 +31,6 @@ pub use builder::{Builder, Ns, create_all};
 pub use counts::RequestCounts;
 pub use crd::Crd;
 
-/// The interval between checks of a condition.
-const POLL: Duration = Duration::from_millis(20);
-/// The time limit of each wait.
-const DEADLINE: Duration = Duration::from_secs(60);
 const MERGE_PATCH: Option<&str> = Some("application/merge-patch+json");
 /// The number of concurrent requests of a bulk operation.
 const PARALLEL: usize = 16;
@@ -331,9 +327,4 @@ fn unix_nanos() -> u128 {
         .duration_since(std::time::UNIX_EPOCH)
         .map(|since| since.as_nanos())
         .unwrap_or_default()
-}
-
-// The guarded value is consistent even after a panic of another test.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -2,14 +2,6 @@
 
 use super::*;
 
-/// What a wait ignores.
-#[derive(Clone, Copy, Debug)]
-enum Patience<'a> {
-    None,
-    Parked,
-    Failing(&'a str),
-}
-
 impl Cluster {
     /// The highest resourceVersion that an answer to this client has shown, for each resource that
     /// it wrote or read.
@@ -31,36 +23,26 @@ impl Cluster {
     /// marker is a later change. (The resourceVersions of the answers are not enough, because no
     /// answer contains that of a deletion.)
     pub async fn settled(&self, collector: &Collector) -> Result<()> {
-        self.settle(collector, Patience::None).await
+        self.settle(collector, Rest::Empty).await
     }
 
     /// Like [`settled`](Self::settled), but ignores objects that wait for their next attempt after
     /// a failure.
     pub async fn settled_with_parked(&self, collector: &Collector) -> Result<()> {
-        self.settle(collector, Patience::Parked).await
+        self.settle(collector, Rest::Parked).await
     }
 
-    /// Like [`settled_with_parked`](Self::settled_with_parked), but also ignores objects of one
-    /// type, such as `widgets.example.com`, that cannot be written.
-    pub async fn settled_but_for(&self, collector: &Collector, failing: &str) -> Result<()> {
-        self.settle(collector, Patience::Failing(failing)).await
-    }
-
-    async fn settle(&self, collector: &Collector, patience: Patience<'_>) -> Result<()> {
+    /// Like [`settled`](Self::settled), with work that may be left.
+    pub async fn settle(&self, collector: &Collector, rest: Rest) -> Result<()> {
         let deadline = Instant::now() + DEADLINE;
         let mut before = None;
         loop {
             self.write_markers().await?;
             let left = deadline.saturating_duration_since(Instant::now());
-            let seen = self.seen();
-            match patience {
-                Patience::None => collector.idle_within(left, &seen, false).await?,
-                Patience::Parked => collector.idle_within(left, &seen, true).await?,
-                Patience::Failing(of_type) => collector.idle_but_for(left, &seen, of_type).await?,
-            }
+            collector.idle_within(left, &self.seen(), rest).await?;
             if collector.looks_on() {
                 // Another collector does the work.
-                collector.has_compared(left).await?;
+                collector.has_compared().await?;
             }
             // If nothing has changed since the previous round, the collector was idle after it had
             // seen everything: the state of that round is older than the markers of this one.
@@ -135,8 +117,13 @@ impl Cluster {
         Ok(None)
     }
 
-    pub(super) async fn is_listed(&self, resource: &ApiResource) -> Result<bool> {
-        match self.send("GET", &(collection(resource, None) + "?limit=1"), None, None).await {
+    async fn is_listed(&self, resource: &ApiResource) -> Result<bool> {
+        self.is_there(&(collection(resource, None) + "?limit=1")).await
+    }
+
+    /// Whether the API server has something at this path.
+    pub(super) async fn is_there(&self, path: &str) -> Result<bool> {
+        match self.send("GET", path, None, None).await {
             Ok(_) => Ok(true),
             Err(error) if is_status(&error, 404) => Ok(false),
             Err(error) => Err(error),

@@ -2,55 +2,48 @@
 
 use super::*;
 
+/// The work that may be left when a collector has settled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rest {
+    /// None.
+    Empty,
+    /// Some objects wait for their next attempt after a failure.
+    Parked,
+    /// The same, and objects of this type, such as `widgets.example.com`, keep failing.
+    FailingOf(&'static str),
+}
+
 impl Collector {
     /// Waits until the collector has nothing to do and has seen each of these resources at the
     /// given resourceVersion or later.
     pub async fn idle(&self, seen: &[(String, String)]) -> Result<()> {
-        self.idle_within(DEADLINE, seen, false).await
+        self.idle_within(DEADLINE, seen, Rest::Empty).await
     }
 
-    /// Like [`idle`](Self::idle), but ignores objects that wait for their next attempt after a
-    /// failure.
-    pub async fn idle_with_parked(&self, seen: &[(String, String)]) -> Result<()> {
-        self.idle_within(DEADLINE, seen, true).await
-    }
-
-    /// Like [`idle`](Self::idle), with another deadline.
-    pub async fn idle_within(
-        &self,
-        deadline: Duration,
-        seen: &[(String, String)],
-        parked: bool,
-    ) -> Result<()> {
-        let path = idle_path(seen, parked);
-        let answer =
-            self.poll_until_ok(&self.debug, &path, deadline).await.context("the collector is not idle")?;
-        ensure!(answer.json()?["idle"] == true, "200, but not idle: {}", answer.body);
-        Ok(())
-    }
-
-    /// Like [`idle_within`](Self::idle_within), but also ignores objects of one type, such as
-    /// `widgets.example.com`, that keep failing.
-    pub async fn idle_but_for(
-        &self,
-        deadline: Duration,
-        seen: &[(String, String)],
-        failing: &str,
-    ) -> Result<()> {
-        let deadline = Instant::now() + deadline;
+    /// Like [`idle`](Self::idle), with another deadline, and with work that may be left.
+    pub async fn idle_within(&self, within: Duration, seen: &[(String, String)], rest: Rest) -> Result<()> {
+        let path = idle_path(seen, rest);
+        let deadline = Instant::now() + within;
         loop {
-            let Err(error) = self.idle_within(Duration::ZERO, seen, true).await else { return Ok(()) };
-            if self.only_fails(seen, failing).await? {
-                return Ok(());
+            // A type that fails is looked at in between.
+            let left = deadline.saturating_duration_since(Instant::now());
+            let patience = if matches!(rest, Rest::FailingOf(_)) { Duration::ZERO } else { left };
+            let answer = self.poll_until_ok(&self.debug, &path, patience).await;
+            match (answer, rest) {
+                (Ok(answer), _) => {
+                    ensure!(answer.json()?["idle"] == true, "200, but not idle: {}", answer.body);
+                    return Ok(());
+                }
+                (Err(_), Rest::FailingOf(failing)) if self.only_fails(&path, failing).await? => return Ok(()),
+                (Err(_), Rest::FailingOf(_)) if Instant::now() < deadline => sleep(POLL).await,
+                (Err(error), _) => return Err(error.context("the collector is not idle")),
             }
-            ensure!(Instant::now() < deadline, error.context(format!("not only {failing} fails")));
-            sleep(POLL).await;
         }
     }
 
     /// Whether the only remaining work is to retry failing objects of one type.
-    async fn only_fails(&self, seen: &[(String, String)], failing: &str) -> Result<bool> {
-        let idle = self.get_debug(&idle_path(seen, true)).await?.json()?;
+    async fn only_fails(&self, path: &str, failing: &str) -> Result<bool> {
+        let idle = self.get_debug(path).await?.json()?;
         let queues = self.get_debug("/debug/queues").await?.json()?;
         let queues = queues.as_array().context("no queues")?;
         let is_of_type = |item: &&Value| {
@@ -68,15 +61,11 @@ impl Collector {
     }
 }
 
-fn idle_path(seen: &[(String, String)], parked: bool) -> String {
-    let mut path = "/debug/idle".to_owned();
-    let mut separator = '?';
-    for (resource, version) in seen {
-        let _ = write!(path, "{separator}seen={}", percent_encoded(&format!("{resource}={version}")));
-        separator = '&';
+fn idle_path(seen: &[(String, String)], rest: Rest) -> String {
+    let mut query = form_urlencoded::Serializer::new(String::new());
+    query.extend_pairs(seen.iter().map(|(resource, version)| ("seen", format!("{resource}={version}"))));
+    if rest != Rest::Empty {
+        query.append_pair("parked", "ok");
     }
-    if parked {
-        let _ = write!(path, "{separator}parked=ok");
-    }
-    path
+    format!("/debug/idle?{}", query.finish())
 }

@@ -38,32 +38,24 @@ impl Collector {
 
     /// The results of its comparison.
     pub async fn comparisons(&self) -> Result<Comparisons> {
-        let mut compared = Comparisons::default();
-        for (series, value) in self.metrics().await? {
-            let is = |result: &str| series.contains(&format!("result=\"{result}\""));
-            match series.split('{').next() {
-                Some("kube_gc_comparisons_pending") => compared.pending = value,
-                Some("kube_gc_comparisons_total") if is("agreed") => compared.agreed += value,
-                Some("kube_gc_comparisons_total") if is("disagreed") => compared.disagreed += value,
-                Some("kube_gc_comparisons_total") if is("overtaken") => compared.overtaken += value,
-                Some("kube_gc_comparisons_total") if is("dropped") => compared.dropped += value,
-                _ => {}
-            }
-        }
-        Ok(compared)
+        let metrics = self.metrics().await?;
+        let sum = |name: &str, label: &str| {
+            let are = metrics.iter().filter(|(series, _)| series.starts_with(name) && series.contains(label));
+            are.map(|(_, value)| value).sum()
+        };
+        let of = |result: &str| sum("kube_gc_comparisons_total{", &format!("result=\"{result}\""));
+        Ok(Comparisons {
+            agreed: of("agreed"),
+            disagreed: of("disagreed"),
+            overtaken: of("overtaken"),
+            dropped: of("dropped"),
+            pending: sum("kube_gc_comparisons_pending", ""),
+        })
     }
 
     /// Waits until all its decisions are compared.
-    pub async fn has_compared(&self, within: Duration) -> Result<()> {
-        let deadline = Instant::now() + within;
-        loop {
-            let compared = self.comparisons().await?;
-            if compared.pending == 0.0 {
-                return Ok(());
-            }
-            ensure!(Instant::now() < deadline, "not settled after {within:?}: {compared:?}");
-            sleep(POLL).await;
-        }
+    pub async fn has_compared(&self) -> Result<()> {
+        poll("the comparisons", async || Ok(self.comparisons().await?.pending == 0.0)).await
     }
 
     /// The log lines that need attention.

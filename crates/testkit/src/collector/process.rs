@@ -1,6 +1,5 @@
 //! The process of a collector: signals, and its end.
 
-use super::super::cluster::poll;
 use super::*;
 
 impl Collector {
@@ -23,12 +22,7 @@ impl Collector {
 
     /// Sends a signal by its name: `STOP`, `CONT`.
     pub fn signal(&self, name: &str) -> Result<()> {
-        // The `kill` of the shell needs neither unsafe code nor a crate.
-        let status = Command::new("sh")
-            .args(["-c", r#"kill -s "$1" "$2""#, "sh", name, &self.pid.to_string()])
-            .status()?;
-        ensure!(status.success(), "cannot send SIG{name} to the collector");
-        Ok(())
+        signal(&self.pid.to_string(), name)
     }
 
     /// Stops it with SIGTERM, and fails unless it exits with code 0.
@@ -63,8 +57,15 @@ impl Collector {
         }
     }
 
-    // The process is unaffected by a panic elsewhere.
     pub(super) fn child(&self) -> MutexGuard<'_, Child> {
-        self.child.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.child)
     }
+}
+
+/// Sends a process a signal by its name.
+pub(crate) fn signal(pid: &str, name: &str) -> Result<()> {
+    // The `kill` of the shell needs neither unsafe code nor a crate.
+    let status = Command::new("sh").args(["-c", r#"kill -s "$1" "$2""#, "sh", name, pid]).status()?;
+    ensure!(status.success(), "cannot send SIG{name} to the process {pid}");
+    Ok(())
 }

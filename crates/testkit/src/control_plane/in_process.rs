@@ -6,7 +6,7 @@ use std::process;
 use std::sync::Mutex;
 use std::sync::mpsc;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Context as _, Result, anyhow};
 use kube_gc_apiserver::object::Key;
@@ -17,12 +17,9 @@ use serde_json::json;
 use tempfile::TempDir;
 use tokio::runtime::{Builder, Runtime};
 
-use super::info::{Info, lock};
+use super::info::Info;
 use crate::object::Obj;
-
-/// How long another process may use the address of a server that was shut down.
-const DEADLINE: Duration = Duration::from_secs(60);
-const POLL: Duration = Duration::from_millis(20);
+use crate::{DEADLINE, POLL, lock};
 
 /// A running embedded server. It has its own threads, because it outlives the runtimes of single
 /// tests.
@@ -118,23 +115,16 @@ impl InProcess {
     }
 
     pub(super) fn compact(&self) {
-        let now = self.server.with(|server| server.store.head());
-        self.server.compact(now);
+        self.server.with(|server| server.store.compact(u64::MAX));
     }
 
     pub(super) fn back_up(&self) {
         *lock(&self.backup) = Some(self.server.snapshot());
     }
 
-    pub(super) fn restore(&self) -> Result<()> {
+    pub(super) fn restore(&self, raised_by: Option<u64>) -> Result<()> {
         let backup = lock(&self.backup);
-        self.server.restore(backup.as_ref().context("there is no backup")?);
-        Ok(())
-    }
-
-    pub(super) fn restore_raised(&self) -> Result<()> {
-        let backup = lock(&self.backup);
-        self.server.restore_raised(backup.as_ref().context("there is no backup")?, 1_000);
+        self.server.restore(backup.as_ref().context("there is no backup")?, raised_by);
         Ok(())
     }
 

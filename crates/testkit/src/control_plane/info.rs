@@ -1,7 +1,6 @@
 //! What a control plane reports about itself.
 
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context as _, Result};
 use serde::Deserialize;
@@ -57,9 +56,4 @@ impl Server {
             Self::KubeApiserver => "kube-apiserver",
         }
     }
-}
-
-// The guarded value is consistent even after a panic of another test.
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -9,7 +9,7 @@ mod script;
 pub(crate) mod turns;
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 
 use anyhow::{Result, bail};
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -18,11 +18,11 @@ use kube_gc_apiserver::Release;
 use tokio::task::spawn_blocking;
 
 use self::in_process::InProcess;
-use self::info::lock;
 use self::script::Script;
 use super::etcd;
 use super::object::Obj;
 use crate::environment::{self, Environment};
+use crate::{Shared, lock, shared};
 
 pub use self::info::{Info, Server};
 pub use self::turns::Turn;
@@ -69,8 +69,8 @@ impl ControlPlane {
     /// The control plane that all tests of a binary without scenarios share, started by the first
     /// test. Tests use it in turn, see [`exclusive`](Self::exclusive). Scenarios have [`Turn`]s.
     pub fn shared() -> Result<&'static Self> {
-        static SHARED: OnceLock<Result<ControlPlane, String>> = OnceLock::new();
-        turns::started(&SHARED, Self::start)
+        static SHARED: Shared<ControlPlane> = Shared::new();
+        shared(&SHARED, Self::start)
     }
 
     /// Waits for exclusive use, until the guard is dropped, even by a panic.
@@ -159,53 +159,48 @@ impl ControlPlane {
 
     /// Copies the store. The API server is down during that time.
     pub async fn back_up(&self) -> Result<()> {
-        match &self.kind {
-            Kind::Real(_) => self.while_down(copy).await,
-            Kind::Embedded(embedded) => {
-                embedded.back_up();
-                Ok(())
-            }
+        if let Kind::Embedded(embedded) = &self.kind {
+            embedded.back_up();
+            return Ok(());
         }
+        self.kill(Server::KubeApiserver)?;
+        self.kill(Server::Etcd)?;
+        copy(&self.info.dir.join("etcd"), &self.info.dir.join("etcd.backup"))?;
+        self.restart(Server::Etcd).await?;
+        self.restart(Server::KubeApiserver).await?;
+        Ok(())
     }
 
     /// Replaces the store by the copy. The API server is down during that time.
     pub async fn restore(&self) -> Result<()> {
-        match &self.kind {
-            Kind::Real(_) => {
-                self.while_down(|data, backup| {
-                    std::fs::remove_dir_all(data)?;
-                    copy(backup, data)
-                })
-                .await
-            }
-            Kind::Embedded(embedded) => {
-                embedded.shut();
-                embedded.restore()?;
-                self.restart(Server::KubeApiserver).await?;
-                Ok(())
-            }
-        }
+        self.go_back(false).await
     }
 
     /// Replaces the store by the copy and raises its version above all versions that were assigned,
     /// as `etcdutl snapshot restore --bump-revision --mark-compacted` does, so that no earlier
     /// watch can resume. The API server is down during that time.
     pub async fn restore_raised(&self) -> Result<()> {
+        self.go_back(true).await
+    }
+
+    async fn go_back(&self, raised: bool) -> Result<()> {
         match &self.kind {
             Kind::Real(_) => {
                 let last = etcd::revision(self).await?;
                 self.kill(Server::KubeApiserver)?;
                 self.kill(Server::Etcd)?;
-                let (data, backup) = (self.info.dir.join("etcd"), self.info.dir.join("etcd.backup"));
+                let data = self.info.dir.join("etcd");
                 std::fs::remove_dir_all(&data)?;
-                copy(&backup, &data)?;
+                copy(&self.info.dir.join("etcd.backup"), &data)?;
                 self.restart(Server::Etcd).await?;
-                etcd::raise(self, last + 100).await?;
-                etcd::compact(self).await?;
+                if raised {
+                    etcd::raise(self, last + 100).await?;
+                    etcd::compact(self).await?;
+                }
             }
             Kind::Embedded(embedded) => {
                 embedded.shut();
-                embedded.restore_raised()?;
+                embedded.restore(raised.then_some(1_000))?;
             }
         }
         self.restart(Server::KubeApiserver).await?;
@@ -219,15 +214,6 @@ impl ControlPlane {
             Kind::Real(_) => etcd::copy_with_uid(self, object, name, uid).await,
             Kind::Embedded(embedded) => embedded.copy_with_uid(object, name, uid),
         }
-    }
-
-    async fn while_down(&self, act: impl FnOnce(&Path, &Path) -> Result<()>) -> Result<()> {
-        self.kill(Server::KubeApiserver)?;
-        self.kill(Server::Etcd)?;
-        act(&self.info.dir.join("etcd"), &self.info.dir.join("etcd.backup"))?;
-        self.restart(Server::Etcd).await?;
-        self.restart(Server::KubeApiserver).await?;
-        Ok(())
     }
 
     /// Stops it and waits until it has ended, as dropping it does.

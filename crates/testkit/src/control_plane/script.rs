@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 
-use super::info::{Info, Server, lock};
-use crate::target;
+use super::info::{Info, Server};
+use crate::{lock, target};
 
 /// The running script.
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! Assigns the control planes of a lane to its scenarios.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use anyhow::{Result, anyhow};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -9,8 +9,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use super::super::deployment;
 use super::{ControlPlane, Release};
 use crate::environment::{self, Environment, Running};
+use crate::{lock, shared};
 
-type Shared = OnceLock<Result<ControlPlane, String>>;
+type Shared = crate::Shared<ControlPlane>;
 
 /// The control planes of a lane. A collector handles a whole cluster, so two concurrent scenarios
 /// need two.
@@ -75,7 +76,7 @@ impl Turn {
         let permit = Arc::clone(&pool.turns).acquire_owned().await?;
         let plane = lock(&pool.free).pop().ok_or_else(|| anyhow!("a turn without a control plane"))?;
         let back = Back { pool, plane };
-        let plane = started(plane, ControlPlane::start)?;
+        let plane = shared(plane, ControlPlane::start)?;
         // The permit is returned after the control plane.
         Ok(Self { plane, _held: Held::Shared { _back: back, _permit: permit } })
     }
@@ -86,7 +87,7 @@ impl Turn {
         static OLD: Shared = OnceLock::new();
         match environment::current() {
             Environment::Embedded(_) => {
-                Self::single(started(&OLD, || ControlPlane::start_embedded(Release::V1_20))?).await
+                Self::single(shared(&OLD, || ControlPlane::start_embedded(Release::V1_20))?).await
             }
             _ => Self::take().await,
         }
@@ -113,20 +114,4 @@ pub(crate) fn end(environment: Environment, lane: &str) {
     for plane in planes.into_iter().filter_map(OnceLock::get).flatten() {
         plane.end();
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // The guarded value is consistent even after a panic of another scenario.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// The control plane in this cell, started by the first caller.
-pub(super) fn started(
-    plane: &'static Shared,
-    start: impl FnOnce() -> Result<ControlPlane>,
-) -> Result<&'static ControlPlane> {
-    plane
-        .get_or_init(|| start().map_err(|error| format!("{error:#}")))
-        .as_ref()
-        .map_err(|error| anyhow!("no control plane: {error}"))
 }

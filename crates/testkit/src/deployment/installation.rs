@@ -4,9 +4,8 @@ use std::collections::BTreeSet;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::sync::OnceLock;
 
-use anyhow::{Context as _, Result, anyhow, ensure};
+use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::process::Command;
@@ -14,8 +13,8 @@ use tokio::sync::MutexGuard;
 
 use super::super::cluster::{Cluster, poll};
 use super::super::control_plane::ControlPlane;
-use super::applied;
-use crate::target;
+use super::standing::applied;
+use crate::{Shared, shared, target};
 
 /// The name of all objects of the manifests, and of their namespace.
 pub const NAME: &str = "kube-gc";
@@ -43,15 +42,13 @@ pub struct Installation<'a> {
     _turn: Option<MutexGuard<'a, ()>>,
 }
 
-static PLANE: OnceLock<Result<ControlPlane, String>> = OnceLock::new();
+static PLANE: Shared<ControlPlane> = Shared::new();
 
 /// The control plane that all tests of the manifests share. Its checks of owner references are as
 /// strict as those of an API server can be.
 pub fn plane() -> Result<&'static ControlPlane> {
     let strict = "--enable-admission-plugins=OwnerReferencesPermissionEnforcement";
-    let plane =
-        PLANE.get_or_init(|| ControlPlane::start_with(None, &[strict]).map_err(|error| format!("{error:#}")));
-    plane.as_ref().map_err(|error| anyhow!("no control plane: {error}"))
+    shared(&PLANE, || ControlPlane::start_with(None, &[strict]))
 }
 
 /// Stops the shared control plane, if it was started.
@@ -76,7 +73,7 @@ impl<'a> Installation<'a> {
     /// Waits for this test's turn, applies an overlay, and waits until its role takes effect.
     pub async fn of(plane: &'a ControlPlane, overlay: &str) -> Result<Self> {
         let turn = plane.exclusive().await;
-        applied::forget();
+        *applied() = None;
         let name = if overlay == "node" { NODE } else { NAME };
         let installation = Self { _turn: Some(turn), name, ..Self::found(plane).await? };
         installation.install(overlay).await?;
@@ -239,12 +236,7 @@ impl<'a> Installation<'a> {
         self.token(self.name, self.name, bound_to).await
     }
 
-    pub(super) async fn token(
-        &self,
-        namespace: &str,
-        account: &str,
-        bound_to: Option<&Value>,
-    ) -> Result<String> {
+    async fn token(&self, namespace: &str, account: &str, bound_to: Option<&Value>) -> Result<String> {
         let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token");
         let request = json!({
             "apiVersion": "authentication.k8s.io/v1",
@@ -253,6 +245,32 @@ impl<'a> Installation<'a> {
         });
         let answer = self.cluster.send("POST", &path, None, Some(&request)).await?;
         Ok(answer["status"]["token"].as_str().context("no token")?.to_owned())
+    }
+
+    /// Whether the API server allows this to a user.
+    pub async fn allows(&self, user: &str, attributes: &Value) -> Result<bool> {
+        let mut review = json!({
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SubjectAccessReview",
+            "spec": attributes,
+        });
+        review["spec"]["user"] = json!(user);
+        let path = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
+        let answer = self.cluster.send("POST", path, None, Some(&review)).await?;
+        answer["status"]["allowed"].as_bool().context("no answer")
+    }
+
+    /// Creates a service account.
+    pub async fn account(&self, name: &str) -> Result<()> {
+        let account = json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "name": name } });
+        let path = format!("/api/v1/namespaces/{NAME}/serviceaccounts");
+        self.cluster.send("POST", &path, None, Some(&account)).await?;
+        Ok(())
+    }
+
+    /// Requests a token of a service account.
+    pub async fn token_of(&self, name: &str) -> Result<String> {
+        self.token(NAME, name, None).await
     }
 }
 

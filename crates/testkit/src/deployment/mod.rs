@@ -2,10 +2,8 @@
 //! file system that has only the content of its image and volumes, as their user, and with their
 //! service account.
 
-mod applied;
 mod installation;
 mod pod;
-mod rights;
 mod standing;
 
 pub(crate) use self::installation::end;

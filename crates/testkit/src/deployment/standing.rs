@@ -1,16 +1,24 @@
 //! A shared installation of the manifests. The first scenario applies it, and so does the next one
 //! after a test with its own installation.
 
+use std::sync::{Mutex, MutexGuard};
+
 use anyhow::{Context as _, Result, ensure};
 
 use super::super::collector::{Collector, Options};
 use super::super::control_plane::ControlPlane;
-use super::applied;
 use super::installation::Installation;
 use super::pod::Pod;
+use crate::lock;
 
 /// The overlay of most scenarios.
 const OVERLAY: &str = "plain";
+/// The configuration of the shared installation, if that is the one applied.
+static APPLIED: Mutex<Option<String>> = Mutex::new(None);
+
+pub(super) fn applied() -> MutexGuard<'static, Option<String>> {
+    lock(&APPLIED)
+}
 
 /// The shared installation, in the turn of a scenario.
 pub struct Standing {
@@ -22,22 +30,16 @@ impl Standing {
     /// Applies it if necessary. The caller must have the turn on the shared control plane.
     pub async fn on(plane: &'static ControlPlane) -> Result<Self> {
         let installation = Installation::found(plane).await?;
-        let config = match applied::configuration() {
+        let known = applied().clone();
+        let config = match known {
             Some(config) => config,
             None => {
                 installation.install(OVERLAY).await?;
-                let config = installation.configuration().await?;
-                applied::record(&config);
-                config
+                installation.configuration().await?
             }
         };
+        *applied() = Some(config.clone());
         Ok(Self { installation, config })
-    }
-
-    /// The installation, for a caller that changes it. The next scenario applies it again.
-    pub fn to_change(&self) -> &Installation<'static> {
-        applied::forget();
-        &self.installation
     }
 
     /// Starts the collector in a new pod. The given configuration is appended to the one in the

@@ -32,25 +32,18 @@ pub struct Scenario {
     name: &'static str,
     play: fn() -> LocalBoxFuture<'static, Result<()>>,
     alone: bool,
-    threads: usize,
 }
 
 impl Scenario {
     /// A scenario with one thread, which runs in parallel with those of other lanes.
     pub const fn new(name: &'static str, play: fn() -> LocalBoxFuture<'static, Result<()>>) -> Self {
-        Self { name, play, alone: false, threads: 1 }
+        Self { name, play, alone: false }
     }
 
     /// The same, but no other scenario runs at that time: for those that depend on speed.
     #[must_use]
     pub const fn alone(self) -> Self {
         Self { alone: true, ..self }
-    }
-
-    /// The same, with two more threads for spawned tasks.
-    #[must_use]
-    pub const fn threaded(self) -> Self {
-        Self { threads: 2, ..self }
     }
 }
 
@@ -246,11 +239,7 @@ fn start(lane: usize, trial: Trial, sender: &Sender<Ended>) {
 }
 
 fn play(scenario: &Scenario) -> Result<()> {
-    let mut builder = match scenario.threads {
-        1 => Builder::new_current_thread(),
-        _ => Builder::new_multi_thread(),
-    };
-    builder.worker_threads(scenario.threads).enable_all().build()?.block_on((scenario.play)())
+    Builder::new_current_thread().enable_all().build()?.block_on((scenario.play)())
 }
 
 fn message(panic: &(dyn Any + Send)) -> &str {

@@ -5,13 +5,10 @@
 //! as a user in `system:masters`. It runs on the runtime of the test and ends when it is dropped.
 
 mod forward;
-mod limit;
-mod outage;
 mod reply;
 mod request;
 mod rules;
 mod serve;
-mod shared;
 mod state;
 mod stream;
 
@@ -30,14 +27,12 @@ use tokio::task::JoinHandle;
 
 use super::control_plane::ControlPlane;
 
-pub use outage::Outage;
 pub use reply::{Fault, Reply};
 pub use request::{Exchange, Matcher, Request, Verb};
 pub use rules::{Hold, Rule, WatchHold};
-pub use state::{HeldRequest, WatchEnd};
+pub use state::{HeldRequest, Outage, WatchEnd};
 
-use shared::Shared;
-use state::{Stream, StreamCommand};
+use state::{Shared, Stream, StreamCommand};
 
 /// A running proxy.
 #[derive(Debug)]

@@ -23,11 +23,9 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::forward;
-use super::outage::Outage;
 use super::reply::{Answer, Fault, Reply};
 use super::request::{Exchange, Request, Verb};
-use super::shared::Shared;
-use super::state::{Applied, Stream};
+use super::state::{Applied, Outage, Shared, Stream};
 use super::stream;
 
 /// The headers that are forwarded in both directions.

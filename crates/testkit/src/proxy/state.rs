@@ -1,13 +1,81 @@
-//! The record of requests, and what the test has ordered.
+//! What the proxy, its connections and the rules of a test share: the record of requests, and what the
+//! test has ordered.
 
+use std::fmt;
 use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
 
+use anyhow::{Context as _, Result};
 use bytes::Bytes;
-use tokio::sync::{mpsc, oneshot};
-use tokio::time::Instant;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::{Instant, timeout};
 
 use super::reply::Fault;
 use super::request::{Exchange, Matcher, Request};
+use crate::{DEADLINE, lock};
+
+/// The state that the proxy, its connections and the rules of the test share.
+#[derive(Clone)]
+pub(super) struct Shared {
+    pub state: Arc<Mutex<State>>,
+    /// Counts changes, so that tests can wait for them.
+    pub changes: watch::Sender<u64>,
+    /// The outage that the proxy simulates, if any.
+    pub outage: watch::Sender<Option<Outage>>,
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    /// Changes the state and notifies waiters.
+    pub(super) fn with<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+        self.with_quietly(|state| (change(state), true))
+    }
+
+    /// The same, but notifies only if something changed.
+    pub(super) fn with_quietly<T>(&self, change: impl FnOnce(&mut State) -> (T, bool)) -> T {
+        let (result, changed) = change(&mut lock(&self.state));
+        if changed {
+            self.changes.send_modify(|count| *count += 1);
+        }
+        result
+    }
+
+    pub(super) fn look<T>(&self, look: impl FnOnce(&State) -> T) -> T {
+        self.with_quietly(|state| (look(state), false))
+    }
+
+    pub(super) async fn until(&self, description: &str, condition: impl Fn(&State) -> bool) -> Result<()> {
+        let mut changes = self.changes.subscribe();
+        let met = timeout(DEADLINE, changes.wait_for(|_| self.look(&condition))).await;
+        met.with_context(|| format!("waited {DEADLINE:?} for {description}"))?.context("the proxy ended")?;
+        Ok(())
+    }
+
+    /// Records the answer of a request.
+    pub(super) fn answered(&self, index: usize, status: u16) {
+        self.with(|state| {
+            let exchange = &mut state.log[index];
+            (exchange.status, exchange.answered) = (Some(status), Some(Instant::now()));
+        });
+    }
+}
+
+/// Kinds of outages of the API server. In all of them, open connections break when the outage
+/// begins and when it ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outage {
+    /// Connections are refused.
+    Refused,
+    /// Connections are accepted, and requests are never answered.
+    Hanging,
+    /// Every request is answered with 503.
+    Unavailable,
+}
 
 #[derive(Default)]
 pub(super) struct State {

@@ -10,8 +10,7 @@ use kube::client::Body;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use super::shared::Shared;
-use super::state::{StreamCommand, WatchEnd};
+use super::state::{Shared, StreamCommand, WatchEnd};
 
 pub(super) type Sender = mpsc::Sender<Result<Frame<Bytes>, io::Error>>;
 

@@ -1,9 +1,7 @@
 //! Reviews that a test makes itself: it sees each write, and denies, changes or delays it.
 
-use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex};
 
 use anyhow::{Context as _, Result};
 use base64::Engine as _;
@@ -19,13 +17,12 @@ use tokio::time::timeout;
 
 use super::{Caller, NAME, Webhook};
 use crate::cluster::{Cluster, Ns, Obj, collection, poll};
+use crate::{DEADLINE, lock};
 
 /// The object whose writes show that a webhook is in effect.
 const PROBE: &str = "kube-gc-test-probe";
 /// The label of the namespaces of which a webhook is told.
 const REVIEWED: &str = "kube-gc-test/reviewed";
-/// As in the waits of a [`Cluster`].
-const DEADLINE: Duration = Duration::from_secs(60);
 
 /// Which webhooks are asked, and about which writes.
 #[derive(Clone, Copy, Debug)]
@@ -79,14 +76,8 @@ pub(super) struct Registered {
     is_in_effect: AtomicBool,
 }
 
-impl fmt::Debug for Registered {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Registered").field("resource", &self.resource).finish_non_exhaustive()
-    }
-}
-
 /// The registered webhooks, by the number in their path.
-pub(super) type Hooks = Arc<Mutex<Vec<Arc<Registered>>>>;
+pub(super) type Hooks = Mutex<Vec<Arc<Registered>>>;
 
 impl Registered {
     async fn decide(&self, operation: &'static str, object: Value) -> Decision {
@@ -154,13 +145,13 @@ impl Webhook {
             is_in_effect: AtomicBool::new(false),
         });
         let number = {
-            let mut hooks = self.hooks.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut hooks = lock(&self.state.hooks);
             hooks.push(Arc::clone(&registered));
             hooks.len() - 1
         };
         if let Caller::Guard(embedded) = &self.caller {
-            let hooks = Arc::clone(&self.hooks);
-            embedded.admit_by(Some(Admission::new(move |review| ask(&hooks, review))));
+            let state = Arc::clone(&self.state);
+            embedded.admit_by(Some(Admission::new(move |review| ask(&state.hooks, review))));
         }
         let configuration = self.configure(cluster, ns, hook, number).await?;
         let probe = ns.object(resource, PROBE).create().await?;
@@ -210,7 +201,7 @@ impl Webhook {
 
 /// The question of the embedded server: first to mutating webhooks, then to validating ones.
 fn ask(hooks: &Hooks, review: &Review<'_>) -> Verdict {
-    let mut asked = hooks.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let mut asked = lock(hooks).clone();
     asked.retain(|hook| hook.covers(review));
     if asked.is_empty() {
         return Verdict::Allow;

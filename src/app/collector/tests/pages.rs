@@ -102,13 +102,22 @@ async fn every_page_answers_or_says_what_is_wrong() {
 #[tokio::test]
 async fn the_graph_comes_as_dot_or_as_json() {
     let stage = Stage::new().await;
+    let flags = ["missing", "beingDeleted", "deletingDependents", "virtual"];
     for path in ["/debug/graph", "/debug/graph?uid=UID&uid=x"] {
         let (status, content_type, body) = stage.get(path).await;
         assert_eq!((status, content_type.as_str()), (200, "text/vnd.graphviz; charset=utf-8"), "{path}");
-        assert!(body.contains(&stage.uid), "{body}");
+        assert!(body.starts_with("strict digraph") && body.contains(&stage.uid), "{body}");
+        for field in ["label", "group", "version", "kind", "namespace", "name", "uid"].iter().chain(&flags) {
+            assert!(body.contains(&format!("{field}=")), "no {field}: {body}");
+        }
         let format = if path.contains('?') { "&format=json" } else { "?format=json" };
         let (status, graph) = stage.json(&format!("{path}{format}")).await;
         assert_eq!((status, graph["nodes"].as_array().unwrap().len()), (200, 2), "{graph}");
+        let owner = graph["nodes"].as_array().unwrap().iter().find(|node| node["uid"] == *stage.uid).unwrap();
+        let of = |field: &str| owner[field].as_str().unwrap();
+        let named = ["kind", "name", "namespace", "version"].map(of);
+        assert_eq!(named, ["ConfigMap", "owner", "default", "v1"], "{owner}");
+        assert!(flags.iter().all(|flag| owner[flag] == json!(false)), "{owner}");
     }
     let (status, _, body) = stage.get("/debug/graph?uid=x").await;
     assert_eq!((status, body.as_str()), (404, "none of these uids is in the graph\n"));

@@ -1,0 +1,216 @@
+//! A request that is about to be sent, and a successful answer.
+//!
+//! Of the media types in an `Accept` header, the server takes the first that it knows. All but the last
+//! ask for metadata only; the last is for servers that can only send whole objects.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HeaderMap, RETRY_AFTER};
+use http::{HeaderValue, Method, Request};
+use kube::client::Body;
+
+use super::error::{self, ApiError, ErrorClass, NO_TEXT};
+use super::path;
+use super::settings::{USER_AGENT, Verb};
+use kube_gc_core::object::{GroupResource, Identity, Namespace, ResourceType};
+use kube_gc_decode::{Encoding, Named, Status};
+
+/// A successful answer.
+#[derive(Debug)]
+pub struct Answer {
+    pub code: u16,
+    pub encoding: Encoding,
+    pub body: Bytes,
+    /// The server's clock: the header `Date`.
+    pub date: Option<HeaderValue>,
+}
+
+/// A request that is about to be sent.
+pub struct Call<'a> {
+    pub verb: Verb,
+    /// The HTTP method or the verb, for error messages.
+    pub action: &'static str,
+    pub path: String,
+    pub accept: &'static str,
+    /// Content type and body.
+    pub body: Option<(&'static str, Vec<u8>)>,
+    /// The type under which metrics count the request.
+    pub resource: &'a GroupResource,
+    /// The object that the path names, if it names one.
+    pub object: Option<Named<'a>>,
+    /// The target in error messages, if the path names no object.
+    pub target: String,
+}
+
+impl<'a> Call<'a> {
+    /// A GET of something that is not an object.
+    pub fn get(verb: Verb, path: String, accept: &'static str, resource: &'a GroupResource) -> Self {
+        Self {
+            verb,
+            action: verb.forms().2,
+            target: path.clone(),
+            path,
+            accept,
+            body: None,
+            resource,
+            object: None,
+        }
+    }
+
+    /// A GET of a list.
+    pub fn list(
+        path: String,
+        accept: &'static str,
+        resource: &'a GroupResource,
+        target: impl Into<String>,
+    ) -> Self {
+        Self { target: target.into(), ..Self::get(Verb::List, path, accept, resource) }
+    }
+
+    /// A request about one object.
+    ///
+    /// # Errors
+    ///
+    /// No object can have this identity: see [`path::object`].
+    pub fn object(verb: Verb, identity: &'a Identity) -> Result<Self, ApiError> {
+        let Identity { resource, namespace, name, .. } = identity;
+        Self::named(verb, resource, namespace.as_ref().map(Namespace::as_str), name)
+    }
+
+    /// A request about the object of a type that has this name.
+    ///
+    /// # Errors
+    ///
+    /// As of [`object`](Self::object).
+    pub fn named(
+        verb: Verb,
+        resource: &'a ResourceType,
+        namespace: Option<&'a str>,
+        name: &'a str,
+    ) -> Result<Self, ApiError> {
+        let (_, _, action) = verb.forms();
+        let path = path::object(action, resource, namespace, name)?;
+        let resource = &resource.group_resource;
+        let object = Some(Named { group_resource: resource, namespace, name });
+        let target = String::new();
+        Ok(Self { verb, action, path, accept: METADATA, body: None, resource, object, target })
+    }
+
+    /// An error of this request.
+    pub fn error(&self, class: ErrorClass, message: impl Into<String>, code: Option<u16>) -> ApiError {
+        ApiError {
+            class,
+            action: self.action,
+            target: self.object.map_or_else(
+                || self.target.clone(),
+                |object| path::describe(object.group_resource, object.namespace, Some(object.name)),
+            ),
+            message: message.into(),
+            code,
+        }
+    }
+
+    /// Whether it is about a single object, rather than a collection or the server.
+    pub const fn is_about_an_object(&self) -> bool {
+        match self.verb {
+            Verb::Get | Verb::Delete | Verb::Patch | Verb::Create | Verb::Update => true,
+            Verb::List | Verb::Watch | Verb::Discover | Verb::DeleteCollection => false,
+        }
+    }
+
+    /// The object's name; empty if the request is not about an object.
+    pub fn object_name(&self) -> &str {
+        self.object.map_or("", |object| object.name)
+    }
+
+    pub fn writes(&self) -> bool {
+        self.verb.forms().1 != Method::GET
+    }
+
+    /// Classifies an error response.
+    pub fn refusal(&self, code: u16, headers: &HeaderMap, body: &[u8]) -> ApiError {
+        let encoding = Encoding::of(headers);
+        let status = Status::read(encoding, body);
+        let retry_after = headers
+            .get(RETRY_AFTER)
+            .and_then(|value| value.to_str().ok()?.parse().ok())
+            .map(Duration::from_secs);
+        let class = match error::classify(code, &status, retry_after, self.object) {
+            ErrorClass::Absent if self.writes() => ErrorClass::SaysGone,
+            class => class,
+        };
+        // Only text is quoted.
+        let text = if encoding == Encoding::Json { body } else { NO_TEXT };
+        self.error(class, error::message(&status, text), Some(code))
+    }
+
+    /// Classifies a response with a 2xx code whose body is a `Status` of a failure. Such an
+    /// answer contradicts itself, so it proves neither that the object is absent nor that
+    /// the request took effect.
+    pub fn contradiction(&self, code: u16, status: &Status) -> ApiError {
+        let message = format!(
+            "the response code is {code}, but its Status is a failure: {}",
+            error::message(status, NO_TEXT)
+        );
+        self.error(ErrorClass::Unusable, message, Some(code))
+    }
+
+    /// The HTTP request.
+    pub fn request(&self, compressed_lists: bool) -> Result<Request<Body>, ApiError> {
+        let mut builder = Request::builder()
+            .method(self.verb.forms().1)
+            .uri(self.path.as_str())
+            .header(http::header::USER_AGENT, USER_AGENT)
+            .header(ACCEPT, self.accept);
+        // From 1.37 on, servers compress each event of a watch separately, and the client's
+        // decoder reads only the first.
+        if self.verb == Verb::Watch || self.verb == Verb::List && !compressed_lists {
+            builder = builder.header(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        }
+        let body = match &self.body {
+            None => Body::empty(),
+            Some((content_type, body)) => {
+                builder = builder.header(CONTENT_TYPE, *content_type);
+                Body::from(body.clone())
+            }
+        };
+        builder.body(body).map_err(|error| self.error(ErrorClass::Refused, error.to_string(), None))
+    }
+}
+
+/// What metrics call the type of discovery requests.
+pub fn discovery_resource() -> GroupResource {
+    GroupResource::new("", "discovery")
+}
+
+pub(super) const JSON: &str = "application/json";
+
+/// One object's metadata, or the whole object.
+pub(super) const METADATA: &str =
+    "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
+/// A list of metadata, or of whole objects.
+pub(super) const METADATA_LIST: &str =
+    "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
+
+/// The `Accept` header of a watch.
+pub(super) const fn watch_accept(preferred: Encoding) -> &'static str {
+    match preferred {
+        Encoding::Json => METADATA,
+        Encoding::Protobuf => {
+            "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,\
+             application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
+        }
+    }
+}
+
+/// The `Accept` header of a list.
+pub(super) const fn list_accept(preferred: Encoding) -> &'static str {
+    match preferred {
+        Encoding::Json => METADATA_LIST,
+        Encoding::Protobuf => {
+            "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,\
+             application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! The client of the API server. Only this module and the elector talk to one.
+//!
+//! [`Api`] sends single requests: look-ups, deletes and patches with their preconditions,
+//! events, discovery. [`ListWatch`] follows one resource type. Both return
+//! [`ObjectFacts`](kube_gc_core::object::ObjectFacts), and classify errors by what a caller
+//! must know ([`ErrorClass`]). An object's body is never logged; the server's error message
+//! is.
+
+mod call;
+mod client;
+mod commands;
+mod connect;
+mod connection;
+mod connection_error;
+mod delete;
+mod discovery;
+mod error;
+mod event;
+mod inspect;
+mod limits;
+mod list;
+mod list_watch;
+mod namespaces;
+mod patch;
+mod path;
+mod pods;
+mod reachability;
+mod read;
+mod restore_fence;
+mod review;
+#[cfg(any(test, feature = "test-util"))]
+pub mod scripted;
+mod settings;
+mod transport;
+mod write_gate;
+
+pub use client::{Api, WriteSlot};
+pub use commands::LabelledPod;
+pub use connect::load_config;
+pub use connection::{ConnectError, Connection};
+pub use connection_error::error_chain;
+pub use delete::Deleted;
+#[doc(hidden)]
+pub use discovery::fuzzing;
+pub use discovery::{ContentType, ContentTypes, Definition, Discovered, GroupFailure, Watchable};
+pub use error::{ApiError, Effect, ErrorClass};
+pub use event::OWNER_REF_INVALID_NAMESPACE;
+pub use event::{EventRecorder, EventType};
+pub use kube_gc_config::WatchProtocol;
+pub use kube_gc_decode::Encoding;
+pub use limits::{HangHook, RateLimiter};
+pub use list_watch::{ListWatch, Phase, Step, WatchStart};
+pub use namespaces::{LiveNamespace, Page, PageItem};
+pub use patch::{Finalizer, FinalizerRemoval, MANY_REFERENCES, Patched, References};
+pub use path::encode;
+pub use pods::PodWatch;
+pub use read::{AbsenceProof, LookupResult};
+pub use restore_fence::HighWater;
+pub use restore_fence::RestoreFence;
+pub use review::Reviews;
+pub use settings::Jitter;
+pub use settings::WallClock;
+pub use settings::{ApiSettings, FIELD_MANAGER, USER_AGENT, Verb, WatchSettings};
+pub use write_gate::{Clock, GateClosed, ReplicaRole, WriteGate};

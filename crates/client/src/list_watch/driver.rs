@@ -1,0 +1,399 @@
+//! Follows a resource type, stage by stage.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use http::Response;
+use kube::client::Body;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until};
+
+use super::machine::Machine;
+use super::{
+    Action, End, ListFrom, Listing, Opens, Phase, Stage, Step, StreamedList, WatchStart, Watched, Watching,
+};
+use crate::call::{Call, JSON, list_accept, watch_accept};
+use crate::client::Api;
+use crate::error::{ApiError, ErrorClass};
+use crate::path;
+use crate::settings::{Jitter, Verb};
+use kube_gc_core::graph::WatchEvent;
+use kube_gc_core::object::{ResourceType, ResourceVersion};
+use kube_gc_decode::{Encoding, FactsReader, ListReader, WatchReader};
+use kube_gc_observe::telemetry::EventMetrics;
+
+/// A watch that has not ended within this time works, even if nothing has arrived: an error,
+/// such as an expired version, arrives at once, but a bookmark only once a minute.
+const LIVES_AFTER: Duration = Duration::from_millis(500);
+
+/// Follows one resource type. Dropping it ends it.
+pub struct ListWatch<E = WatchEvent> {
+    pub(super) api: Api,
+    pub(super) resource: Arc<ResourceType>,
+    /// Parameters of every request, such as `&fieldSelector=…`.
+    selection: String,
+    pub(super) machine: Machine,
+    pub(super) stage: Stage<E>,
+    /// Steps that are already known.
+    pub(super) ready: VecDeque<Step<E>>,
+    pub(super) reader: FactsReader,
+    /// The encoding to request.
+    pub(super) preferred: Encoding,
+    pub(super) draining: bool,
+    /// Whether a failure was reported, and its end was not.
+    pub(super) failing: bool,
+    /// Changes when an outage of the API server ends.
+    pub(super) recoveries: watch::Receiver<u64>,
+    pub(super) jitter: Jitter,
+    /// When the last part of a body arrived.
+    pub(super) arrived: Instant,
+    pub(super) metrics: EventMetrics,
+}
+
+impl<E> fmt::Debug for ListWatch<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ListWatch").field("machine", &self.machine).finish_non_exhaustive()
+    }
+}
+
+impl Api {
+    /// Follows a resource type: lists it, and watches it from there on. Sends nothing before the
+    /// first [`next_in`](ListWatch::next_in).
+    pub fn watch(&self, resource: Arc<ResourceType>, start: WatchStart) -> ListWatch {
+        self.watch_selected(resource, String::new(), start)
+    }
+
+    /// The same for the objects of a selection.
+    pub fn watch_selected<E: Watched>(
+        &self,
+        resource: Arc<ResourceType>,
+        selection: String,
+        start: WatchStart,
+    ) -> ListWatch<E> {
+        let seed = self.0.jitter.seed();
+        let metrics = EventMetrics::new(&resource.group_resource);
+        let (streaming, watch) = (self.0.streaming_lists.clone(), self.settings().watch.clone());
+        let machine = Machine::new(Arc::clone(&resource), start, streaming, watch, seed);
+        ListWatch {
+            api: self.clone(),
+            resource,
+            selection,
+            machine,
+            stage: Stage::Idle,
+            ready: VecDeque::new(),
+            reader: FactsReader::default(),
+            preferred: if E::WHOLE { Encoding::Json } else { self.settings().encoding },
+            draining: false,
+            failing: false,
+            recoveries: self.recoveries(),
+            jitter: Jitter::new(seed.rotate_left(32)),
+            arrived: Instant::now(),
+            metrics,
+        }
+    }
+}
+
+impl<E: Watched> ListWatch<E> {
+    /// The type that it follows.
+    pub fn resource(&self) -> &Arc<ResourceType> {
+        &self.resource
+    }
+
+    /// When the data of the last step arrived.
+    pub const fn arrived(&self) -> Instant {
+        self.arrived
+    }
+
+    /// Ends after the present watch: the type is no longer served, and only the last events of
+    /// this watch are left. Without a watch, it ends at once.
+    pub fn drain(&mut self) {
+        self.draining = true;
+    }
+
+    /// The next step; `None` at the end after [`drain`](Self::drain). Cancel-safe.
+    pub async fn next(&mut self) -> Option<Step<E>> {
+        let mut phase = Phase::List;
+        loop {
+            match self.next_in(phase).await {
+                Ok(step) => return step,
+                Err(other) => phase = other,
+            }
+        }
+    }
+
+    /// The next step in this phase. Nothing of the other phase has begun when it returns, so
+    /// another thread can continue.
+    ///
+    /// # Errors
+    ///
+    /// The phase that follows.
+    pub async fn next_in(&mut self, phase: Phase) -> Result<Option<Step<E>>, Phase> {
+        loop {
+            if let Some(step) = self.ready.pop_front() {
+                match step {
+                    Step::Failed { .. } => self.failing = true,
+                    Step::Resumed | Step::Events(_) | Step::Bookmark { .. } => self.failing = false,
+                    _ => {}
+                }
+                return Ok(Some(step));
+            }
+            if self.draining && !self.stage.is_watch() {
+                self.stage = Stage::Idle;
+                return Ok(None);
+            }
+            if let Some(other) = self.stage.phase().filter(|other| *other != phase) {
+                return Err(other);
+            }
+            match &mut self.stage {
+                Stage::Idle if self.api.is_unreachable() => self.hold(),
+                Stage::Idle => self.begin(),
+                Stage::Waiting(until) => {
+                    // The sender lives as long as the client.
+                    let recovered = tokio::select! {
+                        biased;
+                        Ok(()) = self.recoveries.changed() => true,
+                        () = sleep_until(*until) => false,
+                    };
+                    self.stage = if recovered { self.go_on_soon() } else { Stage::Idle };
+                }
+                Stage::Held(reachable) => {
+                    reachable.await;
+                    // A mere suspicion resets nothing.
+                    let recovered = self.recoveries.has_changed().unwrap_or_default();
+                    self.recoveries.mark_unchanged();
+                    self.stage = if recovered { self.go_on_soon() } else { Stage::Idle };
+                }
+                Stage::Checking(asking) => {
+                    let result = asking.await;
+                    self.stage = Stage::Idle;
+                    if is_held(&result) {
+                        continue;
+                    }
+                    let found = result.as_ref().ok().and_then(|envelope| envelope.resource_version.clone());
+                    self.ready.extend(match result {
+                        Ok(_) => self.machine.checked(found.as_ref()),
+                        Err(error) => Some(self.machine.failed(error, Instant::now())),
+                    });
+                    self.lift_fence(found.as_ref());
+                }
+                Stage::Opening { opening, .. } => {
+                    let result = opening.await;
+                    let Stage::Opening { opens, .. } = std::mem::replace(&mut self.stage, Stage::Idle) else {
+                        continue;
+                    };
+                    match result {
+                        Ok(response) => self.stage = self.opened(opens, response),
+                        Err(error) if self.is_refused_for_its_encoding(&error) => {}
+                        Err(error) if matches!(opens, Opens::Watch { list: None, .. }) => {
+                            self.end_watch(End::Failed(error));
+                        }
+                        Err(error) => self.end_list(Err(error)),
+                    }
+                }
+                Stage::Listing(_) => self.read_list().await,
+                Stage::Watching(_) => self.read_watch().await,
+            }
+        }
+    }
+
+    /// The stage after a response has begun.
+    fn opened(&self, opens: Opens, response: Response<Body>) -> Stage<E> {
+        let encoding = Encoding::of(response.headers());
+        let body = response.into_body();
+        let patience = Instant::now() + self.api.settings().request_timeout;
+        match opens {
+            Opens::List { first, since } => Stage::Listing(Listing {
+                body,
+                items: ListReader::new(encoding),
+                batch: Vec::new(),
+                unread: 0,
+                objects: 0,
+                first,
+                begun: !first,
+                since,
+                deadline: patience,
+            }),
+            Opens::Watch { deadline, list } => Stage::Watching(Box::new(Watching {
+                body,
+                events: WatchReader::new(encoding),
+                deadline,
+                lives: if list.is_none() { self.lives() } else { None },
+                list: list.map(|list| StreamedList { patience, ..list }),
+            })),
+        }
+    }
+
+    /// When a watch that begins now counts as working, if that is to be reported.
+    pub(super) fn lives(&self) -> Option<Instant> {
+        self.failing.then(|| Instant::now() + LIVES_AFTER)
+    }
+
+    /// Raises the restore fence, if the watch ended before its time.
+    pub(super) fn raise_fence(&self) {
+        if self.machine.needs_check() {
+            self.api.restore_fence().raise(&self.resource.group_resource);
+        }
+    }
+
+    /// Lifts the restore fence after a list, unless the list failed or shows a restore.
+    pub(super) fn lift_fence(&self, version: Option<&ResourceVersion>) {
+        let is_restored = self.ready.iter().any(|step| matches!(step, Step::StoreRestored { .. }));
+        if !is_restored && !self.machine.needs_check() {
+            self.api.restore_fence().lift(&self.resource.group_resource, version);
+        }
+    }
+}
+
+/// Whether a request was held because the API server is unreachable.
+fn is_held<T>(result: &Result<T, ApiError>) -> bool {
+    matches!(result, Err(ApiError { class: ErrorClass::Deferred { .. }, .. }))
+}
+
+pub(super) fn failure(
+    action: &'static str,
+    resource: &ResourceType,
+    class: ErrorClass,
+    message: String,
+) -> ApiError {
+    ApiError { class, action, target: resource.group_resource.to_string(), message, code: None }
+}
+
+/// After an outage, the requests of all types are spread over this time. Sixty lists a second
+/// are no heavy load.
+const SPREAD: Duration = Duration::from_secs(1);
+
+impl<E: Watched> ListWatch<E> {
+    /// Waits until the API server is reachable.
+    pub(super) fn hold(&mut self) {
+        let api = self.api.clone();
+        self.stage = Stage::Held(async move { api.reachable().await }.boxed());
+    }
+
+    /// Resets the backoff after an outage, and spreads the types over [`SPREAD`].
+    pub(super) fn go_on_soon(&mut self) -> Stage<E> {
+        let now = Instant::now();
+        self.machine.recovered(now);
+        Stage::Waiting(now + self.jitter.within(&(Duration::ZERO..SPREAD)))
+    }
+
+    /// Begins the next action of the machine.
+    pub(super) fn begin(&mut self) {
+        let now = Instant::now();
+        self.stage = match self.machine.action(now) {
+            Action::Wait(time) => Stage::Waiting(now + time),
+            Action::Check => Stage::Checking(self.api.present_version(&self.resource)),
+            Action::List(from) => {
+                let first = !matches!(from, ListFrom::Page(_));
+                let path = self.list_path(&from);
+                let opening = self.open(Verb::List, "LIST", list_accept, path);
+                Stage::Opening { opens: Opens::List { first, since: now }, opening }
+            }
+            Action::Stream { not_older_than, lasting } => {
+                let mut path = self.watch_path(lasting);
+                path.push_str("&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=");
+                match &not_older_than {
+                    None => path.push('0'),
+                    Some(version) => path::encode(&mut path, &version.to_string()),
+                }
+                let deadline = self.watch_deadline(now, lasting);
+                let list = Some(StreamedList { begun: false, not_older_than, patience: deadline });
+                let opening = self.open(Verb::Watch, "LIST", watch_accept, path);
+                Stage::Opening { opens: Opens::Watch { deadline, list }, opening }
+            }
+            Action::Watch { from, lasting } => {
+                self.follow_store();
+                let mut path = self.watch_path(lasting);
+                if let Some(version) = from {
+                    path.push_str("&resourceVersion=");
+                    path::encode(&mut path, &version.to_string());
+                }
+                let deadline = self.watch_deadline(now, lasting);
+                let opening = self.open(Verb::Watch, "WATCH", watch_accept, path);
+                Stage::Opening { opens: Opens::Watch { deadline, list: None }, opening }
+            }
+        };
+    }
+
+    /// The watch begins.
+    pub(super) fn follow_store(&self) {
+        if self.machine.shares_store() {
+            self.api.restore_fence().follow(&self.resource);
+        }
+    }
+
+    fn watch_path(&self, lasting: Duration) -> String {
+        let path = path::collection(&self.resource, None);
+        format!("{path}?watch=1&allowWatchBookmarks=true&timeoutSeconds={}", lasting.as_secs())
+    }
+
+    /// When a watch that begins now is dead.
+    fn watch_deadline(&self, now: Instant, lasting: Duration) -> Instant {
+        now + lasting + self.api.settings().watch.grace
+    }
+
+    fn list_path(&self, from: &ListFrom) -> String {
+        let mut path = path::collection(&self.resource, None);
+        let limit = self.api.settings().page_size.max(1);
+        match from {
+            ListFrom::Cache => path.push_str("?resourceVersion=0&resourceVersionMatch=NotOlderThan"),
+            ListFrom::NotOlderThan(version) => {
+                path.push_str("?resourceVersionMatch=NotOlderThan&resourceVersion=");
+                path::encode(&mut path, &version.to_string());
+            }
+            ListFrom::Store => path.push_str(&format!("?limit={limit}")),
+            ListFrom::Page(token) => {
+                path.push_str(&format!("?limit={limit}&continue="));
+                path::encode(&mut path, token);
+            }
+        }
+        path
+    }
+
+    fn open(
+        &self,
+        verb: Verb,
+        action: &'static str,
+        metadata: fn(Encoding) -> &'static str,
+        path: String,
+    ) -> BoxFuture<'static, Result<Response<Body>, ApiError>> {
+        let accept = if E::WHOLE { JSON } else { metadata(self.preferred) };
+        let path = path + &self.selection;
+        let (api, resource) = (self.api.clone(), Arc::clone(&self.resource));
+        async move {
+            let mut call = Call::get(verb, path, accept, &resource.group_resource);
+            call.action = action;
+            call.target = resource.group_resource.to_string();
+            api.open(call).await
+        }
+        .boxed()
+    }
+
+    /// Whether the server supports none of the requested media types, though JSON was among them.
+    /// The next request asks for JSON only.
+    pub(super) fn is_refused_for_its_encoding(&mut self, error: &ApiError) -> bool {
+        let is_refused = self.preferred != Encoding::Json && error.says_not_acceptable();
+        if is_refused {
+            self.preferred = Encoding::Json;
+        }
+        is_refused
+    }
+
+    /// The error of an answer in this encoding that cannot be read. If it was not JSON, the next request
+    /// asks for JSON.
+    pub(super) fn unreadable(
+        &mut self,
+        action: &'static str,
+        encoding: Encoding,
+        mut message: String,
+    ) -> ApiError {
+        if encoding != Encoding::Json && self.preferred != Encoding::Json {
+            self.preferred = Encoding::Json;
+            message.push_str("; JSON is requested from now on");
+        }
+        failure(action, &self.resource, ErrorClass::Unusable, message)
+    }
+}

@@ -1,0 +1,85 @@
+//! When the next request of a type may be sent: backoff after failures, and the interval
+//! between watches.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::settings::{Jitter, WatchSettings};
+
+/// How long an API server that has just started may deny requests, because it has not loaded
+/// its roles.
+const STARTS_WITHIN: Duration = Duration::from_secs(30);
+/// The longest backoff within that time.
+const SOON: Duration = Duration::from_secs(1);
+
+/// The pace of one type's requests.
+#[derive(Debug)]
+pub(super) struct RequestPace {
+    pub settings: WatchSettings,
+    jitter: Jitter,
+    not_before: Option<Instant>,
+    failures: u32,
+    /// Until then the backoff is short.
+    soon_until: Option<Instant>,
+}
+
+impl RequestPace {
+    pub fn new(settings: WatchSettings, seed: u64) -> Self {
+        Self { settings, jitter: Jitter::new(seed), not_before: None, failures: 0, soon_until: None }
+    }
+
+    /// How long to wait before the next request, if at all.
+    pub fn wait(&mut self, now: Instant) -> Option<Duration> {
+        let wait = self.not_before.filter(|not_before| *not_before > now).map(|not_before| not_before - now);
+        if wait.is_none() {
+            self.not_before = None;
+        }
+        wait
+    }
+
+    /// How long the next watch lasts: random, so that the watches of all types do not end at once.
+    pub fn watch_duration(&mut self) -> Duration {
+        let WatchSettings { shortest, longest, .. } = self.settings;
+        Duration::from_secs(self.jitter.within(&(shortest..longest)).as_secs())
+    }
+
+    /// Resets the backoff: the server answers.
+    pub const fn succeeded(&mut self) {
+        self.failures = 0;
+    }
+
+    /// Resets the backoff after an outage, and keeps it short for a while, because a server that
+    /// has just started may deny requests.
+    pub fn recovered(&mut self, now: Instant) {
+        self.failures = 0;
+        self.not_before = None;
+        self.soon_until = Some(now + STARTS_WITHIN);
+    }
+
+    /// Schedules the next request after a failure, at the earliest when the server asks for it,
+    /// and returns how long that is from now.
+    pub fn retry_in(&mut self, retry_after: Option<Duration>, now: Instant) -> Duration {
+        let retry_in = self.backoff(now).max(retry_after.unwrap_or_default());
+        self.not_before = Some(now + retry_in);
+        retry_in
+    }
+
+    /// Keeps the least interval between the starts of two watches.
+    pub fn space_watches(&mut self, start: Option<Instant>, now: Instant) {
+        let least = self.settings.least_interval;
+        let next = start.unwrap_or(now) + self.jitter.within(&(least..least * 3 / 2));
+        self.not_before = Some(self.not_before.map_or(next, |not_before| not_before.max(next)));
+    }
+
+    fn backoff(&mut self, now: Instant) -> Duration {
+        let WatchSettings { least_backoff, mut greatest_backoff, .. } = self.settings;
+        if self.soon_until.is_some_and(|until| now < until) {
+            greatest_backoff = greatest_backoff.min(SOON);
+        }
+        // Beyond 2^16 times the least, any sensible greatest is reached.
+        let base = least_backoff.saturating_mul(1 << self.failures.min(16)).min(greatest_backoff);
+        self.failures = self.failures.saturating_add(1);
+        self.jitter.within(&(base..base * 3 / 2)).min(greatest_backoff)
+    }
+}

@@ -1,0 +1,354 @@
+//! What finishing namespaces reads and writes (rules 11.1 to 11.10).
+
+use std::time::SystemTime;
+
+use k8s_openapi::api::coordination::v1::Lease;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::call::{Answer, Call, JSON, METADATA_LIST};
+use super::client::Api;
+use super::error::{ApiError, ErrorClass, unusable};
+use super::list::Pagination;
+use super::patch::{MERGE_PATCH, undone};
+use super::path;
+use super::settings::{FIELD_MANAGER, Verb};
+use kube_gc_core::namespaces::{Condition, FINALIZER, FieldOwner, LeaderRecord};
+use kube_gc_core::object::{Identity, ResourceType, ResourceVersion, Scope, Uid};
+use kube_gc_decode::{Keyed, ObjectView, json_fault, or_default};
+
+/// A namespace as a live read has shown it.
+#[derive(Clone, Debug)]
+pub struct LiveNamespace {
+    /// The whole object: a PUT sends back what it does not change.
+    object: Value,
+    /// Its uid.
+    pub uid: Uid,
+}
+
+impl LiveNamespace {
+    /// Whether it is being deleted and was not created again: both signs are required.
+    pub fn is_terminating(&self) -> bool {
+        self.text("/metadata/deletionTimestamp").is_some()
+            && self.text("/status/phase") == Some("Terminating")
+    }
+
+    /// Whether `spec.finalizers` still has the finalizer for the content.
+    pub fn is_held(&self) -> bool {
+        self.list("/spec/finalizers").any(|finalizer| finalizer == FINALIZER)
+    }
+
+    /// The conditions in the status.
+    pub fn conditions(&self) -> Vec<Condition> {
+        let text = |condition: &Value, field: &str| {
+            condition.get(field).and_then(Value::as_str).unwrap_or_default().to_owned()
+        };
+        let conditions = self.list("/status/conditions").map(|condition| Condition {
+            kind: text(condition, "type"),
+            is_true: text(condition, "status") == "True",
+            reason: text(condition, "reason"),
+            message: text(condition, "message"),
+            since: text(condition, "lastTransitionTime"),
+        });
+        conditions.collect()
+    }
+
+    /// Who owns conditions, by `managedFields`.
+    pub fn condition_owners(&self) -> Vec<FieldOwner> {
+        let owners = self.list("/metadata/managedFields").filter_map(|entry| {
+            let fields = entry.pointer("/fieldsV1/f:status/f:conditions")?.as_object()?;
+            let kind = |key: &String| {
+                let key: Value = serde_json::from_str(key.strip_prefix("k:")?).ok()?;
+                Some(key.get("type")?.as_str()?.to_owned())
+            };
+            Some(FieldOwner {
+                manager: entry.get("manager").and_then(Value::as_str).unwrap_or_default().to_owned(),
+                at: entry.get("time").and_then(Value::as_str).and_then(time),
+                conditions: fields.keys().filter_map(kind).collect(),
+            })
+        });
+        owners.collect()
+    }
+
+    fn text(&self, pointer: &str) -> Option<&str> {
+        self.object.pointer(pointer)?.as_str().filter(|text| !text.is_empty())
+    }
+
+    fn list(&self, pointer: &str) -> impl Iterator<Item = &Value> {
+        self.object.pointer(pointer).and_then(Value::as_array).into_iter().flatten()
+    }
+}
+
+fn time(text: &str) -> Option<SystemTime> {
+    humantime::parse_rfc3339_weak(text).ok()
+}
+
+impl Api {
+    /// Reads a namespace; `None` if there is none of this name.
+    ///
+    /// # Errors
+    ///
+    /// The answer is neither the namespace nor proof of its absence.
+    pub async fn live_namespace(&self, namespace: &Identity) -> Result<Option<LiveNamespace>, ApiError> {
+        let mut call = Call::object(Verb::Get, namespace)?;
+        call.accept = JSON;
+        match self.call(call).await {
+            Ok(answer) => live("GET", namespace, &answer).map(Some),
+            Err(error) if error.class == ErrorClass::Absent => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Replaces the conditions. Bound to the uid and to the version that was read.
+    ///
+    /// # Errors
+    ///
+    /// [`Conflict`](ErrorClass::Conflict) if the namespace has changed; any other error of a write.
+    pub async fn set_conditions(
+        &self,
+        namespace: &Identity,
+        read: &LiveNamespace,
+        conditions: &[Condition],
+    ) -> Result<LiveNamespace, ApiError> {
+        let conditions: Vec<Value> = conditions
+            .iter()
+            .map(|condition| {
+                json!({
+                    "type": condition.kind,
+                    "status": if condition.is_true { "True" } else { "False" },
+                    "lastTransitionTime": condition.since,
+                    "reason": condition.reason,
+                    "message": condition.message,
+                })
+            })
+            .collect();
+        let patch = json!({
+            "metadata": { "uid": read.uid, "resourceVersion": read.object.pointer("/metadata/resourceVersion") },
+            "status": { "conditions": conditions },
+        });
+        let mut call = Call::object(Verb::Patch, namespace)?;
+        call.accept = JSON;
+        call.path.push_str("/status?fieldManager=");
+        call.path.push_str(FIELD_MANAGER);
+        call.body = Some((MERGE_PATCH, patch.to_string().into_bytes()));
+        live("PATCH", namespace, &self.call(call).await?)
+    }
+
+    /// Removes the finalizer for the content. Bound to the uid and to the version that was read.
+    ///
+    /// # Errors
+    ///
+    /// [`Conflict`](ErrorClass::Conflict) if the namespace has changed; any other error of a write.
+    pub async fn finalize_namespace(
+        &self,
+        namespace: &Identity,
+        read: &LiveNamespace,
+    ) -> Result<(), ApiError> {
+        let mut object = read.object.clone();
+        if let Some(finalizers) = object.pointer_mut("/spec/finalizers").and_then(Value::as_array_mut) {
+            finalizers.retain(|finalizer| finalizer != FINALIZER);
+        }
+        let mut call = Call::object(Verb::Update, namespace)?;
+        call.accept = JSON;
+        call.path.push_str("/finalize?fieldManager=");
+        call.path.push_str(FIELD_MANAGER);
+        call.body = Some((JSON, object.to_string().into_bytes()));
+        match self.call(call).await {
+            Ok(answer) if live("PUT", namespace, &answer)?.is_held() => {
+                Err(undone("PUT", namespace, &format!("has the finalizer {FINALIZER}"), answer.code))
+            }
+            Ok(_) => Ok(()),
+            // Gone is what was wanted.
+            Err(error) if error.class == ErrorClass::SaysGone => {
+                self.confirm_gone(namespace, error).await.map(|_| ())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The Lease of kube-controller-manager; `None` if there is none.
+    ///
+    /// # Errors
+    ///
+    /// Whether there is one is not known.
+    pub async fn controller_manager_lease(&self) -> Result<Option<LeaderRecord>, ApiError> {
+        let leases = path::built_in("leases.coordination.k8s.io", "Lease", Scope::Namespaced);
+        let name = "kube-controller-manager";
+        let mut call = Call::named(Verb::Get, &leases, Some("kube-system"), name)?;
+        call.accept = JSON;
+        let target = call.path.clone();
+        let answer = match self.call(call).await {
+            Ok(answer) => answer,
+            Err(error) if matches!(error.class, ErrorClass::Absent | ErrorClass::NamespaceGone) => {
+                return Ok(None);
+            }
+            Err(error) => return Err(error),
+        };
+        let unusable = |why| unusable("GET", target.clone(), why, answer.code);
+        let Lease { metadata, spec, .. } =
+            serde_json::from_slice(&answer.body).map_err(|error| unusable(json_fault(&error)))?;
+        // The type takes anything for an empty Lease.
+        let version =
+            metadata.resource_version.ok_or_else(|| unusable("the response is not a Lease".to_owned()))?;
+        let spec = spec.unwrap_or_default();
+        Ok(Some(LeaderRecord {
+            holder: spec.holder_identity.unwrap_or_default(),
+            renewed: spec.renew_time.map(|time| time.0.into()),
+            version,
+        }))
+    }
+
+    /// The name of a pod that runs kube-controller-manager, by the label that kubeadm and others set.
+    ///
+    /// # Errors
+    ///
+    /// Whether there is one is not known.
+    pub async fn controller_manager_pod(&self) -> Result<Option<String>, ApiError> {
+        let pods = self.pods_labelled(Some("kube-system"), "component=kube-controller-manager").await?;
+        Ok(pods.into_iter().next().map(|pod| pod.name))
+    }
+}
+
+fn live(action: &'static str, namespace: &Identity, answer: &Answer) -> Result<LiveNamespace, ApiError> {
+    let fault =
+        |message: String| unusable(action, format!("namespaces {}", namespace.name), message, answer.code);
+    let object: Value = serde_json::from_slice(&answer.body).map_err(|error| fault(json_fault(&error)))?;
+    let is_it = object.get("kind").and_then(Value::as_str) == Some("Namespace")
+        && object.pointer("/metadata/name").and_then(Value::as_str) == Some(&*namespace.name);
+    let uid = object.pointer("/metadata/uid").and_then(Value::as_str).and_then(Uid::parse);
+    match uid.filter(|_| is_it) {
+        Some(uid) => Ok(LiveNamespace { object, uid }),
+        None => Err(fault("the response is not this namespace, or has no uid".to_owned())),
+    }
+}
+
+/// Objects in a page that is listed or deleted. Only their metadata is read.
+const PAGE: u32 = 500;
+
+/// One object in a page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PageItem {
+    /// Its name.
+    pub name: String,
+    /// Its uid; some aggregated APIs give none.
+    pub uid: Option<Uid>,
+    /// Its version; some aggregated APIs give none.
+    pub version: Option<ResourceVersion>,
+    /// Whether it is being deleted.
+    pub being_deleted: bool,
+    /// Its finalizers.
+    pub finalizers: Vec<String>,
+}
+
+/// A page of the objects of a type in a namespace.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Page {
+    /// The objects, whether or not they have a name and a uid.
+    pub items: Vec<PageItem>,
+    /// The token for the next page; empty at the end.
+    pub next: String,
+    /// How many objects the next pages have, at least.
+    pub more: u64,
+}
+
+impl Api {
+    /// Lists a page of a type in a namespace, live. Every object counts, whatever it looks like.
+    ///
+    /// # Errors
+    ///
+    /// The page cannot be read, so nothing is known.
+    pub async fn content_page(
+        &self,
+        resource: &ResourceType,
+        namespace: &str,
+        next: &str,
+    ) -> Result<Page, ApiError> {
+        let path = page_path(resource, namespace, next);
+        let target = path::describe(&resource.group_resource, Some(namespace), None);
+        let call = Call::list(path, METADATA_LIST, &resource.group_resource, &target);
+        let answer = self.call(call).await?;
+        page(&answer.body).map_err(|fault| unusable("LIST", target, fault, answer.code))
+    }
+
+    /// Deletes a page of the objects of a type in a namespace, and returns the page as it was before.
+    /// A request that takes too long has deleted a part of the page.
+    ///
+    /// The token names objects as they were when the first page was read, and the server deletes them
+    /// by name. So the caller has to look first whether this is still the same namespace.
+    ///
+    /// # Errors
+    ///
+    /// [`Expired`](crate::ErrorClass::Expired) if the token is too old; any other error of a write.
+    pub async fn delete_content_page(
+        &self,
+        resource: &ResourceType,
+        namespace: &str,
+        next: &str,
+    ) -> Result<Page, ApiError> {
+        let options =
+            json!({ "kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background" });
+        let path = page_path(resource, namespace, next);
+        let mut call = Call::get(Verb::DeleteCollection, path, METADATA_LIST, &resource.group_resource);
+        call.target = path::describe(&resource.group_resource, Some(namespace), None);
+        call.body = Some((JSON, options.to_string().into_bytes()));
+        let target = call.target.clone();
+        let answer = self.call(call).await?;
+        // Some aggregated APIs answer with a `Status`, and delete everything at once.
+        let deleted = page(&answer.body).unwrap_or_default();
+        let mut pages = Pagination::default();
+        pages
+            .go_on(next, 1)
+            .and_then(|()| pages.go_on(&deleted.next, 1))
+            .map_err(|fault| unusable("DELETE", target, fault.to_owned(), answer.code))?;
+        Ok(deleted)
+    }
+}
+
+fn page_path(resource: &ResourceType, namespace: &str, next: &str) -> String {
+    let mut path = path::collection(resource, Some(namespace)) + &format!("?limit={PAGE}");
+    if !next.is_empty() {
+        path.push_str("&continue=");
+        path::encode(&mut path, next);
+    }
+    path
+}
+
+/// Reads a page. Anything but a list is an error, because an empty list is taken for proof.
+fn page(body: &[u8]) -> Result<Page, String> {
+    #[derive(Deserialize)]
+    struct List<'a> {
+        kind: String,
+        metadata: Keyed<Metadata>,
+        // Go writes an empty list as `null`; a list without it is none.
+        #[serde(borrow, deserialize_with = "or_default")]
+        items: Vec<Keyed<ObjectView<'a>>>,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Metadata {
+        #[serde(rename = "continue")]
+        next: Option<String>,
+        remaining_item_count: Option<i64>,
+    }
+    let Keyed(list): Keyed<List<'_>> = serde_json::from_slice(body).map_err(|error| json_fault(&error))?;
+    if !list.kind.ends_with("List") {
+        return Err("the response is not a list".to_owned());
+    }
+    let item = |Keyed(view): Keyed<ObjectView<'_>>| PageItem {
+        name: view.metadata.name.to_string(),
+        uid: Uid::parse(&view.metadata.uid),
+        version: view.resource_version(),
+        being_deleted: view.metadata.deletion_timestamp.is_some(),
+        finalizers: view.metadata.finalizers.iter().map(|finalizer| finalizer.to_string()).collect(),
+    };
+    let Keyed(Metadata { next, remaining_item_count }) = list.metadata;
+    let next = next.unwrap_or_default();
+    // A page that is not the last one is followed by at least one object.
+    let least = u64::from(!next.is_empty());
+    let more =
+        remaining_item_count.and_then(|count| u64::try_from(count).ok()).unwrap_or_default().max(least);
+    Ok(Page { items: list.items.into_iter().map(item).collect(), next, more })
+}
+
+#[cfg(test)]
+mod tests;

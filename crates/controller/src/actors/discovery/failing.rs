@@ -1,0 +1,170 @@
+//! Parts of the API that cannot be discovered, and since when.
+
+use std::time::SystemTime;
+
+use kube_gc_client::{ApiError, ErrorClass, GroupFailure};
+use kube_gc_observe::telemetry::record;
+
+/// Stands for the list of groups itself.
+const EVERYTHING: &str = "*";
+
+/// A part of the API that cannot be discovered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DiscoveryFailure {
+    /// The part, and the error of the server.
+    pub failure: GroupFailure,
+    /// When the failure began.
+    pub since: SystemTime,
+    /// Whether a warning was logged.
+    pub is_logged: bool,
+}
+
+impl DiscoveryFailure {
+    pub(super) fn is_about(&self, failure: &GroupFailure) -> bool {
+        self.failure.group == failure.group && self.failure.version == failure.version
+    }
+}
+
+/// What fails after a discovery with these failures. A failure that goes on keeps its start.
+pub(super) fn after(
+    before: &[DiscoveryFailure],
+    failures: &[GroupFailure],
+    now: SystemTime,
+) -> Vec<DiscoveryFailure> {
+    let known = |failure: &GroupFailure| before.iter().find(|known| known.is_about(failure));
+    let each = failures.iter().map(|failure| {
+        let (since, is_logged) = known(failure).map_or((now, false), |known| (known.since, known.is_logged));
+        DiscoveryFailure { failure: failure.clone(), since, is_logged }
+    });
+    each.collect()
+}
+
+/// What fails after a discovery that failed as a whole: everything, and what failed before.
+pub(super) fn after_nothing(
+    before: &[DiscoveryFailure],
+    error: &ApiError,
+    now: SystemTime,
+) -> Vec<DiscoveryFailure> {
+    let everything = GroupFailure {
+        group: EVERYTHING.into(),
+        version: None,
+        error: error.to_string(),
+        forbidden: error.class == ErrorClass::Denied,
+    };
+    let mut all: Vec<_> = before.iter().map(|known| known.failure.clone()).collect();
+    all.retain(|known| known.group != everything.group);
+    all.push(everything);
+    after(before, &all, now)
+}
+
+/// Logs failures of discovery: one line when one begins, and one when it is over. During an outage
+/// of the API server, the line about that stands for all.
+pub(super) fn log(before: &[DiscoveryFailure], now: &mut [DiscoveryFailure], is_outage: bool) {
+    for failing in &mut *now {
+        let GroupFailure { group, version, error, .. } = &failing.failure;
+        let version = version.as_deref();
+        if failing.is_logged || is_outage {
+            tracing::debug!(%group, version, error, "discovery failed");
+            continue;
+        }
+        failing.is_logged = true;
+        if **group == *EVERYTHING {
+            tracing::warn!(error, "discovery failed; kube-gc keeps the types that it knows");
+        } else {
+            tracing::warn!(
+                %group,
+                version,
+                error,
+                "cannot discover a group of the API; kube-gc keeps watching its known types"
+            );
+        }
+    }
+    let is_over = |known: &&DiscoveryFailure| !now.iter().any(|failing| failing.is_about(&known.failure));
+    for DiscoveryFailure { failure, since, .. } in
+        before.iter().filter(|known| known.is_logged).filter(is_over)
+    {
+        let GroupFailure { group, version, .. } = failure;
+        let seconds = since.elapsed().unwrap_or_default().as_secs_f64();
+        if **group == *EVERYTHING {
+            tracing::info!(seconds, "discovery works again");
+        } else {
+            tracing::info!(%group, version = version.as_deref(), seconds, "discovery of this group no longer fails");
+        }
+    }
+}
+
+/// Updates the metrics.
+pub(super) fn record(before: &[DiscoveryFailure], now: &[DiscoveryFailure]) {
+    for DiscoveryFailure { failure, .. } in before {
+        if !now.iter().any(|failing| failing.is_about(failure)) {
+            record::undiscovered(&failure.group, failure.version.as_deref(), false);
+        }
+    }
+    for DiscoveryFailure { failure, .. } in now {
+        record::undiscovered(&failure.group, failure.version.as_deref(), true);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use kube_gc_observe::telemetry::testing::logged;
+
+    fn failure(group: &str, error: &str) -> GroupFailure {
+        GroupFailure {
+            group: group.into(),
+            version: Some("v1".into()),
+            error: error.to_owned(),
+            forbidden: false,
+        }
+    }
+
+    #[test]
+    fn a_continuing_failure_keeps_its_time_and_has_the_latest_error() {
+        let first = SystemTime::UNIX_EPOCH;
+        let second = first + Duration::from_secs(1);
+        let before = after(&[], &[failure("a", "one"), failure("b", "two")], first);
+        let now = after(&before, &[failure("b", "three"), failure("c", "four")], second);
+        let known: Vec<_> =
+            now.iter().map(|one| (&*one.failure.group, one.failure.error.as_str(), one.since)).collect();
+        assert_eq!(known, [("b", "three", first), ("c", "four", second)]);
+    }
+
+    #[test]
+    fn a_discovery_without_an_answer_ends_no_failure() {
+        let error = ApiError {
+            class: ErrorClass::Transient,
+            action: "GET",
+            target: "/apis".to_owned(),
+            message: "connection refused".to_owned(),
+            code: None,
+        };
+        let first = SystemTime::UNIX_EPOCH;
+        let second = first + Duration::from_secs(1);
+        let before = after(&[], &[failure("a", "one")], first);
+        let once = after_nothing(&before, &error, second);
+        let twice = after_nothing(&once, &error, second + Duration::from_secs(1));
+        assert_eq!(once, twice);
+        let known: Vec<_> = twice.iter().map(|one| (&*one.failure.group, one.since)).collect();
+        assert_eq!(known, [("a", first), ("*", second)]);
+    }
+
+    /// Fails if a failure that lasts has a line each time, or if one that outlasts an outage has none.
+    #[test]
+    fn a_failure_has_a_line_when_it_begins_and_one_when_it_is_over() {
+        let at = SystemTime::UNIX_EPOCH;
+        let mut lasts = after(&[], &[failure("a", "down")], at);
+        log(&[], &mut lasts, true);
+        assert!(!lasts[0].is_logged, "the outage has its own line");
+        for _ in 0..2 {
+            let mut next = after(&lasts, &[failure("a", "down")], at);
+            let lines = logged(|| log(&lasts, &mut next, false));
+            assert_eq!(lines.lines().count(), usize::from(!lasts[0].is_logged), "{lines}");
+            lasts = next;
+        }
+        let lines = logged(|| log(&lasts, &mut [], false));
+        assert!(lines.contains("no longer fails group=a version=\"v1\" seconds="), "{lines}");
+    }
+}

@@ -1,0 +1,290 @@
+//! The Graph actor: owns one partition, on its own thread.
+
+use std::sync::Arc;
+
+use actix::{
+    Actor, ActorFutureExt, Addr, ArbiterHandle, AsyncContext, Context, Handler, Message, Recipient,
+    WrapFuture,
+};
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use crate::actors::absent_owner_cache::AbsentOwnerCache;
+use crate::actors::graph_queue::{Arrived, Waiting};
+use crate::actors::outbox::{Outbox, Sequence};
+use crate::actors::pool::Enqueue;
+use crate::actors::supervision::die;
+use kube_gc_client::{EventRecorder, RestoreFence};
+use kube_gc_core::graph::{Effects, Epoch, Intake, Partition, PartitionId, PeerMessage, Stats, WatchEvent};
+use kube_gc_core::object::{Key, ResourceType};
+
+/// Links in one message to another partition.
+const LINKS_PER_MESSAGE: usize = 512;
+/// Keys in one message to a pool.
+const KEYS_PER_MESSAGE: usize = 4096;
+
+/// Why the process ends: a partition ended, or an update was not completed.
+const BROKEN: &str = "the graph can no longer be trusted";
+
+/// Where a partition's effects go.
+#[derive(Debug, Clone)]
+pub struct EffectSinks {
+    /// The delete pool.
+    pub delete: Recipient<Enqueue>,
+    /// The orphan pool.
+    pub orphan: Recipient<Enqueue>,
+    /// Owners that were proved absent, and owners whose dependents were orphaned.
+    pub absent_owners: Arc<AbsentOwnerCache>,
+    /// Records events and log lines for people.
+    pub event_recorder: EventRecorder,
+    /// Receives proofs that the store was restored; `None` if no restore can be proved.
+    pub restore_fence: Option<RestoreFence>,
+}
+
+/// Owns one [`Partition`] exclusively and forwards the effects of each message.
+///
+/// A panic in here leaves a half-updated graph, which is worse than a restart. Therefore it ends
+/// the process.
+#[derive(Debug)]
+pub struct GraphActor {
+    id: PartitionId,
+    partition: Partition,
+    effects: Effects,
+    /// Keys for the delete pool whose owner was deleted, and when that event arrived.
+    cascaded: Vec<(Key, Option<Instant>)>,
+    sinks: EffectSinks,
+    outbox: Outbox,
+    peers: Vec<Addr<GraphActor>>,
+    through: Vec<(Sequence, oneshot::Sender<()>)>,
+}
+
+/// What a partition does to answer a question, or to obey an order.
+type Answering = dyn FnOnce(&mut GraphActor, &mut Context<GraphActor>) + Send;
+
+/// A question to a partition, or an order, with the way back of its answer.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(super) struct Question(Box<Answering>);
+
+impl Question {
+    pub(super) fn new(ask: impl FnOnce(&mut GraphActor, &mut Context<GraphActor>) + Send + 'static) -> Self {
+        Self(Box::new(ask))
+    }
+}
+
+/// Changes from a monitor.
+#[derive(Debug)]
+pub struct TakeInChanges {
+    /// The monitored type.
+    pub resource: Arc<ResourceType>,
+    /// The monitor's epoch.
+    pub epoch: Epoch,
+    /// The changes, in order.
+    pub changes: Vec<Arrived>,
+    /// Counts them until they are applied.
+    pub waiting: Waiting,
+}
+
+/// The size of a partition.
+#[derive(Clone, Copy, Debug)]
+pub struct PartitionStatus {
+    /// Sizes.
+    pub stats: Stats,
+    /// Links to other partitions that are not applied yet.
+    pub outbox: usize,
+}
+
+impl GraphActor {
+    /// Starts it on this thread, or on another one. The [`GraphHandle`](super::graph_handle::GraphHandle)
+    /// tells it the addresses of its peers.
+    pub fn start(
+        id: PartitionId,
+        partition: Partition,
+        sinks: EffectSinks,
+        thread: Option<&ArbiterHandle>,
+    ) -> Addr<Self> {
+        let actor = Self {
+            id,
+            partition,
+            effects: Effects::default(),
+            cascaded: Vec::new(),
+            sinks,
+            outbox: Outbox::default(),
+            peers: Vec::new(),
+            through: Vec::new(),
+        };
+        match thread {
+            Some(thread) => Self::start_in_arbiter(thread, |_| actor),
+            None => Actor::start(actor),
+        }
+    }
+
+    /// The partition, and where the effects of a change go.
+    pub(super) fn partition(&mut self) -> (&mut Partition, &mut Effects) {
+        (&mut self.partition, &mut self.effects)
+    }
+
+    /// Forgets everything.
+    pub(super) fn reset(&mut self) {
+        self.partition.reset();
+        self.outbox.clear();
+    }
+
+    pub(super) fn status(&self) -> PartitionStatus {
+        let outbox = self.outbox.len() + usize::from(!self.outbox.is_empty());
+        PartitionStatus { stats: self.partition.stats(), outbox }
+    }
+
+    /// Forwards effects. Keys are sent without waiting for room: a pool holds each key once, so
+    /// there are never more of them than nodes.
+    pub(super) fn forward(&mut self, ctx: &mut Context<Self>) {
+        // This comes first, because writes continue until the fence knows.
+        if let (Some(proof), Some(restore_fence)) = (self.effects.restored.take(), &self.sinks.restore_fence)
+        {
+            restore_fence.report_restore(proof);
+        }
+        // Effects that did not come from a watch event have no moment to count from.
+        let mut keys = std::mem::take(&mut self.cascaded);
+        keys.extend(self.effects.take_delete().map(|key| (key, None)));
+        enqueue(&self.sinks.delete, keys);
+        let Effects { orphan, absent, present, revived, peers, reports, .. } = &mut self.effects;
+        enqueue(&self.sinks.orphan, orphan.drain(..).map(|key| (key, None)).collect());
+        for identity in absent.drain(..) {
+            self.sinks.absent_owners.absent.remember(&identity);
+        }
+        for identity in present.drain(..) {
+            // The entry for an orphaned owner stays: a watch may show the owner again, and late
+            // dependents must be spared when it is deleted after that.
+            self.sinks.absent_owners.absent.forget(&identity);
+        }
+        for identity in revived.drain(..) {
+            self.sinks.absent_owners.orphaned.forget(&identity);
+        }
+        for (to, message) in peers.drain(..) {
+            self.outbox.put(to, message);
+        }
+        for report in reports.drain(..) {
+            self.sinks.event_recorder.report(report);
+        }
+        self.pump(ctx);
+    }
+
+    /// Learns the addresses of all partitions, in the order of their ids.
+    pub(super) fn meet(&mut self, peers: Vec<Addr<Self>>, ctx: &mut Context<Self>) {
+        self.peers = peers;
+        self.pump(ctx);
+    }
+
+    /// Applies changes from a monitor. Answers when the graph has them, which throttles a fast
+    /// watch. If a list ends in them, answers when other partitions have applied its links, too.
+    pub(super) fn take_in(
+        &mut self,
+        changes: TakeInChanges,
+        ctx: &mut Context<Self>,
+        done: oneshot::Sender<()>,
+    ) {
+        let TakeInChanges { resource, epoch, changes, waiting } = changes;
+        let applying = waiting.begin(self.id, &changes);
+        let mut list_ended = false;
+        let mut changes = changes.into_iter().peekable();
+        while let Some((at, first)) = changes.next() {
+            let mut events = vec![first];
+            while let Some((_, change)) = changes.next_if(|(also, _)| *also == at) {
+                events.push(change);
+            }
+            list_ended |= events.iter().any(|change| matches!(change, WatchEvent::InitDone { .. }));
+            let resource = Arc::clone(&resource);
+            self.partition.intake(Intake::Events { resource, epoch, events }, &mut self.effects);
+            self.cascaded.extend(self.effects.cascaded.drain(..).map(|key| (key, Some(at))));
+        }
+        drop(applying);
+        self.forward(ctx);
+        if list_ended { self.when_delivered(done) } else { answer(done) }
+    }
+
+    /// Applies links from another partition.
+    fn receive(&mut self, links: Vec<PeerMessage>, ctx: &mut Context<Self>) {
+        for link in links {
+            self.partition.receive(link, &mut self.effects);
+        }
+        self.forward(ctx);
+    }
+
+    /// Sends the next batch of the outbox, if none is in flight.
+    fn pump(&mut self, ctx: &mut Context<Self>) {
+        if self.peers.is_empty() {
+            return;
+        }
+        let Some((PartitionId(to), messages)) = self.outbox.take(LINKS_PER_MESSAGE) else {
+            return;
+        };
+        let Some(peer) = self.peers.get(usize::from(to)) else {
+            return die(&format!("{BROKEN}: partition {:?} names a peer {to} that does not exist", self.id));
+        };
+        let (applied, delivered) = oneshot::channel();
+        peer.do_send(Question::new(move |peer, ctx| {
+            peer.receive(messages, ctx);
+            answer(applied);
+        }));
+        ctx.spawn(delivered.into_actor(self).map(|delivered, actor, ctx| {
+            if delivered.is_err() {
+                // The peer has ended, and the supervisor of its thread ends the process.
+                return;
+            }
+            actor.outbox.delivered();
+            actor.pump(ctx);
+            let outbox = &actor.outbox;
+            for (_, done) in actor.through.extract_if(.., |(mark, _)| outbox.is_through(*mark)) {
+                answer(done);
+            }
+        }));
+    }
+
+    /// Answers when the peers have applied everything that is in the outbox now.
+    pub(super) fn when_delivered(&mut self, done: oneshot::Sender<()>) {
+        let mark = self.outbox.mark();
+        if self.outbox.is_through(mark) {
+            answer(done);
+        } else {
+            self.through.push((mark, done));
+        }
+    }
+}
+
+fn answer(done: oneshot::Sender<()>) {
+    // Who asked may have given up.
+    let _ = done.send(());
+}
+
+fn enqueue(pool: &Recipient<Enqueue>, mut keys: Vec<(Key, Option<Instant>)>) {
+    while !keys.is_empty() {
+        let rest = keys.split_off(keys.len().min(KEYS_PER_MESSAGE));
+        pool.do_send(Enqueue(std::mem::replace(&mut keys, rest)));
+    }
+}
+
+impl Actor for GraphActor {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        // Room for one message of every monitor, worker and page: each waits for the answer before it
+        // sends another, so that no answer waits for long.
+        ctx.set_mailbox_capacity(1024);
+    }
+}
+
+impl Drop for GraphActor {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            die(&format!("{BROKEN}: partition {} panicked", self.id.0));
+        }
+    }
+}
+
+impl Handler<Question> for GraphActor {
+    type Result = ();
+
+    fn handle(&mut self, Question(question): Question, ctx: &mut Self::Context) {
+        question(self, ctx);
+    }
+}

@@ -1,0 +1,205 @@
+//! Changes between the watches and the graph, measured as a queue.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use kube_gc_core::graph::{PartitionId, WatchEvent};
+use kube_gc_observe::telemetry::{EventLag, Queue, QueueMetrics, QueueSample};
+
+/// Counts the changes of all monitors that the graph has not applied yet. Its metrics use the name
+/// that Kubernetes gave this queue. Clones share one count.
+#[derive(Clone, Debug)]
+pub struct GraphQueue(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    metrics: QueueMetrics,
+    lag: EventLag,
+    waiting: AtomicUsize,
+    applying: AtomicUsize,
+    /// Partitions that apply changes, and since when. Locked once for each message, not for each
+    /// change.
+    working: Mutex<BTreeMap<PartitionId, Instant>>,
+}
+
+/// A change, and when it arrived.
+pub type Arrived = (Instant, WatchEvent);
+
+/// Counts changes that wait for a partition, until they are applied or discarded with their monitor.
+#[derive(Debug)]
+pub struct Waiting {
+    count: usize,
+    queue: GraphQueue,
+}
+
+/// A partition applies changes until this is dropped.
+#[derive(Debug)]
+pub struct Applying {
+    /// When changes arrived, and how many.
+    arrivals: Vec<(Instant, usize)>,
+    began: Instant,
+    partition: PartitionId,
+    queue: GraphQueue,
+}
+
+impl Default for GraphQueue {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl GraphQueue {
+    /// An empty queue.
+    pub fn new() -> Self {
+        Self(Arc::new(Inner {
+            metrics: QueueMetrics::new(Queue::GraphChanges),
+            lag: EventLag::new(),
+            waiting: AtomicUsize::new(0),
+            applying: AtomicUsize::new(0),
+            working: Mutex::default(),
+        }))
+    }
+
+    /// No changes.
+    pub fn waiting(&self) -> Waiting {
+        Waiting { count: 0, queue: self.clone() }
+    }
+
+    /// The number of changes that the graph has not applied yet.
+    pub fn len(&self) -> usize {
+        self.0.waiting.load(Ordering::SeqCst) + self.0.applying.load(Ordering::SeqCst)
+    }
+
+    /// Sets the gauges.
+    pub fn sample(&self) {
+        let now = Instant::now();
+        let running: Vec<Duration> = self.working().values().map(|since| now - *since).collect();
+        self.0.metrics.sample(&QueueSample {
+            ready: self.0.waiting.load(Ordering::Relaxed),
+            processing: self.0.applying.load(Ordering::Relaxed),
+            unfinished: running.iter().sum(),
+            longest_running: running.into_iter().max().unwrap_or_default(),
+            ..QueueSample::default()
+        });
+    }
+
+    fn working(&self) -> MutexGuard<'_, BTreeMap<PartitionId, Instant>> {
+        // Entries are consistent whenever the lock is free.
+        self.0.working.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Waiting {
+    /// One more change waits.
+    pub fn add(&mut self) {
+        self.count += 1;
+        self.queue.0.waiting.fetch_add(1, Ordering::SeqCst);
+        self.queue.0.metrics.added(1);
+    }
+
+    /// Counts some of the changes apart.
+    pub fn split(&mut self, count: usize) -> Self {
+        let count = count.min(self.count);
+        self.count -= count;
+        Self { count, queue: self.queue.clone() }
+    }
+
+    /// A partition begins to apply these changes.
+    pub fn begin(mut self, partition: PartitionId, changes: &[Arrived]) -> Applying {
+        let (queue, began) = (self.queue.clone(), Instant::now());
+        let arrivals = changes.chunk_by(|(one, _), (other, _)| one == other);
+        let arrivals: Vec<_> = arrivals.map(|together| (together[0].0, together.len())).collect();
+        // Added before it is subtracted, so that a reader in between does not see an empty queue.
+        queue.0.applying.fetch_add(changes.len(), Ordering::SeqCst);
+        queue.0.waiting.fetch_sub(std::mem::take(&mut self.count), Ordering::SeqCst);
+        for &(came, count) in &arrivals {
+            queue.0.metrics.waited_each(began - came, count);
+        }
+        queue.working().insert(partition, began);
+        Applying { arrivals, began, partition, queue }
+    }
+}
+
+impl Drop for Waiting {
+    /// The remaining changes were discarded with their monitor.
+    fn drop(&mut self) {
+        self.queue.0.waiting.fetch_sub(self.count, Ordering::SeqCst);
+    }
+}
+
+impl Drop for Applying {
+    fn drop(&mut self) {
+        let Self { arrivals, began, partition, queue } = self;
+        let now = Instant::now();
+        let count: usize = arrivals.iter().map(|(_, count)| count).sum();
+        // The changes were applied one by one; each took its share.
+        let each = (now - *began) / u32::try_from(count).unwrap_or(u32::MAX).max(1);
+        queue.0.metrics.worked_each(each, count);
+        for &(came, count) in &*arrivals {
+            queue.0.lag.took(now - came, count);
+        }
+        queue.working().remove(partition);
+        queue.0.applying.fetch_sub(count, Ordering::SeqCst);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kube_gc_observe::telemetry::Exporter;
+
+    fn changes(count: usize) -> Vec<Arrived> {
+        vec![(Instant::now(), WatchEvent::Init { resource_version: None }); count]
+    }
+
+    /// The queue has the whole workqueue family of metrics, like every other queue.
+    #[tokio::test(start_paused = true)]
+    async fn a_partition_that_hangs_shows_in_the_metrics() {
+        let (recorder, exporter) = Exporter::local().unwrap();
+        let _recording = metrics::set_default_local_recorder(&recorder);
+        let queue = GraphQueue::new();
+        let (mut waiting, come) = (queue.waiting(), changes(2));
+        (0..4).for_each(|_| waiting.add());
+        let more = waiting.split(2);
+        tokio::time::advance(Duration::from_millis(3)).await;
+        let applying = more.begin(PartitionId(1), &come);
+        tokio::time::advance(Duration::from_secs(8)).await;
+        queue.sample();
+        let page = exporter.render();
+        let has = |page: &str, line: &str| {
+            assert!(page.lines().any(|found| found == line), "no line {line:?} in:\n{page}");
+        };
+        for (metric, value) in [
+            ("workqueue_depth", "2"),
+            ("workqueue_adds_total", "4"),
+            ("workqueue_retries_total", "0"),
+            ("workqueue_unfinished_work_seconds", "8"),
+            ("workqueue_longest_running_processor_seconds", "8"),
+            ("workqueue_queue_duration_seconds_count", "2"),
+            ("workqueue_queue_duration_seconds_sum", "0.006"),
+            ("workqueue_work_duration_seconds_count", "0"),
+        ] {
+            has(&page, &format!("{metric}{{name=\"garbage_collector_graph_changes\"}} {value}"));
+        }
+        drop(applying);
+        assert_eq!(queue.len(), 2, "what is applied counts no longer");
+        drop(waiting);
+        assert_eq!(queue.len(), 0, "nor does what is discarded with its monitor");
+        queue.sample();
+        let page = exporter.render();
+        for (metric, value) in [
+            ("workqueue_unfinished_work_seconds", "0"),
+            ("workqueue_longest_running_processor_seconds", "0"),
+            ("workqueue_work_duration_seconds_sum", "8"),
+            ("workqueue_work_duration_seconds_count", "2"),
+        ] {
+            has(&page, &format!("{metric}{{name=\"garbage_collector_graph_changes\"}} {value}"));
+        }
+        has(&page, "kube_gc_event_lag_seconds_count 2");
+        has(&page, "kube_gc_event_lag_seconds_sum 16.006");
+    }
+}

@@ -1,0 +1,188 @@
+//! The status of a pool, and its stuck keys.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::{Context, Handler, Message, MessageResult};
+
+use super::{Class, Pool, Work};
+use kube_gc_core::graph::{StuckCount, keep_first_of_each};
+use kube_gc_core::mailbox::{FailingKey, Time};
+use kube_gc_core::object::{GroupResource, Key, Namespace};
+use kube_gc_observe::telemetry::{Queue, StuckReason};
+
+/// Asks a pool for the status of each of its classes.
+#[derive(Debug, Message)]
+#[rtype(result = "Vec<(Queue, PoolStatus)>")]
+pub struct AskPool {
+    /// The maximum number of failing keys to name.
+    pub failing: usize,
+}
+
+/// The status of a class of a pool.
+#[derive(Clone, Debug, Default)]
+pub struct PoolStatus {
+    /// Keys that a worker could take now.
+    pub ready: usize,
+    /// Keys in progress.
+    pub processing: usize,
+    /// Keys that failed and wait for their next try.
+    pub delayed: usize,
+    /// Keys that wait for a change elsewhere: a type, an owner, the brake.
+    pub parked: usize,
+    /// Those of the parked keys that wait for the brake.
+    pub braked: usize,
+    /// The size of the error texts of failing keys, in bytes.
+    pub error_bytes: usize,
+    /// The number of keys ever added. Two equal readings mean that nothing was added in between.
+    pub adds: u64,
+    /// The number of tries that ended in a retry.
+    pub retries: u64,
+    /// How long the oldest ready key has waited for a worker.
+    pub oldest_ready: Option<Duration>,
+    /// The total time that the keys in progress have taken so far.
+    pub unfinished: Duration,
+    /// The time that the longest of them has taken so far.
+    pub longest_running: Duration,
+    /// Keys whose last try failed.
+    pub failing: Vec<StuckKey>,
+}
+
+impl Class {
+    fn status(&self, now: Time, failing: usize) -> PoolStatus {
+        let stats = self.mailbox.stats();
+        let (mut delayed, mut parked) = (0, 0);
+        for (reason, count) in &stats.delayed {
+            *(if reason.is_parked() { &mut parked } else { &mut delayed }) += count;
+        }
+        let running = || stats.running.iter().map(|since| now.saturating_sub(*since));
+        PoolStatus {
+            ready: stats.ready,
+            processing: stats.running.len(),
+            delayed,
+            parked,
+            braked: stats.delayed.get(&StuckReason::Braked).copied().unwrap_or_default(),
+            error_bytes: stats.error_bytes,
+            adds: self.mailbox.adds_total(),
+            retries: self.mailbox.retries_total(),
+            oldest_ready: stats.oldest_ready_since.map(|since| now.saturating_sub(since)),
+            unfinished: running().sum(),
+            longest_running: running().max().unwrap_or_default(),
+            failing: self.mailbox.failing().take(failing).map(|key| StuckKey::failing(&key, now)).collect(),
+        }
+    }
+}
+
+impl Class {
+    /// The stuck keys. `until_done` is why keys that have not failed are stuck, too, if they are.
+    fn stuck(&self, now: Time, until_done: Option<StuckReason>) -> impl Iterator<Item = StuckKey> {
+        let failing = self.mailbox.failing().map(move |item| StuckKey::failing(&item, now));
+        let first_tries = until_done.into_iter().flat_map(move |reason| {
+            self.mailbox.unfailed().map(move |(key, since)| StuckKey {
+                key: key.clone(),
+                reason,
+                waited: now.saturating_sub(since),
+                failure: None,
+                next_retry: Duration::ZERO,
+            })
+        });
+        failing.chain(first_tries).filter(|stuck| stuck.waited >= stuck.reason.patience())
+    }
+}
+
+impl<W: Work> Handler<AskPool> for Pool<W> {
+    type Result = MessageResult<AskPool>;
+
+    fn handle(&mut self, AskPool { failing }: AskPool, _: &mut Context<Self>) -> Self::Result {
+        let now = self.now();
+        MessageResult(self.classes.iter().map(|class| (class.queue, class.status(now, failing))).collect())
+    }
+}
+
+/// Asks a pool for its stuck keys. The cost of an answer grows with the number of its keys.
+#[derive(Clone, Debug, Default, Message)]
+#[rtype(result = "StuckKeys")]
+pub struct AskStuck {
+    /// The maximum number of keys to name, those that waited longest first. All are counted.
+    pub limit: usize,
+    /// The maximum number of keys to name in each namespace; `None` for no limit of its own.
+    pub per_namespace: Option<usize>,
+    /// Restricts the answer to this namespace.
+    pub namespace: Option<Namespace>,
+    /// Restricts the answer to this type.
+    pub resource: Option<GroupResource>,
+    /// Names only keys that are stuck for this reason.
+    pub only: Option<StuckReason>,
+}
+
+impl AskStuck {
+    fn is_in(&self, key: &Key) -> bool {
+        let Self { namespace, resource, .. } = self;
+        namespace.as_ref().is_none_or(|wanted| key.namespace.as_ref() == Some(wanted))
+            && resource.as_ref().is_none_or(|wanted| key.resource.group_resource == *wanted)
+    }
+}
+
+/// The answer to [`AskStuck`].
+#[derive(Clone, Debug, Default)]
+pub struct StuckKeys {
+    /// The number of stuck keys for each reason.
+    pub tallies: Vec<(StuckReason, StuckCount)>,
+    /// The keys that the question selects.
+    pub named: Vec<StuckKey>,
+}
+
+/// A key that cannot be finished now.
+#[derive(Clone, Debug)]
+pub struct StuckKey {
+    /// Its key.
+    pub key: Key,
+    /// Why it cannot.
+    pub reason: StuckReason,
+    /// The time since the first try failed, or since it was queued.
+    pub waited: Duration,
+    /// The number of failed tries and the error of the last one; `None` while the first try is in
+    /// progress.
+    pub failure: Option<(u32, Arc<str>)>,
+    /// The time until the next try; zero if it is in progress or waits for a worker.
+    pub next_retry: Duration,
+}
+
+impl StuckKey {
+    fn failing(item: &FailingKey<'_, Key, StuckReason>, now: Time) -> Self {
+        Self {
+            key: item.key.clone(),
+            reason: item.reason,
+            waited: now.saturating_sub(item.since),
+            failure: Some((item.attempts, Arc::clone(item.error))),
+            next_retry: item.next_retry.map(|at| at.saturating_sub(now)).unwrap_or_default(),
+        }
+    }
+}
+
+impl<W: Work> Handler<AskStuck> for Pool<W> {
+    type Result = MessageResult<AskStuck>;
+
+    fn handle(&mut self, ask: AskStuck, _: &mut Context<Self>) -> Self::Result {
+        let mut tallies = StuckReason::ALL.map(|reason| (reason, StuckCount::default()));
+        let mut named: Vec<StuckKey> = Vec::new();
+        let now = self.now();
+        let stuck = self.classes.iter().flat_map(|class| class.stuck(now, W::UNTIL_DONE));
+        for stuck in stuck.filter(|stuck| ask.is_in(&stuck.key)) {
+            for (reason, tally) in &mut tallies {
+                if *reason == stuck.reason {
+                    tally.add(stuck.waited);
+                }
+            }
+            if ask.limit > 0 && ask.only.is_none_or(|only| only == stuck.reason) {
+                named.push(stuck);
+            }
+        }
+        named.sort_by(|a, b| b.waited.cmp(&a.waited).then_with(|| a.key.uid.cmp(&b.key.uid)));
+        if let Some(most) = ask.per_namespace {
+            keep_first_of_each(&mut named, most, |stuck| stuck.key.namespace.clone());
+        }
+        named.truncate(ask.limit);
+        MessageResult(StuckKeys { tallies: tallies.into(), named })
+    }
+}

@@ -1,0 +1,353 @@
+//! The state of the monitors, for readiness, metrics and debugging, and what others need to know of
+//! what they have seen.
+
+use std::cmp;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
+
+use tokio::sync::Notify;
+
+use kube_gc_client::GroupFailure;
+use kube_gc_core::object::{Catalog, GroupResource, ObjectFacts, ResourceType, ResourceVersion, Uid};
+
+/// The state of one monitor.
+#[derive(Clone, Debug)]
+pub struct MonitorState {
+    /// Its type.
+    pub resource: Arc<ResourceType>,
+    /// Whether its list, and the links that follow from it, are in the graph.
+    pub synced: bool,
+    /// Whether that was so at any time since the monitor started.
+    pub was_synced: bool,
+    /// When `synced` last changed.
+    pub since: SystemTime,
+    /// The last failure, until a later request succeeds.
+    pub last_error: Option<String>,
+    /// The first failure since something succeeded.
+    pub failing_since: Option<SystemTime>,
+    /// The graph contains everything up to this version.
+    pub applied: Option<ResourceVersion>,
+    /// Whether it is being drained, because its type is no longer served.
+    pub draining: bool,
+}
+
+impl MonitorState {
+    fn set_error(&mut self, error: Option<String>) {
+        self.failing_since = error.as_ref().map(|_| self.failing_since.unwrap_or_else(SystemTime::now));
+        self.last_error = error;
+    }
+}
+
+/// The state of every monitor. The monitors write it.
+#[derive(Clone, Debug, Default)]
+pub struct Registry(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    monitors: Mutex<BTreeMap<GroupResource, MonitorState>>,
+    /// Notified when any state changes.
+    changed: Notify,
+    /// Namespaces that the monitors have seen being deleted.
+    terminating: TerminatingNamespaces,
+}
+
+impl Registry {
+    fn entries(&self) -> MutexGuard<'_, BTreeMap<GroupResource, MonitorState>> {
+        // Each entry is replaced as a whole, so a panic elsewhere leaves none half written.
+        self.0.monitors.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The namespaces that the monitors have seen being deleted.
+    pub fn terminating(&self) -> &TerminatingNamespaces {
+        &self.0.terminating
+    }
+
+    /// Adds a monitor that has started.
+    pub fn started(&self, resource: &Arc<ResourceType>) {
+        let state = MonitorState {
+            resource: Arc::clone(resource),
+            synced: false,
+            was_synced: false,
+            since: SystemTime::now(),
+            last_error: None,
+            failing_since: None,
+            applied: None,
+            draining: false,
+        };
+        self.entries().insert(resource.group_resource.clone(), state);
+        self.0.changed.notify_waiters();
+    }
+
+    /// Removes a monitor that has ended.
+    pub fn ended(&self, resource: &GroupResource) {
+        self.entries().remove(resource);
+        self.0.changed.notify_waiters();
+    }
+
+    /// Removes all monitors, because they have ended.
+    pub fn clear(&self) {
+        self.entries().clear();
+        self.0.changed.notify_waiters();
+    }
+
+    /// Changes the state of a monitor, if it runs.
+    pub fn update(&self, resource: &GroupResource, change: impl FnOnce(&mut MonitorState)) {
+        if let Some(state) = self.entries().get_mut(resource) {
+            change(state);
+        }
+        self.0.changed.notify_waiters();
+    }
+
+    /// Notes up to which version the graph has applied what this monitor has read.
+    pub fn applied_up_to(&self, resource: &GroupResource, version: Option<ResourceVersion>) {
+        self.update(resource, |state| state.applied = version);
+    }
+
+    /// Notes that the graph contains the whole list of a monitor, or that its watch continues.
+    /// `failure` is the error of the watch since that list. Returns whether the monitor was not
+    /// synced before.
+    pub fn synced(&self, resource: &GroupResource, failure: Option<String>) -> bool {
+        self.set_synced(resource, true, failure)
+    }
+
+    /// Notes a failure of the watch, which may continue where it was: a synced monitor stays
+    /// synced.
+    pub fn failed(&self, resource: &GroupResource, error: String) {
+        self.update(resource, |state| state.set_error(Some(error)));
+    }
+
+    /// Notes a failed list: changes since the last one are unknown. Returns whether the monitor was
+    /// synced before.
+    pub fn lost(&self, resource: &GroupResource, error: String) -> bool {
+        self.set_synced(resource, false, Some(error))
+    }
+
+    fn set_synced(&self, resource: &GroupResource, synced: bool, error: Option<String>) -> bool {
+        let mut is_changed = false;
+        self.update(resource, |state| {
+            is_changed = state.synced != synced;
+            if is_changed {
+                (state.synced, state.since) = (synced, SystemTime::now());
+            }
+            state.was_synced |= synced;
+            state.set_error(error);
+        });
+        is_changed
+    }
+
+    /// All monitors, ordered by group and resource.
+    pub fn all(&self) -> Vec<MonitorState> {
+        self.entries().values().cloned().collect()
+    }
+
+    /// Whether the graph is known to contain everything up to this version of a resource. Versions
+    /// that cannot be compared show nothing.
+    pub fn has_applied(&self, resource: &GroupResource, version: &ResourceVersion) -> bool {
+        let entries = self.entries();
+        let applied = entries.get(resource).and_then(|state| state.applied.as_ref());
+        applied.is_some_and(|applied| applied >= version)
+    }
+
+    /// Waits until the graph contains everything up to this version of a resource. Returns false if
+    /// that cannot be known: the resource has no monitor, its monitor is not synced, or its
+    /// versions are not comparable with this one.
+    pub async fn reached(&self, resource: &GroupResource, version: &ResourceVersion) -> bool {
+        loop {
+            // Subscribed before the state is read, so that no change is missed.
+            let changed = self.0.changed.notified();
+            let order = match self.entries().get(resource) {
+                Some(MonitorState { synced: true, applied: Some(applied), .. }) => {
+                    applied.partial_cmp(version)
+                }
+                _ => None,
+            };
+            match order {
+                None => return false,
+                Some(cmp::Ordering::Equal | cmp::Ordering::Greater) => return true,
+                Some(cmp::Ordering::Less) => changed.await,
+            }
+        }
+    }
+
+    /// Whether this resource has a monitor.
+    pub fn is_monitored(&self, resource: &GroupResource) -> bool {
+        self.entries().contains_key(resource)
+    }
+
+    /// Whether the graph has the objects of this resource, perhaps as they were some time ago.
+    pub fn was_synced(&self, resource: &GroupResource) -> bool {
+        self.entries().get(resource).is_some_and(|state| state.was_synced)
+    }
+
+    /// Whether the monitor of this resource is synced.
+    pub fn is_synced(&self, resource: &GroupResource) -> bool {
+        self.entries().get(resource).is_some_and(|state| state.synced)
+    }
+}
+
+/// The namespaces that the watch has shown as being deleted, for those who finish them: names and
+/// uids that nobody has taken yet. It keeps nothing unless somebody wants it.
+#[derive(Debug, Default)]
+pub struct TerminatingNamespaces {
+    wanted: AtomicBool,
+    seen: Mutex<BTreeMap<Box<str>, Uid>>,
+    news: Notify,
+    /// How many were taken and are being worked on.
+    busy: AtomicUsize,
+}
+
+impl TerminatingNamespaces {
+    fn seen(&self) -> MutexGuard<'_, BTreeMap<Box<str>, Uid>> {
+        // Nothing can panic while it is locked.
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Begins to keep them. Call it before the first monitor starts.
+    pub fn want(&self) {
+        self.wanted.store(true, Ordering::Release);
+    }
+
+    /// Forgets them and keeps no more.
+    pub fn abandon(&self) {
+        self.wanted.store(false, Ordering::Release);
+        self.seen().clear();
+        self.busy.store(0, Ordering::Release);
+    }
+
+    /// Notes an object that a watch or a list has shown, if it is a terminating namespace.
+    pub fn notice(&self, resource: &GroupResource, facts: &ObjectFacts) {
+        let is_namespace = resource.group.is_empty() && &*resource.resource == "namespaces";
+        if is_namespace && facts.being_deleted && self.wanted.load(Ordering::Acquire) {
+            self.seen().insert(facts.name.clone(), facts.uid.clone());
+            self.news.notify_one();
+        }
+    }
+
+    /// Takes what was noted since the last call. They count as busy until
+    /// [`work_on`](Self::work_on) is called.
+    pub fn take(&self) -> BTreeMap<Box<str>, Uid> {
+        let mut seen = self.seen();
+        self.busy.fetch_add(seen.len(), Ordering::AcqRel);
+        std::mem::take(&mut *seen)
+    }
+
+    /// Sets how many are being worked on.
+    pub fn work_on(&self, count: usize) {
+        self.busy.store(count, Ordering::Release);
+    }
+
+    /// Resolves when something was noted.
+    pub async fn news(&self) {
+        self.news.notified().await;
+    }
+
+    /// How many are not finished and do not wait for somebody else.
+    pub fn busy(&self) -> usize {
+        let seen = self.seen();
+        seen.len() + self.busy.load(Ordering::Acquire)
+    }
+}
+
+/// What a confirmation round of the orphan workers needs to know of the monitored types. Discovery
+/// publishes it.
+#[derive(Clone, Debug, Default)]
+pub struct RoundTypes {
+    /// Every monitored type.
+    pub types: Vec<RoundType>,
+    /// Resolves the references that are found.
+    pub catalog: Arc<Catalog>,
+    /// The parts of the API that were never discovered and may contain any dependents.
+    pub undiscovered: Vec<GroupFailure>,
+}
+
+/// Whether a group that was never discovered may contain dependents. The groups of metrics are
+/// computed at each request: their types can be neither watched nor deleted (rule 5.15).
+pub fn may_contain_dependents(group: &str) -> bool {
+    const METRICS: &str = "metrics.k8s.io";
+    !group.strip_suffix(METRICS).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+}
+
+/// One type that a round has to list.
+#[derive(Clone, Debug)]
+pub struct RoundType {
+    /// The type.
+    pub resource: Arc<ResourceType>,
+    /// How it is followed.
+    pub followed: Followed,
+}
+
+/// How far a round can rely on the monitor of a type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Followed {
+    /// The type was never synced: its dependents are unknown.
+    Not,
+    /// The type is no longer synced: the graph has its objects as they were at the end of its watch.
+    NoLonger,
+    /// The type is synced. Its versions are those of an aggregated API server and do not show how
+    /// far the monitor is.
+    Somehow,
+    /// The type is synced, and its versions show how far the monitor is.
+    ByVersion,
+}
+
+impl Followed {
+    /// Whether the type is synced.
+    pub const fn is_synced(self) -> bool {
+        match self {
+            Self::Not | Self::NoLonger => false,
+            Self::Somehow | Self::ByVersion => true,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::actors::tests::widgets;
+
+    /// Some aggregated APIs have versions that are texts.
+    #[test]
+    fn only_a_version_that_is_as_late_shows_that_an_earlier_one_is_applied() {
+        let resource = widgets();
+        let (registry, name) = (Registry::default(), &resource.group_resource);
+        let nine = ResourceVersion::number(9);
+        assert!(!registry.has_applied(name, &nine), "not watched");
+        registry.started(&resource);
+        for (applied, expected) in [("8", false), ("9", true), ("10", true), ("a-text", false), ("", false)] {
+            registry.applied_up_to(name, ResourceVersion::parse(applied));
+            assert_eq!(registry.has_applied(name, &nine), expected, "{applied}");
+        }
+    }
+
+    #[test]
+    fn a_failed_list_ends_the_sync_and_a_failed_watch_does_not() {
+        let resource = widgets();
+        let (registry, name) = (Registry::default(), &resource.group_resource);
+        registry.started(&resource);
+        let error = |registry: &Registry| registry.all()[0].last_error.clone();
+        // Only the first call changes it.
+        assert!(registry.synced(name, None) && !registry.synced(name, None));
+        registry.failed(name, "watch".into());
+        assert!(registry.is_synced(name));
+        assert!(registry.lost(name, "list".into()) && !registry.lost(name, "list again".into()));
+        assert!(!registry.is_synced(name) && registry.all()[0].failing_since.is_some());
+        assert_eq!(error(&registry).as_deref(), Some("list again"));
+        assert!(registry.synced(name, None) && registry.is_synced(name));
+        assert_eq!((error(&registry), registry.all()[0].failing_since), (None, None));
+        assert!(!registry.synced(name, Some("watch".into())));
+        assert_eq!(error(&registry).as_deref(), Some("watch"));
+    }
+
+    /// Rule 5.15.
+    #[test]
+    fn groups_of_metrics_contain_no_dependents() {
+        for metrics in ["metrics.k8s.io", "custom.metrics.k8s.io", "external.metrics.k8s.io"] {
+            assert!(!may_contain_dependents(metrics), "{metrics}");
+        }
+        for other in ["", "example.com", "notmetrics.k8s.io", "metrics.k8s.io.example.com"] {
+            assert!(may_contain_dependents(other), "{other}");
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! Tests of the actors: how a pool handles work that panics or fails, and what ends the process.
+
+mod batch;
+mod child;
+mod graph;
+mod pool;
+
+use std::num::NonZeroU16;
+use std::sync::Arc;
+
+use actix::{Actor, Addr, ArbiterHandle, Context, Handler, System};
+
+use crate::actors::absent_owner_cache::AbsentOwnerCache;
+use crate::actors::graph::{EffectSinks, GraphActor};
+use crate::actors::graph_handle::GraphHandle;
+use crate::actors::pool::Enqueue;
+use crate::actors::supervision::on_fatal;
+use kube_gc_client::EventRecorder;
+use kube_gc_core::graph::{DeletesProve, Epoch, Intake, Partition, PartitionId, Sharding};
+use kube_gc_core::object::{
+    Catalog, Finalizers, GroupResource, HashSeed, Identity, Key, ObjectFacts, OwnerReference, ResourceType,
+    ResourceVersion, Scope, ServedKind, config_map,
+};
+
+/// Runs a test on its own actix system, in one thread, with a paused clock: it advances when every
+/// task waits.
+pub fn in_system<F: Future>(test: F) -> F::Output {
+    // A failed assertion is reported by the test, not by the end of the process.
+    on_fatal(|_| {});
+    let runtime =
+        || tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+    System::with_tokio_rt(runtime).block_on(test)
+}
+
+/// A config map whose uid says where it is.
+pub fn identity(namespace: &str, name: &str) -> Identity {
+    config_map(namespace, name, &format!("{namespace}/{name}"))
+}
+
+/// Its key.
+pub fn key(namespace: &str, name: &str) -> Key {
+    identity(namespace, name).key()
+}
+
+/// A partition of a small graph, on this thread or on another one. It knows ConfigMaps.
+pub fn start_partition(
+    thread: Option<&ArbiterHandle>,
+    id: PartitionId,
+    absent_owners: Arc<AbsentOwnerCache>,
+) -> Addr<GraphActor> {
+    let catalog = catalog([("v1", identity("a", "any").resource)]);
+    let partition = Partition::new(id, sharding(), Arc::new(catalog));
+    let sink = Sink.start();
+    let sinks = EffectSinks {
+        delete: sink.clone().recipient(),
+        orphan: sink.recipient(),
+        absent_owners,
+        event_recorder: EventRecorder::silent(),
+        restore_fence: None,
+    };
+    GraphActor::start(id, partition, sinks, thread)
+}
+
+/// The smallest sharding.
+fn sharding() -> Sharding {
+    Sharding::new(NonZeroU16::MIN, HashSeed::new(1))
+}
+
+/// The epoch of the monitor of a small graph.
+pub const EPOCH: Epoch = Epoch(1);
+
+/// A small graph with a monitor of ConfigMaps, whose partitions share this thread or another one.
+pub async fn graph_on(thread: Option<&ArbiterHandle>, absent: &Arc<AbsentOwnerCache>) -> GraphHandle {
+    let partitions = sharding().all().map(|id| start_partition(thread, id, Arc::clone(absent)));
+    let graph = GraphHandle::new(sharding(), partitions.collect());
+    let (resource, deletes_prove) = (identity("a", "any").resource, DeletesProve::Absence);
+    graph.take_in_everywhere(Intake::MonitorStarted { resource, epoch: EPOCH, deletes_prove }).await.unwrap();
+    graph
+}
+
+/// A custom type.
+pub fn widgets() -> Arc<ResourceType> {
+    Arc::new(ResourceType {
+        group_resource: GroupResource::parse("widgets.example.com"),
+        version: "v1".into(),
+        kind: "Widget".into(),
+        scope: Scope::Namespaced,
+    })
+}
+
+/// What discovery shows of these types, each with the version that serves it.
+pub fn catalog(types: impl IntoIterator<Item = (&'static str, Arc<ResourceType>)>) -> Catalog {
+    let mut catalog = Catalog::builder();
+    for (version, resource) in types {
+        catalog.add(ServedKind { version: version.into(), resource });
+    }
+    catalog.build()
+}
+
+/// An object as a watch shows it.
+pub fn seen(of: &Identity, version: u64, owners: Vec<OwnerReference>) -> ObjectFacts {
+    ObjectFacts {
+        uid: of.uid.clone(),
+        namespace: of.namespace.clone(),
+        name: of.name.clone(),
+        resource_version: Some(ResourceVersion::number(version)),
+        owners,
+        being_deleted: false,
+        finalizers: Finalizers::default(),
+        held_by_others: false,
+    }
+}
+
+/// A reference to this ConfigMap.
+pub fn reference(owner: &Identity) -> OwnerReference {
+    OwnerReference {
+        api_version: "v1".into(),
+        kind: "ConfigMap".into(),
+        name: (&*owner.name).into(),
+        uid: owner.uid.clone(),
+        controller: false,
+        block_owner_deletion: false,
+    }
+}
+
+/// Accepts keys and does nothing.
+struct Sink;
+
+impl Actor for Sink {
+    type Context = Context<Self>;
+}
+
+impl Handler<Enqueue> for Sink {
+    type Result = ();
+
+    fn handle(&mut self, _: Enqueue, _: &mut Context<Self>) {}
+}

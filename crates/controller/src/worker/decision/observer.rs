@@ -1,0 +1,308 @@
+//! A decision that has ended, for the log and for whoever observes decisions.
+
+use std::fmt::{self, Debug, Display};
+use std::sync::Arc;
+
+use serde::{Serialize, Serializer};
+
+use crate::worker::classified::{Classified, Evidence};
+use kube_gc_client::{Deleted, Finalizer, FinalizerRemoval, Patched};
+use kube_gc_core::graph::ObjectSnapshot;
+use kube_gc_core::object::{Digest, Identity, OwnerReference, PropagationPolicy, Uid};
+use kube_gc_core::text::{LISTED, LONGEST, excerpt, listed};
+use kube_gc_core::verdict::ReferenceClass;
+use kube_gc_observe::telemetry::{PrintedReference, Structured};
+
+/// The longest error of one owner that is kept with a decision.
+const LONGEST_ERROR: usize = LONGEST / 4;
+
+/// Observes every decision when it has ended.
+pub trait DecisionObserver: Debug + Send + Sync {
+    /// A decision has ended. The log does not repeat a decision that an observer knows already.
+    fn decided(&self, decision: &DecisionRecord) -> Occurrence;
+}
+
+/// Whether an observer has seen the decision before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Occurrence {
+    /// The decision is new, or the observer does not compare decisions.
+    First,
+    /// The same decision about the same object was made before, and is not settled.
+    Repeated,
+}
+
+/// A decision and how it ended.
+#[derive(Clone, Debug)]
+pub struct DecisionRecord {
+    /// The object that it is about.
+    pub object: Identity,
+    /// The action: `delete`, `remove_references`, `remove_finalizer`, …
+    pub action: &'static str,
+    /// The propagation policy.
+    pub policy: Option<PropagationPolicy>,
+    /// The finalizer to remove.
+    pub finalizer: Option<Finalizer>,
+    /// The owners that the object names, and what is known of each: the first
+    /// [`LISTED`] of them, in [`LONGEST`] bytes of text.
+    pub owners: Vec<JudgedOwner>,
+    /// How many more it names.
+    pub more_owners: usize,
+    /// In a dry run: the references that it rests on, for the comparison.
+    pub basis: Option<ReferenceDigest>,
+    /// The owner that orphans this object.
+    pub owner: Option<Identity>,
+    /// How it ended, in the word that the log and the metrics use.
+    pub outcome: &'static str,
+    /// Why it failed, if it did, or what it could not take into account.
+    pub error: Option<String>,
+}
+
+impl DecisionRecord {
+    /// About how many bytes it takes up.
+    pub fn bytes(&self) -> usize {
+        let Self { object, owners, owner, error, .. } = self;
+        let named = |identity: &Identity| identity.name.len() + identity.uid.text_bytes();
+        size_of::<Self>()
+            + named(object)
+            + owner.as_ref().map_or(0, named)
+            + error.as_ref().map_or(0, String::len)
+            + owners.iter().map(JudgedOwner::bytes).sum::<usize>()
+    }
+}
+
+/// An owner reference and its classification, on `/debug/decisions`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct OwnerView {
+    /// `apiVersion` of the reference.
+    pub api_version: String,
+    /// `kind` of the reference.
+    pub kind: String,
+    /// `name` of the reference.
+    pub name: String,
+    /// `uid` of the reference.
+    pub uid: String,
+    /// Whether it blocks a foreground deletion of the owner.
+    pub blocking: bool,
+    /// Whether the owner is the managing controller.
+    pub controller: bool,
+    /// Its classification, such as `solid` or `absent`.
+    pub class: String,
+    /// The evidence for the classification.
+    pub evidence: String,
+    /// Why the lookup of the owner failed, in the server's own words.
+    pub error: Option<String>,
+}
+
+impl From<&JudgedOwner> for OwnerView {
+    fn from(judged: &JudgedOwner) -> Self {
+        let JudgedOwner { reference, class, evidence, error } = judged;
+        Self {
+            api_version: reference.api_version.to_string(),
+            kind: reference.kind.to_string(),
+            name: reference.name.to_string(),
+            uid: reference.uid.to_string(),
+            blocking: reference.block_owner_deletion,
+            controller: reference.controller,
+            class: class.to_string(),
+            evidence: evidence.to_string(),
+            error: error.as_ref().map(ToString::to_string),
+        }
+    }
+}
+
+/// An owner reference and its class.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JudgedOwner {
+    /// The reference.
+    pub reference: OwnerReference,
+    /// The class.
+    pub class: ReferenceClass,
+    /// What the class rests on.
+    pub evidence: Evidence,
+    /// Why the owner could not be resolved, in the API server's words.
+    pub error: Option<Arc<str>>,
+}
+
+impl JudgedOwner {
+    /// A reference with the class of its owner. Long texts are cut.
+    pub(super) fn of(reference: &OwnerReference, owner: &Classified) -> Self {
+        let reference = reference.clone().shortened();
+        let error = owner.error(&reference).map(|error| match error.len() {
+            0..=LONGEST_ERROR => error.into(),
+            _ => excerpt(&error, LONGEST_ERROR).to_string().into(),
+        });
+        Self { reference, class: owner.class, evidence: owner.evidence, error }
+    }
+
+    /// As many of an object's references as are kept.
+    pub(super) fn first_of(item: &ObjectSnapshot, classified: &[Classified]) -> Vec<Self> {
+        let mut bytes = 0;
+        let each = item.references.iter().zip(classified).take(LISTED);
+        let judged = each.map(|(seen, owner)| Self::of(&seen.reference, owner));
+        // One at least.
+        let fits = |owner: &Self| {
+            let is_room = bytes <= LONGEST / 2;
+            bytes += owner.text();
+            is_room
+        };
+        judged.take_while(fits).collect()
+    }
+
+    fn text(&self) -> usize {
+        let OwnerReference { api_version, kind, name, uid, .. } = &self.reference;
+        let error = self.error.as_ref().map_or(0, |error| error.len());
+        api_version.len() + kind.len() + name.len() + uid.text_bytes() + error
+    }
+
+    /// About how many bytes it takes up. Texts that many references share are counted for each.
+    fn bytes(&self) -> usize {
+        size_of::<Self>() + self.text()
+    }
+}
+
+/// Owners as a field of the log. JSON has an array of objects, with the names that the debug
+/// pages use.
+#[derive(Debug, Serialize)]
+pub struct LoggedOwners {
+    owners: Vec<JudgedOwner>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    more_owners: Option<usize>,
+}
+
+impl LoggedOwners {
+    /// The first owners of an object, and how many more it names; `None` without any.
+    pub fn field(owners: Vec<JudgedOwner>, more: usize) -> Option<Structured> {
+        let more_owners = (more > 0).then_some(more);
+        (!owners.is_empty()).then(|| Structured::members(Self { owners, more_owners }))
+    }
+}
+
+impl Display for LoggedOwners {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let total = self.owners.len() + self.more_owners.unwrap_or_default();
+        // Quoted, because it has spaces.
+        fmt::Debug::fmt(&listed("; ", total, &self.owners), f)
+    }
+}
+
+impl Display for JudgedOwner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { reference, class, evidence, .. } = self;
+        write!(f, "{} is {class} ({evidence})", PrintedReference(reference))
+    }
+}
+
+impl Serialize for JudgedOwner {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let OwnerReference { api_version, kind, name, uid, .. } = &self.reference;
+        serializer.collect_map([
+            ("api_version", api_version.to_string()),
+            ("kind", kind.to_string()),
+            ("name", name.to_string()),
+            ("uid", uid.shown().to_string()),
+            ("class", self.class.to_string()),
+            ("evidence", self.evidence.to_string()),
+        ])
+    }
+}
+
+/// How a write ended, in a word for the log and the metrics.
+pub trait Ended {
+    /// The word.
+    fn word(&self) -> &'static str;
+}
+
+impl Ended for Deleted {
+    fn word(&self) -> &'static str {
+        match self {
+            Self::Removed => "deleted",
+            Self::Pending(_) => "deletion_pending",
+            Self::AlreadyGone(_) => "already_gone",
+        }
+    }
+}
+
+impl Ended for Patched {
+    fn word(&self) -> &'static str {
+        match self {
+            Self::Changed(_) => "patched",
+            Self::Unneeded(_) => "unneeded",
+            Self::Gone(_) => "already_gone",
+        }
+    }
+}
+
+impl Ended for FinalizerRemoval {
+    fn word(&self) -> &'static str {
+        match self {
+            Self::Removed(_) => "removed",
+            Self::NotPresent(_) => "unneeded",
+            Self::Gone(_) => "already_gone",
+            Self::NotBeingDeleted(_) => "not_being_deleted",
+        }
+    }
+}
+
+/// The references that an object had at the decision.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReferenceDigest {
+    /// All references, in order.
+    pub all: Digest,
+    /// The references that a removal of dangling references removes.
+    pub gone: RemovedReferences,
+}
+
+/// References that are to be removed.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct RemovedReferences {
+    /// The first of them.
+    pub some: Vec<OwnerReference>,
+    /// How many there are.
+    pub count: usize,
+    /// The references that stay, if there are more to remove than are stored here.
+    stay: Option<Digest>,
+}
+
+impl RemovedReferences {
+    /// Whether none of them is left. If there were more than are stored here, this holds only when
+    /// exactly the references that were to stay are there.
+    pub fn is_gone_from(&self, now: &[OwnerReference]) -> bool {
+        // The flags may differ.
+        fn key(reference: &OwnerReference) -> (&str, &str, &str, &Uid) {
+            let OwnerReference { api_version, kind, name, uid, .. } = reference;
+            (api_version, kind, name, uid)
+        }
+        let is_left = |reference: &OwnerReference| self.some.iter().any(|gone| key(gone) == key(reference));
+        match self.stay {
+            Some(stay) => ReferenceDigest::digest(now) == stay,
+            None => !now.iter().any(is_left),
+        }
+    }
+}
+
+impl ReferenceDigest {
+    /// The digest of an object with these classified references; see
+    /// [`decide`](kube_gc_core::verdict::decide()).
+    pub fn of<'a>(references: impl Iterator<Item = (&'a OwnerReference, ReferenceClass)> + Clone) -> Self {
+        let has_solid_owner = references.clone().any(|(_, class)| class == ReferenceClass::Solid);
+        let goes = |class| match class {
+            ReferenceClass::Orphaned => true,
+            ReferenceClass::Absent | ReferenceClass::Waiting => has_solid_owner,
+            ReferenceClass::Solid | ReferenceClass::Unresolved | ReferenceClass::InvalidScope => false,
+        };
+        let all = Self::digest(references.clone().map(|(reference, _)| reference));
+        let (gone, stay): (Vec<_>, Vec<_>) = references.partition(|(_, class)| goes(*class));
+        // A prediction keeps them, so a text that no real owner has is only counted.
+        let short = gone.iter().map(|(reference, _)| *reference).filter(|reference| reference.is_short());
+        let some: Vec<_> = short.take(LISTED).cloned().collect();
+        // With all of them known, other references may be added or removed, and the removal is still
+        // the same.
+        let stay = (some.len() < gone.len()).then(|| Self::digest(stay.into_iter().map(|(seen, _)| seen)));
+        Self { all, gone: RemovedReferences { some, count: gone.len(), stay } }
+    }
+
+    /// Stands for these references in their order.
+    pub fn digest<'a>(references: impl IntoIterator<Item = &'a OwnerReference>) -> Digest {
+        Digest::of(&references.into_iter().collect::<Vec<_>>())
+    }
+}

@@ -1,0 +1,219 @@
+//! Empties terminating namespaces and finalizes them, where no kube-controller-manager does
+//! (`finish_namespaces`, rules 11.1 to 11.12). It ends when another controller does the same.
+//!
+//! `turn` works on one namespace for a short time, `content` lists and deletes.
+//! [`kube_gc_core::namespaces`] decides what follows from what they find.
+
+mod content;
+mod turn;
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use futures::StreamExt as _;
+use futures::stream::FuturesUnordered;
+use tokio::sync::{Mutex, watch};
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+use crate::actors::lifecycle::Phase;
+use crate::actors::registry::Registry;
+use crate::actors::supervision::task;
+use crate::worker::brake::Brake;
+use kube_gc_client::{Api, ApiError};
+use kube_gc_core::mailbox::Backoff;
+use kube_gc_core::namespaces::{Agenda, Ended, LeaderRecord, NextTurn, Rival};
+use kube_gc_core::object::Namespace;
+use kube_gc_core::text::bounded;
+use kube_gc_observe::telemetry::record;
+
+use self::turn::{Stop, Turns};
+
+/// How many namespaces have a turn at the same time.
+const AT_ONCE: usize = 4;
+/// The pauses of a namespace that waits for somebody else.
+const BACKOFF: Backoff = Backoff { min: Duration::from_millis(100), max: Duration::from_secs(15) };
+/// How soon to look again whether this replica may write.
+const CLOSED: Duration = Duration::from_secs(1);
+
+/// What finishing namespaces needs.
+#[derive(Clone, Debug)]
+pub struct FinishContext {
+    /// The API server.
+    pub api: Api,
+    /// Knows which namespaces are terminating.
+    pub registry: Registry,
+    /// While it is engaged, nothing is deleted.
+    pub brake: Brake,
+    /// Nothing is done before the start-up phase is over.
+    pub phase: watch::Receiver<Phase>,
+    /// For how long looks must have shown nothing before a namespace is finalized.
+    pub quiet: Duration,
+}
+
+/// Finishes namespaces until the collector ends, or another controller does it. To be run as a task.
+pub async fn finish(context: FinishContext, ending: CancellationToken) {
+    let registry = context.registry.clone();
+    let Some(rival) = ending.run_until_cancelled(Finisher::new(context).run()).await else { return };
+    registry.terminating().abandon();
+    record::namespaces_stopped(true);
+    record::namespaces_terminating(0);
+    tracing::error!(
+        %rival,
+        "another controller finalizes namespaces, so kube-gc no longer does; stop one of the two and restart kube-gc"
+    );
+}
+
+struct Finisher {
+    context: FinishContext,
+    agenda: Agenda,
+    origin: Instant,
+    turns: Arc<Turns>,
+}
+
+impl Finisher {
+    fn new(context: FinishContext) -> Self {
+        let turns = Arc::new(Turns::new(context.api.clone(), Rivals::new(context.api.clone())));
+        let agenda = Agenda::new(AT_ONCE, BACKOFF, context.quiet);
+        Self { agenda, context, origin: Instant::now(), turns }
+    }
+
+    /// Returns when there is another controller.
+    async fn run(mut self) -> Rival {
+        let mut running = FuturesUnordered::new();
+        loop {
+            self.take_up();
+            let may_work = self.may_work();
+            while may_work && let Some(turn) = self.agenda.next(self.origin.elapsed()) {
+                running.push(self.turn(turn));
+            }
+            let due = self.agenda.next_due().map(|due| self.origin + due);
+            let due = if may_work { due } else { due.map(|due| due.max(Instant::now() + CLOSED)) };
+            // With all turns taken, the end of one comes first.
+            let due = due.filter(|_| running.len() < AT_ONCE);
+            tokio::select! {
+                () = self.context.registry.terminating().news() => {}
+                Some((turn, ended)) = running.next() => {
+                    if let Some(rival) = self.ended(&turn, ended) {
+                        return rival;
+                    }
+                }
+                () = async { sleep_until(due.unwrap_or_else(Instant::now)).await }, if due.is_some() => {}
+            }
+        }
+    }
+
+    fn turn(&self, turn: NextTurn) -> impl Future<Output = (NextTurn, Result<Ended, Stop>)> + use<> {
+        let is_braked = self.context.brake.holds(Namespace::parse(&turn.name).as_ref()).is_some();
+        let (turns, next) = (Arc::clone(&self.turns), turn.clone());
+        async move {
+            if is_braked {
+                return (turn, Ok(Ended::Held));
+            }
+            let ended = task(async move { turns.turn(&next).await }).await;
+            (turn, ended.unwrap_or_else(|error| Err(Stop::Broken(bounded(&error)))))
+        }
+    }
+
+    fn take_up(&mut self) {
+        let terminating = self.context.registry.terminating();
+        let now = self.origin.elapsed();
+        for (name, uid) in terminating.take() {
+            self.agenda.seen(&name, &uid, now);
+        }
+        terminating.work_on(self.agenda.busy());
+        record::namespaces_terminating(self.agenda.len());
+    }
+
+    fn may_work(&self) -> bool {
+        let gate = self.context.api.gate();
+        let is_braked = self.context.brake.holds(None).is_some();
+        *self.context.phase.borrow() == Phase::Collecting
+            && !is_braked
+            && (gate.is_dry_run() || gate.permit().is_ok())
+    }
+
+    fn ended(&mut self, NextTurn { name, uid, .. }: &NextTurn, ended: Result<Ended, Stop>) -> Option<Rival> {
+        let ended = match ended {
+            Ok(ended) => ended,
+            Err(Stop::Rival(rival)) => return Some(rival),
+            Err(Stop::Api(error)) => {
+                record::namespace_turn("failed");
+                tracing::debug!(namespace = &**name, %error, "a terminating namespace is looked at again later");
+                Ended::Held
+            }
+            Err(Stop::Broken(error)) => {
+                record::namespace_turn("failed");
+                tracing::error!(
+                    namespace = &**name,
+                    error,
+                    "work on a terminating namespace failed unexpectedly"
+                );
+                Ended::Held
+            }
+        };
+        self.agenda.ended(name, uid, ended, self.origin.elapsed());
+        None
+    }
+}
+
+/// How long a look counts. kube-controller-manager renews its Lease every 2 s.
+const COUNTS_FOR: Duration = Duration::from_secs(3);
+/// How long a Lease that somebody holds must stay the same, whatever time it says.
+const SAME_FOR: Duration = Duration::from_secs(6);
+
+/// Looks once, without an earlier look.
+///
+/// # Errors
+/// Whether there is another controller is not known.
+pub async fn find_rival(api: &Api) -> Result<Option<Rival>, ApiError> {
+    look(api, None).await.map(|(rival, _)| rival)
+}
+
+async fn look(
+    api: &Api,
+    before: Option<&LeaderRecord>,
+) -> Result<(Option<Rival>, Option<LeaderRecord>), ApiError> {
+    let lease = api.controller_manager_lease().await?;
+    let now = api.settings().clock.now();
+    let leader = lease.as_ref().and_then(|lease| lease.rival(before, now));
+    let rival = match leader {
+        Some(leader) => Some(leader),
+        None => api.controller_manager_pod().await?.map(|name| Rival::Pod { name }),
+    };
+    Ok((rival, lease))
+}
+
+/// Looks again and again.
+#[derive(Debug)]
+struct Rivals {
+    api: Api,
+    began: Instant,
+    /// When this collector has started, by the clock of the API server or nearly so. Writes before
+    /// this time do not count.
+    since: SystemTime,
+    last: Mutex<Option<(Instant, Option<LeaderRecord>)>>,
+}
+
+impl Rivals {
+    fn new(api: Api) -> Self {
+        let since = api.settings().clock.now();
+        Self { api, began: Instant::now(), since, last: Mutex::default() }
+    }
+
+    /// Looks, unless that was done a moment ago. False if somebody holds the Lease, who may renew it.
+    async fn are_alone(&self) -> Result<bool, Stop> {
+        let mut last = self.last.lock().await;
+        if last.as_ref().is_none_or(|(at, _)| at.elapsed() >= COUNTS_FOR) {
+            let before = last.as_ref().and_then(|(_, lease)| lease.as_ref());
+            let (rival, lease) = look(&self.api, before).await?;
+            if let Some(rival) = rival {
+                return Err(Stop::Rival(rival));
+            }
+            *last = Some((Instant::now(), lease));
+        }
+        let lease = last.as_ref().and_then(|(_, lease)| lease.as_ref());
+        let is_held = lease.is_some_and(|lease| !lease.holder.is_empty());
+        Ok(!is_held || self.began.elapsed() >= SAME_FOR)
+    }
+}

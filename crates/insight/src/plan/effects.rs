@@ -1,0 +1,587 @@
+//! The effect on each object, by the collector's own verdict.
+//!
+//! The collector works on many objects at once, in any order. An object surely goes if it does in
+//! every order, and may go if it does in some. The two differ only below objects that carry the
+//! finalizer `orphan`, and where an owner could not be looked at.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::finalizers::FinalizerReport;
+use crate::knowledge::{Asker, Live};
+use crate::name::ObjectName;
+use crate::plan::answer::{self, Effect, Plan, PlannedObject, TypeEffects, is_precious};
+use crate::plan::walk::{Index, Met, Owner, Reference, Visited, Walk, as_definition, outside};
+use kube_gc_core::graph::{ForegroundProgress, Generation, ObjectSnapshot, OwnerView, ReferenceSnapshot};
+use kube_gc_core::object::{
+    DeletionState, FOREGROUND_FINALIZER, GroupResource, Namespace, ORPHAN_FINALIZER, OwnerReference,
+    PropagationPolicy,
+};
+use kube_gc_core::verdict::{Decision, ReferenceClass, decide};
+
+/// The finalizer of a definition, which the API server removes when its type has no objects.
+const DEFINITION_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
+/// The most claims, namespaces and definitions that are always listed.
+const MOST_PRECIOUS: usize = 10_000;
+/// The most owners that are named for each object.
+const NAMED: usize = 64;
+/// Why something happens to an object that the collector parks.
+const UNDECIDED: &str = "the collector cannot decide about it: an owner cannot be resolved";
+
+/// What the deletion of one object does to each object that a walk has visited. Lists the claims,
+/// namespaces and definitions that go, and at most `limit` others. An incomplete plan is returned if more
+/// facts are needed.
+pub fn plan(asker: &mut Asker<'_>, walk: &Walk, limit: usize) -> Plan {
+    let root = &walk.query.root;
+    let mut plan = Plan {
+        object: root.into(),
+        cascade: walk.query.policy.into(),
+        truncated: walk.truncated,
+        depends_on_unseen: walk.truncated,
+        ..Plan::default()
+    };
+    match asker.live(root) {
+        Some(Live::Found(_)) => plan.exists = Some(true),
+        Some(Live::Absent(_)) => {
+            plan.exists = Some(false);
+            plan.verdict = format!("{} does not exist.", plan.object);
+            return plan;
+        }
+        Some(Live::Failed(_) | Live::NotAsked) | None => {
+            plan.verdict = format!("{} could not be looked at.", plan.object);
+            plan.depends_on_unseen = true;
+            return plan;
+        }
+    }
+    let Some(mut effects) = Effects::of(asker, walk) else { return plan };
+    effects.find_who_is_held(asker);
+    effects.find_who_stays();
+    effects.find_who_waits();
+    effects.write(asker, &mut plan, limit);
+    plan
+}
+
+/// What happens to each object that was visited, by its place.
+struct Effects<'a> {
+    walk: &'a Walk,
+    /// The dependents of each object, once for each reference, and whether it blocks.
+    dependents: Vec<Vec<(Index, bool)>>,
+    /// The objects in each namespace, and of each definition.
+    contents: Vec<Vec<Index>>,
+    /// What each reference of each object refers to.
+    owners: Vec<Vec<Met>>,
+    /// Goes in every order.
+    sure: Vec<bool>,
+    /// Goes in some order.
+    may: Vec<bool>,
+    /// How each object that may go is deleted.
+    modes: Vec<Mode>,
+    /// Finalizers of others hold it when it goes.
+    holds: Vec<bool>,
+    /// The objects that stay and that something happens to.
+    stays: BTreeMap<Index, Stay>,
+    /// What each object waits for, besides its own finalizers.
+    after: Vec<Option<Cause>>,
+}
+
+/// How an object may be deleted.
+#[derive(Clone, Copy, Default)]
+struct Mode {
+    /// Perhaps in the foreground.
+    foreground: bool,
+    /// In the foreground, in any order of events.
+    surely: bool,
+}
+
+/// An object that stays.
+struct Stay {
+    effect: Effect,
+    loses: Vec<Index>,
+    may_lose: Vec<Index>,
+    why: Option<&'static str>,
+}
+
+/// What an object waits for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Cause {
+    /// An object that was visited.
+    Visited(Index),
+    /// One of the owners of this object that are being deleted already.
+    OwnerOf(Index),
+}
+
+impl<'a> Effects<'a> {
+    /// Decides which objects go. `None` if the question needs more facts.
+    fn of(asker: &mut Asker<'_>, walk: &'a Walk) -> Option<Self> {
+        let count = walk.visited.len();
+        let (mut dependents, mut contents) = (vec![Vec::new(); count], vec![Vec::new(); count]);
+        let mut owners = Vec::with_capacity(count);
+        for (place, visited) in (0..).zip(&walk.visited) {
+            let mut met = Vec::with_capacity(visited.references.len());
+            for reference in &visited.references {
+                // All are asked about at once, so no needed one may end the loop.
+                met.push(match &reference.owner {
+                    Owner::Visited(owner) => {
+                        dependents[*owner as usize].push((place, reference.blocking));
+                        Some(Met::Visited(*owner))
+                    }
+                    Owner::Other(snapshot) => outside(asker, snapshot),
+                });
+            }
+            owners.push(met.into_iter().collect::<Option<Vec<Met>>>());
+            if let Some(container) = visited.container {
+                contents[container as usize].push(place);
+            }
+        }
+        let mut effects = Self {
+            walk,
+            dependents,
+            contents,
+            owners: owners.into_iter().collect::<Option<_>>()?,
+            sure: Vec::new(),
+            may: Vec::new(),
+            modes: Vec::new(),
+            holds: Vec::new(),
+            stays: BTreeMap::new(),
+            after: Vec::new(),
+        };
+        effects.sure = effects.spread(true);
+        effects.may = effects.spread(false);
+        effects.modes = effects.modes();
+        Some(effects)
+    }
+
+    fn visited(&self, place: Index) -> &'a Visited {
+        &self.walk.visited[place as usize]
+    }
+
+    fn may_go(&self, place: Index) -> bool {
+        self.may[place as usize]
+    }
+
+    /// Whether an owner of an object was not visited, and is in this state.
+    fn has_owner(&self, place: Index, met: Met) -> bool {
+        self.owners[place as usize].contains(&met)
+    }
+
+    /// The objects that go. Each is decided on when the last of its owners is known to go.
+    fn spread(&self, surely: bool) -> Vec<bool> {
+        let mut goes = vec![false; self.walk.visited.len()];
+        let visited_owners =
+            |owners: &Vec<Met>| owners.iter().filter(|met| matches!(met, Met::Visited(_))).count();
+        let mut left: Vec<usize> = self.owners.iter().map(visited_owners).collect();
+        let mut going: Vec<Index> = vec![0];
+        let deleted =
+            (0..).zip(&self.walk.visited).filter(|(_, visited)| visited.deletion.is_being_deleted());
+        going.extend(deleted.map(|(place, _)| place));
+        while let Some(place) = going.pop() {
+            if std::mem::replace(&mut goes[place as usize], true) {
+                continue;
+            }
+            going.extend(&self.contents[place as usize]);
+            for &(dependent, _) in &self.dependents[place as usize] {
+                let at = dependent as usize;
+                left[at] -= 1;
+                if left[at] == 0 && !goes[at] && self.is_deleted(dependent, surely) {
+                    going.push(dependent);
+                }
+            }
+        }
+        goes
+    }
+
+    /// Whether the collector deletes an object when all its owners that were visited have gone.
+    fn is_deleted(&self, place: Index, surely: bool) -> bool {
+        let references = self.visited(place).references.iter().zip(&self.owners[place as usize]);
+        let classes = references.filter_map(|(reference, met)| {
+            let class = self.class(*met, surely);
+            // In some order, the references to orphaning owners have gone before it is decided on.
+            (surely || class != ReferenceClass::Orphaned).then_some((reference.blocking, class))
+        });
+        matches!(verdict(self.visited(place), classes), Decision::Delete { .. })
+    }
+
+    /// The class of a reference after all that goes has gone, its owner included.
+    fn class(&self, met: Met, surely: bool) -> ReferenceClass {
+        match met {
+            Met::Visited(owner) if self.walk.orphans(owner) => ReferenceClass::Orphaned,
+            Met::Known(class) => class,
+            Met::Orphaning => ReferenceClass::Orphaned,
+            Met::Unseen if surely => ReferenceClass::Unresolved,
+            Met::Visited(_) | Met::Leaving | Met::Unseen => ReferenceClass::Absent,
+        }
+    }
+
+    /// How the objects that may go are deleted: the root by its policy, others in the foreground if an
+    /// owner waits for them and they have dependents of their own, or if a finalizer asks for that.
+    fn modes(&self) -> Vec<Mode> {
+        let walk = self.walk;
+        let mut modes = vec![Mode::default(); walk.visited.len()];
+        let mut open = Vec::new();
+        for (place, visited) in (0..).zip(&walk.visited) {
+            let asked_for = match (place, visited.deletion) {
+                (0, _) => walk.query.policy == PropagationPolicy::Foreground,
+                (_, DeletionState::DeletingDependents) => true,
+                (_, DeletionState::Live) => {
+                    visited.finalizers.foreground && !walk.orphans(place) && !walk.goes_with_namespace(place)
+                }
+                (_, DeletionState::Terminating | DeletionState::Orphaning) => false,
+            };
+            if asked_for && self.may_go(place) {
+                modes[place as usize] = Mode { foreground: true, surely: true };
+                open.push(place);
+            }
+        }
+        while let Some(owner) = open.pop() {
+            for &(place, blocking) in &self.dependents[owner as usize] {
+                let visited = self.visited(place);
+                let goes = self.may_go(place) && !self.has_begun(place);
+                if !goes || walk.orphans(place) || !visited.has_dependents {
+                    continue;
+                }
+                let surely = modes[owner as usize].surely
+                    && blocking
+                    && visited.references.len() == 1
+                    && visited.container.is_none();
+                let mode = &mut modes[place as usize];
+                if !mode.foreground || (surely && !mode.surely) {
+                    *mode = Mode { foreground: true, surely: surely || mode.surely };
+                    open.push(place);
+                }
+            }
+        }
+        modes
+    }
+
+    /// Whether an object is deleted whatever its owners do.
+    fn has_begun(&self, place: Index) -> bool {
+        place == 0 || self.visited(place).deletion.is_being_deleted()
+    }
+
+    fn find_who_is_held(&mut self, asker: &mut Asker<'_>) {
+        let holds = (0..).zip(&self.walk.visited).map(|(place, visited)| {
+            if place != 0 && !(visited.held_by_others && self.may_go(place)) {
+                return false;
+            }
+            match foreign(asker, visited) {
+                Some(finalizers) => !finalizers.is_empty(),
+                // A definition always has one, which the API server removes.
+                None => as_definition(&visited.identity).is_none(),
+            }
+        });
+        self.holds = holds.collect();
+    }
+
+    fn find_who_stays(&mut self) {
+        let places = (0..).zip(&self.may).filter(|(_, may)| !**may).map(|(place, _)| place);
+        self.stays = places.filter_map(|place| Some((place, self.stay(place)?))).collect();
+    }
+
+    /// What happens to an object that stays; `None` if nothing does.
+    fn stay(&self, place: Index) -> Option<Stay> {
+        let visited = self.visited(place);
+        let going = |owner: Option<Index>| owner.filter(|&owner| self.may_go(owner));
+        let touched =
+            visited.references.iter().filter(|reference| going(reference.visited()).is_some()).count();
+        if touched == 0 && !visited.references.iter().any(|reference| going(reference.namesake).is_some()) {
+            return None;
+        }
+        let classes = self.owners[place as usize].iter().map(|met| match met {
+            Met::Visited(owner) if !self.may_go(*owner) => ReferenceClass::Solid,
+            met => self.class(*met, true),
+        });
+        let classes: Vec<ReferenceClass> = classes.collect();
+        let blocking = visited.references.iter().map(|reference| reference.blocking);
+        let decision = verdict(visited, blocking.zip(classes.iter().copied()));
+        let removed: &[usize] = match &decision {
+            Decision::RemoveReferences { remove, .. } => remove,
+            _ => &[],
+        };
+        let (mut loses, mut may_lose) = (Vec::new(), Vec::new());
+        // While another owner is still there, the reference to one that has gone is removed.
+        let has_other = touched > 1 || self.has_owner(place, Met::Leaving);
+        let mut blocks = false;
+        for (index, reference) in visited.references.iter().enumerate() {
+            // It is not owned by what has another name, and may block it.
+            let Some(owner) = going(reference.visited().or(reference.namesake)) else { continue };
+            let is_removed = removed.contains(&index);
+            if reference.visited().is_none() || (!is_removed && has_other) {
+                may_lose.push(owner);
+            } else if is_removed {
+                if self.sure[owner as usize] { &mut loses } else { &mut may_lose }.push(owner);
+            }
+            blocks |= !is_removed && reference.blocking && self.modes[owner as usize].foreground;
+        }
+        let is_released = may_lose.iter().any(|&owner| self.walk.orphans(owner));
+        let is_garbage = matches!(decision, Decision::Delete { .. });
+        if touched == 0 && (is_garbage || !(blocks || is_released)) {
+            return None;
+        }
+        let (effect, why) = match decision {
+            _ if classes.contains(&ReferenceClass::Solid) => (Effect::Kept, None),
+            _ if blocks => (Effect::Blocks, Some(UNDECIDED)),
+            Decision::RemoveReferences { .. } => (Effect::Orphaned, None),
+            _ => (Effect::Kept, Some(UNDECIDED)),
+        };
+        Some(Stay { effect, loses, may_lose, why })
+    }
+
+    /// Follows what delays an object: its deletion begins late, because an owner is still there, or it
+    /// lingers after that.
+    fn find_who_waits(&mut self) {
+        let nothing = vec![None; self.walk.visited.len()];
+        let (mut late, mut lingers, mut blocked) = (nothing.clone(), nothing.clone(), nothing);
+        let mut open: Vec<(Index, bool, Cause)> = Vec::new();
+        for (place, visited) in (0..).zip(&self.walk.visited).filter(|(place, _)| self.may_go(*place)) {
+            // A grace period, if it is no finalizer.
+            let waits = place != 0 && visited.deletion == DeletionState::Terminating;
+            if self.holds[place as usize] || waits {
+                open.push((place, false, Cause::Visited(place)));
+            }
+            if self.has_owner(place, Met::Leaving) && !self.has_begun(place) {
+                open.push((place, true, Cause::OwnerOf(place)));
+            }
+        }
+        for (&place, _) in self.stays.iter().filter(|(_, stay)| stay.effect == Effect::Blocks) {
+            // It stays, and never stops blocking its owners.
+            open.extend(self.held_up(place).map(|owner| (owner, false, Cause::Visited(place))));
+        }
+        while let Some((place, is_late, cause)) = open.pop() {
+            let index = place as usize;
+            let holds_itself = cause == Cause::Visited(place);
+            if !is_late && !holds_itself {
+                blocked[index].get_or_insert(cause);
+            }
+            let known = if is_late { &mut late[index] } else { &mut lingers[index] };
+            if known.is_some() {
+                continue;
+            }
+            *known = Some(cause);
+            // A namespace stays until nothing is in it, and a definition until its type has no objects.
+            open.extend(self.visited(place).container.map(|container| (container, false, cause)));
+            let mode = self.modes[index];
+            if is_late {
+                let contents = self.contents[index].iter().filter(|&&content| self.can_begin_late(content));
+                open.extend(contents.map(|&content| (content, true, cause)));
+            } else {
+                open.extend(self.held_up(place).map(|owner| (owner, false, cause)));
+                // While it waits for blocking dependents only, its other dependents go.
+                if mode.foreground && !holds_itself && self.contents[index].is_empty() {
+                    continue;
+                }
+            }
+            for &(dependent, blocking) in &self.dependents[index] {
+                // Before it waits for others, it waits for those that block it.
+                let goes_first = !is_late && mode.surely && blocking;
+                let is_contained = self.visited(dependent).container.is_some();
+                if !goes_first && !is_contained && self.can_begin_late(dependent) {
+                    open.push((dependent, true, cause));
+                }
+            }
+        }
+        self.after = blocked.into_iter().zip(late).map(|(blocked, late)| blocked.or(late)).collect();
+    }
+
+    fn can_begin_late(&self, place: Index) -> bool {
+        self.may_go(place) && !self.has_begun(place)
+    }
+
+    /// The owners that wait for an object as long as it is there.
+    fn held_up(&self, place: Index) -> impl Iterator<Item = Index> {
+        let blocking = self.visited(place).references.iter().filter(|reference| reference.blocking);
+        let owners = blocking.filter_map(|reference| reference.visited().or(reference.namesake));
+        owners.filter(move |&owner| {
+            owner != place && self.may_go(owner) && self.modes[owner as usize].foreground
+        })
+    }
+
+    fn effect(&self, place: Index) -> Option<Effect> {
+        let index = place as usize;
+        if self.sure[index] {
+            return Some(if self.holds[index] { Effect::Held } else { Effect::Deleted });
+        }
+        if self.may[index] {
+            return Some(Effect::Unknown);
+        }
+        self.stays.get(&place).map(|stay| stay.effect)
+    }
+
+    fn write(&self, asker: &mut Asker<'_>, plan: &mut Plan, limit: usize) {
+        // With the number of deletions that the collector carries out.
+        let mut by_type: BTreeMap<&GroupResource, (TypeEffects, u64)> = BTreeMap::new();
+        let mut by_namespace: BTreeMap<&Namespace, u64> = BTreeMap::new();
+        let mut order: Vec<(u32, Index)> = Vec::new();
+        for (place, visited) in (0..).zip(&self.walk.visited) {
+            let Some(effect) = self.effect(place) else { continue };
+            let resource = &visited.identity.resource.group_resource;
+            let (effects, by_collector) =
+                by_type.entry(resource).or_insert_with(|| (TypeEffects::new(&visited.identity), 0));
+            effects.count(effect);
+            // The root counts even if it is being deleted with another policy.
+            let is_new = place == 0 || visited.deletion == DeletionState::Live;
+            match effect {
+                Effect::Deleted | Effect::Held if is_new => {
+                    plan.deletes += 1;
+                    if place != 0 && visited.container.is_none() {
+                        *by_collector += 1;
+                        if let Some(namespace) = &visited.identity.namespace {
+                            *by_namespace.entry(namespace).or_default() += 1;
+                        }
+                    }
+                }
+                Effect::Unknown => {
+                    plan.perhaps_deletes += usize::from(is_new);
+                    plan.depends_on_unseen |= self.has_owner(place, Met::Unseen);
+                }
+                _ => {}
+            }
+            order.push((self.rank(visited, place, effect), place));
+        }
+        let counts = by_namespace.into_iter().map(|(namespace, count)| (count, namespace));
+        plan.most_in_namespace = counts.max().map(|(count, namespace)| (count, namespace.clone()));
+        order.sort_unstable();
+        let precious = order.partition_point(|&(rank, _)| rank == 0);
+        let limit = limit.saturating_add(precious.min(MOST_PRECIOUS));
+        plan.not_listed = order.len().saturating_sub(limit);
+        for (resource, (effects, by_collector)) in by_type {
+            plan.by_type.push(effects);
+            if by_collector > 0 {
+                plan.by_collector.push((resource.clone(), by_collector));
+            }
+        }
+        order.truncate(limit);
+        plan.objects = order.into_iter().filter_map(|(_, place)| self.object(asker, place)).collect();
+        plan.verdict = answer::verdict(plan, self.effect(0), self.after(0).as_ref());
+        plan.notes = answer::notes(plan);
+    }
+
+    /// The order in which objects are listed: those whose data or contents go first, then those
+    /// that do not simply go.
+    fn rank(&self, visited: &Visited, place: Index, effect: Effect) -> u32 {
+        match effect {
+            _ if is_precious(&visited.identity.resource.group_resource, effect) => 0,
+            Effect::Blocks => 1,
+            Effect::Unknown => 2,
+            Effect::Held => 3,
+            Effect::Orphaned => 4,
+            Effect::Kept => 5,
+            Effect::Deleted if self.after[place as usize].is_some() => 6,
+            Effect::Deleted => 7,
+        }
+    }
+
+    fn object(&self, asker: &mut Asker<'_>, place: Index) -> Option<PlannedObject> {
+        let effect = self.effect(place)?;
+        let visited = self.visited(place);
+        let mut object = PlannedObject {
+            name: (&visited.identity).into(),
+            state: visited.deletion.into(),
+            effect,
+            within: visited.container.map(|container| self.name(container)),
+            kept_by: Vec::new(),
+            finalizers: if self.holds[place as usize] { foreign(asker, visited) } else { Some(Vec::new()) },
+            after: self.after(place),
+            loses: Vec::new(),
+            may_lose: Vec::new(),
+            why: None,
+        };
+        let names = |places: &[Index]| places.iter().take(NAMED).map(|&place| self.name(place)).collect();
+        if let Some(stay) = self.stays.get(&place) {
+            object.loses = names(&stay.loses);
+            object.may_lose = names(&stay.may_lose);
+            object.why = stay.why.map(str::to_owned);
+        } else if effect == Effect::Unknown {
+            let owners = visited.references.iter().filter_map(Reference::visited);
+            object.may_lose = names(&owners.filter(|&owner| self.may_go(owner)).collect::<Vec<_>>());
+            object.why = Some(self.why(place).to_owned());
+        }
+        if !matches!(effect, Effect::Deleted | Effect::Held) {
+            let keeps = |met: Met| match met {
+                Met::Visited(owner) => !self.may_go(owner),
+                Met::Known(class) => !matches!(
+                    class,
+                    ReferenceClass::Absent | ReferenceClass::Waiting | ReferenceClass::Orphaned
+                ),
+                Met::Leaving | Met::Orphaning | Met::Unseen => false,
+            };
+            object.kept_by = self.owners(place, keeps).take(NAMED).collect();
+        }
+        Some(object)
+    }
+
+    fn name(&self, place: Index) -> ObjectName {
+        (&self.visited(place).identity).into()
+    }
+
+    /// What an object waits for before it goes.
+    fn after(&self, place: Index) -> Option<ObjectName> {
+        match self.after[place as usize]? {
+            Cause::Visited(cause) => Some(self.name(cause)),
+            Cause::OwnerOf(dependent) => self.owners(dependent, |met| met == Met::Leaving).next(),
+        }
+    }
+
+    /// The names of some owners of an object.
+    fn owners(&self, place: Index, wanted: impl Fn(Met) -> bool) -> impl Iterator<Item = ObjectName> {
+        let all = self.owners[place as usize].iter().zip(&self.visited(place).references);
+        all.filter(move |(met, _)| wanted(**met)).map(|(_, reference)| match &reference.owner {
+            Owner::Visited(owner) => self.name(*owner),
+            Owner::Other(seen) => ObjectName::of_owner(seen),
+        })
+    }
+
+    /// Why it is not known whether an object goes.
+    fn why(&self, place: Index) -> &'static str {
+        let mut owners = self.visited(place).references.iter().filter_map(Reference::visited);
+        if self.has_owner(place, Met::Unseen) {
+            "whether one of its owners exists could not be looked up"
+        } else if self.has_owner(place, Met::Orphaning) || owners.any(|owner| self.walk.orphans(owner)) {
+            "one of its owners releases its dependents: the order in which its owners go decides"
+        } else {
+            "it is not known whether one of its owners goes"
+        }
+    }
+}
+
+/// The finalizers that others have to remove; `None` if they were not read.
+fn foreign(asker: &mut Asker<'_>, visited: &Visited) -> Option<Vec<FinalizerReport>> {
+    let Some(Live::Found(live)) = asker.live(&visited.identity) else { return None };
+    let mut all = FinalizerReport::of(&live.details, asker.catalog());
+    let is_definition = as_definition(&visited.identity).is_some();
+    all.retain(|finalizer| match finalizer.name.as_str() {
+        FOREGROUND_FINALIZER | ORPHAN_FINALIZER => false,
+        DEFINITION_FINALIZER => !is_definition,
+        _ => true,
+    });
+    Some(all)
+}
+
+/// The collector's verdict on an object whose references block or not, and are of these classes.
+fn verdict(visited: &Visited, references: impl Iterator<Item = (bool, ReferenceClass)>) -> Decision {
+    let nothing: Arc<str> = "".into();
+    let seen = |(block_owner_deletion, class): (bool, ReferenceClass)| {
+        let reference = OwnerReference {
+            api_version: Arc::clone(&nothing),
+            kind: Arc::clone(&nothing),
+            name: Arc::clone(&nothing),
+            uid: visited.identity.uid.clone(),
+            controller: false,
+            block_owner_deletion,
+        };
+        // The classes say all that is known of the owners.
+        (ReferenceSnapshot { reference, owner: OwnerView::Unresolved }, class)
+    };
+    let (references, classes): (Vec<_>, Vec<_>) = references.map(seen).unzip();
+    let snapshot = ObjectSnapshot {
+        identity: visited.identity.clone(),
+        resource_version: None,
+        generation: Generation(0),
+        deletion: DeletionState::Live,
+        finalizers: visited.finalizers,
+        references,
+        has_dependents: false,
+        has_dependent_deleting_dependents: false,
+        foreground: ForegroundProgress::Unblocked,
+    };
+    decide(&snapshot, &classes)
+}

@@ -1,0 +1,304 @@
+//! Authentication and authorization of requests, through the API server.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::hash::Hash;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use aws_lc_rs::digest::{SHA256, SHA256_OUTPUT_LEN, digest};
+use futures::future::BoxFuture;
+use serde::Deserialize;
+use tokio::time::Instant;
+
+use super::connections::Source;
+
+/// How long an approval is cached: the user of a token, and the permission of a user. A
+/// token or permission that was revoked keeps working for this long.
+const ALLOWED_FOR: Duration = Duration::from_secs(60);
+
+/// How long a denial is cached. A permission that was granted takes effect after it.
+const DENIED_FOR: Duration = Duration::from_secs(10);
+
+/// The capacity of either cache. A scraper and a few people use far fewer tokens and pages;
+/// anything beyond that is made up.
+const CAPACITY: usize = 1024;
+
+/// The longest path, in bytes, that is reviewed. The paths of all pages are shorter, and
+/// the cache stores each path that was reviewed.
+const MAX_PATH_LENGTH: usize = 128;
+
+/// A user, as the API server describes it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
+#[serde(default)]
+pub struct User {
+    /// The name, such as `system:serviceaccount:monitoring:prometheus`.
+    pub username: String,
+    /// Distinguishes the user from an earlier one of the same name.
+    pub uid: String,
+    /// The groups.
+    pub groups: Vec<String>,
+    /// Further attributes from the authenticator.
+    pub extra: BTreeMap<String, Vec<String>>,
+}
+
+/// The owner of a token.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Bearer {
+    /// The token of this user.
+    Known(Arc<User>),
+    /// An invalid token, with the server's reason, which may be empty.
+    Unknown(String),
+}
+
+/// Whether a user may do something.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Yes.
+    Allowed,
+    /// No, with the server's reason, which may be empty.
+    Denied(String),
+}
+
+/// A review got no usable answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the API server does not answer the review: {0}")]
+pub struct ReviewError(String);
+
+impl ReviewError {
+    /// An error with this reason.
+    pub fn new(reason: impl Into<String>) -> Self {
+        Self(reason.into())
+    }
+}
+
+/// Authenticates tokens and authorizes users.
+pub trait Reviewer: Send + Sync + 'static {
+    /// Finds the user of a token.
+    fn identify<'a>(&'a self, token: &'a Token) -> BoxFuture<'a, Result<Bearer, ReviewError>>;
+
+    /// Checks whether a user may `get` a path.
+    fn may_get<'a>(&'a self, user: &'a User, path: &'a str) -> BoxFuture<'a, Result<Access, ReviewError>>;
+}
+
+/// A bearer token. Its [`Debug`](fmt::Debug) output does not contain it.
+pub struct Token(String);
+
+impl Token {
+    /// Accepts printable ASCII without spaces.
+    pub fn new(text: &str) -> Option<Self> {
+        let fine = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic());
+        fine.then(|| Self(text.to_owned()))
+    }
+
+    /// The token itself.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+
+    /// The key of the token in the cache, which does not store the token itself.
+    fn fingerprint(&self) -> Fingerprint {
+        let mut fingerprint = [0; SHA256_OUTPUT_LEN];
+        fingerprint.copy_from_slice(digest(&SHA256, self.0.as_bytes()).as_ref());
+        fingerprint
+    }
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token(…)")
+    }
+}
+
+type Fingerprint = [u8; SHA256_OUTPUT_LEN];
+
+/// Why a request was rejected.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Rejection {
+    /// The token is missing or unknown to the API server: 401.
+    Unauthenticated(String),
+    /// The user lacks permission: 403.
+    Forbidden(String),
+    /// The API server could not review the request: 503.
+    Unavailable(String),
+    /// The source exceeded its rate limit: 503.
+    Busy(String),
+}
+
+/// Authorizes requests through a [`Reviewer`] and caches its answers.
+pub struct Authorizer {
+    reviewer: Box<dyn Reviewer>,
+    tokens: Cache<Fingerprint, Bearer>,
+    rights: Cache<(Arc<User>, String), Access>,
+    rate: RateLimiter,
+    /// Whether the last review succeeded.
+    answered: AtomicBool,
+}
+
+impl Authorizer {
+    /// An authorizer with empty caches.
+    pub fn new(reviewer: impl Reviewer) -> Self {
+        Self {
+            reviewer: Box::new(reviewer),
+            tokens: Cache::new(CAPACITY),
+            rights: Cache::new(CAPACITY),
+            rate: RateLimiter::default(),
+            answered: AtomicBool::new(true),
+        }
+    }
+
+    /// Checks whether the user of a token may `get` a path.
+    pub(super) async fn admit(&self, token: &Token, path: &str, source: Source) -> Result<(), Rejection> {
+        let ask = || self.reviewer.identify(token);
+        let is_known = |bearer: &Bearer| matches!(bearer, Bearer::Known(_));
+        let user = match self.reviewed(&self.tokens, token.fingerprint(), source, ask, is_known).await? {
+            Bearer::Known(user) => user,
+            Bearer::Unknown(reason) => {
+                return Err(Rejection::Unauthenticated(because(
+                    "the API server does not know this token",
+                    &reason,
+                )));
+            }
+        };
+        if path.len() > MAX_PATH_LENGTH {
+            return Err(Rejection::Forbidden("the path is longer than that of any page".to_owned()));
+        }
+        let ask = || self.reviewer.may_get(&user, path);
+        let right = (Arc::clone(&user), path.to_owned());
+        let is_allowed = |access: &Access| *access == Access::Allowed;
+        match self.reviewed(&self.rights, right, source, ask, is_allowed).await? {
+            Access::Allowed => Ok(()),
+            Access::Denied(reason) => {
+                let what = format!("{} may not get {path}", user.username);
+                Err(Rejection::Forbidden(because(&what, &reason)))
+            }
+        }
+    }
+
+    /// The cached answer, or that of a review, to which the rate limit applies.
+    async fn reviewed<'a, K: Clone + Eq + Hash, V: Clone>(
+        &self,
+        cache: &Cache<K, V>,
+        key: K,
+        source: Source,
+        ask: impl FnOnce() -> BoxFuture<'a, Result<V, ReviewError>>,
+        is_approval: impl Fn(&V) -> bool,
+    ) -> Result<V, Rejection> {
+        if let Some(answer) = cache.get(&key) {
+            return Ok(answer);
+        }
+        if !self.rate.try_acquire(source) {
+            let reason = "too many requests with new tokens or pages; retry later";
+            return Err(Rejection::Busy(reason.to_owned()));
+        }
+        let answer = self.report_outage(ask().await)?;
+        let time = if is_approval(&answer) { ALLOWED_FOR } else { DENIED_FOR };
+        cache.keep(key, answer.clone(), time);
+        Ok(answer)
+    }
+
+    /// Logs only when reviews start to fail and when they succeed again: any client can cause
+    /// a review, so a line for each failure could flood the log.
+    fn report_outage<V>(&self, answer: Result<V, ReviewError>) -> Result<V, Rejection> {
+        match answer {
+            Ok(value) => {
+                if !self.answered.swap(true, Ordering::Relaxed) {
+                    tracing::info!("the API server answers reviews again; pages are available");
+                }
+                Ok(value)
+            }
+            Err(error) => {
+                if self.answered.swap(false, Ordering::Relaxed) {
+                    tracing::warn!(
+                        %error,
+                        "the API server does not answer reviews of tokens and permissions, so only users whose \
+                         approval is cached can read the pages. Check that the API server is reachable and that \
+                         this process may create tokenreviews.authentication.k8s.io and \
+                         subjectaccessreviews.authorization.k8s.io"
+                    );
+                }
+                Err(Rejection::Unavailable(error.to_string()))
+            }
+        }
+    }
+}
+
+fn because(what: &str, reason: &str) -> String {
+    if reason.is_empty() { what.to_owned() } else { format!("{what}: {reason}") }
+}
+
+/// Reviews in a burst.
+const BURST: u32 = 20;
+
+/// The interval after which one more review is allowed.
+const REFILL: Duration = Duration::from_millis(200);
+
+/// The most sources to track. Requests of further sources are rejected.
+const SOURCES: usize = 4096;
+
+/// Limits each source separately. A client that sends made-up tokens causes at most five
+/// reviews per second, and does not use up the limit of others.
+#[derive(Debug, Default)]
+struct RateLimiter(Mutex<HashMap<Source, Instant>>);
+
+impl RateLimiter {
+    /// Counts one review of this source; false if it exceeds the limit.
+    fn try_acquire(&self, source: Source) -> bool {
+        let now = Instant::now();
+        let mut sources = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if sources.len() >= SOURCES {
+            // A source whose burst is full again is the same as a new one.
+            sources.retain(|_, refilled| *refilled > now);
+        }
+        if sources.len() >= SOURCES && !sources.contains_key(&source) {
+            return false;
+        }
+        // The time at which the burst is full again.
+        let refilled = sources.entry(source).or_insert(now);
+        let next = (*refilled).max(now) + REFILL;
+        let may = next <= now + REFILL * BURST;
+        if may {
+            *refilled = next;
+        }
+        may
+    }
+}
+
+/// Keeps answers, each for a time. Clones share them.
+#[derive(Clone, Debug)]
+pub struct Cache<K, V> {
+    answers: Arc<Mutex<HashMap<K, (V, Instant)>>>,
+    capacity: usize,
+}
+
+impl<K: Clone + Eq + Hash, V: Clone> Cache<K, V> {
+    /// A cache with room for this many answers.
+    pub fn new(capacity: usize) -> Self {
+        Self { answers: Arc::default(), capacity }
+    }
+
+    /// The answer, if it is kept.
+    pub fn get(&self, key: &K) -> Option<V> {
+        let answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+        answers.get(key).filter(|(_, until)| *until > Instant::now()).map(|(value, _)| value.clone())
+    }
+
+    /// Keeps an answer for this long. If there is no room, those go that have expired, or else the one
+    /// that expires next: denials before approvals, so made-up tokens before valid ones.
+    pub fn keep(&self, key: K, value: V, time: Duration) {
+        let now = Instant::now();
+        let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+        if answers.len() >= self.capacity {
+            answers.retain(|_, (_, until)| *until > now);
+        }
+        if answers.len() >= self.capacity {
+            let next = answers.iter().min_by_key(|(_, (_, until))| *until).map(|(key, _)| key.clone());
+            next.and_then(|key| answers.remove(&key));
+        }
+        answers.insert(key, (value, now + time));
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,363 @@
+//! The values of labels that have a fixed set of values.
+
+use std::time::Duration;
+
+use kube_gc_core::graph::StuckCause;
+
+use super::names::{self, Metric};
+
+/// Enums whose variants are the values of a label.
+macro_rules! labels {
+    ($($(#[doc = $about:literal])+ $name:ident { $($(#[doc = $doc:literal])+ $variant:ident = $text:literal,)+ })+) => {
+        $(
+            $(#[doc = $about])+
+            #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+            pub enum $name {
+                $($(#[doc = $doc])+ $variant,)+
+            }
+
+            impl $name {
+                /// All variants.
+                pub const ALL: [Self; [$($text),+].len()] = [$(Self::$variant),+];
+
+                /// The word for it in metrics, in the log and on the debug pages.
+                pub const fn name(self) -> &'static str {
+                    match self {
+                        $(Self::$variant => $text,)+
+                    }
+                }
+            }
+        )+
+    };
+}
+
+labels! {
+    /// A work queue, with Kubernetes' name for it.
+    Queue {
+        /// Changes from the watches that the graph has not applied.
+        GraphChanges = "garbage_collector_graph_changes",
+        /// The queue of the delete pool.
+        AttemptToDelete = "garbage_collector_attempt_to_delete",
+        /// The class of the delete pool for objects with very many owners.
+        AttemptToDeleteLarge = "garbage_collector_attempt_to_delete_large",
+        /// The queue of the orphan pool.
+        AttemptToOrphan = "garbage_collector_attempt_to_orphan",
+    }
+
+    /// The kind of an incoming event.
+    EventKind {
+        /// An object in a list.
+        Listed = "listed",
+        /// ADDED.
+        Added = "added",
+        /// MODIFIED.
+        Modified = "modified",
+        /// DELETED.
+        Deleted = "deleted",
+        /// BOOKMARK.
+        Bookmark = "bookmark",
+    }
+
+    /// The state of a monitor.
+    MonitorState {
+        /// The first list is in progress, without an error so far.
+        Syncing = "syncing",
+        /// The graph contains its list and all later events.
+        Synced = "synced",
+        /// Its type cannot be listed or watched.
+        Failing = "failing",
+        /// Its type is no longer served, and the graph is applying the last events.
+        Draining = "draining",
+    }
+
+    /// Why an owner reference is invalid.
+    InvalidReference {
+        /// The owner is in another namespace.
+        NamespaceMismatch = "namespace_mismatch",
+        /// A cluster-scoped object names a namespaced kind of owner.
+        InvalidScope = "invalid_scope",
+    }
+
+    /// The server whose 429 lowers a concurrency limit.
+    ApiSide {
+        /// The API server itself.
+        Kubernetes = "kubernetes",
+        /// An aggregated API.
+        Aggregated = "aggregated",
+        /// The API server, when it limits the writing of events.
+        Events = "events",
+    }
+
+    /// What follows a conflict of a patch.
+    PatchConflict {
+        /// The object is read and patched again.
+        Retry = "retry",
+        /// The object is re-evaluated.
+        Requeue = "requeue",
+    }
+
+    /// A change of leadership of this replica.
+    LeaseTransition {
+        /// This replica acquired the Lease.
+        Acquired = "acquired",
+        /// It could not renew the Lease, or another replica holds it.
+        Lost = "lost",
+        /// It released the Lease at shutdown.
+        Released = "released",
+    }
+
+    /// Why a connection or a request was rejected.
+    HttpRefusal {
+        /// The TLS handshake failed or timed out.
+        Handshake = "handshake",
+        /// No request arrived in time.
+        Silent = "silent",
+        /// The headers of the request are too large.
+        Head = "head",
+        /// The request is for another host.
+        Host = "host",
+        /// The method is neither GET nor HEAD.
+        Method = "method",
+        /// The request has a body.
+        Body = "body",
+        /// Too many requests were in flight.
+        Busy = "busy",
+        /// The token is missing or unknown to the API server.
+        Unauthenticated = "unauthenticated",
+        /// The user lacks permission.
+        Forbidden = "forbidden",
+        /// The API server could not review the request.
+        Unavailable = "unavailable",
+        /// The response took too long.
+        Timeout = "timeout",
+    }
+
+    /// Why an object is not finished yet. A worker gives one of these when it puts a key back, and
+    /// the graph gives the ones that no worker retries.
+    StuckReason {
+        /// The object changed between the decision and the write.
+        Conflict = "conflict",
+        /// The API server, RBAC or an admission webhook denies the write.
+        Denied = "denied",
+        /// The API server failed or did not answer.
+        Failed = "failed",
+        /// The API server answered with 429 and asked for a later retry.
+        Throttled = "throttled",
+        /// The worker panicked on it.
+        Panicked = "panicked",
+        /// The kind or version of an owner is not served, or the lookup of the owner failed.
+        Unresolved = "unresolved",
+        /// An owner exists that no monitor has shown yet.
+        NotObserved = "not_observed",
+        /// Dependents block its foreground deletion.
+        Blocked = "blocked",
+        /// Its dependents are being orphaned.
+        Orphaning = "orphaning",
+        /// A cluster-scoped object that names a namespaced kind of owner.
+        InvalidScope = "invalid_scope",
+        /// kube-gc wrote the object, and the watch has not shown that write.
+        UnseenWrite = "unseen_write",
+        /// The brake is engaged. Nothing is deleted until a person resumes deletion.
+        Braked = "braked",
+        /// The request was not sent: the API server is unreachable, or requests of this kind hang.
+        Deferred = "deferred",
+    }
+}
+
+impl Queue {
+    /// The queues that have workers.
+    pub const POOLS: [Self; 3] = [Self::AttemptToDelete, Self::AttemptToDeleteLarge, Self::AttemptToOrphan];
+}
+
+impl From<StuckCause> for StuckReason {
+    fn from(cause: StuckCause) -> Self {
+        match cause {
+            StuckCause::Blocked => Self::Blocked,
+            StuckCause::InvalidScope => Self::InvalidScope,
+            StuckCause::UnseenWrite => Self::UnseenWrite,
+        }
+    }
+}
+
+impl StuckReason {
+    /// Whether the object waits for something else to change, and not for a request to succeed.
+    pub const fn is_parked(self) -> bool {
+        match self {
+            Self::Unresolved
+            | Self::NotObserved
+            | Self::Blocked
+            | Self::Orphaning
+            | Self::InvalidScope
+            | Self::UnseenWrite
+            | Self::Braked => true,
+            Self::Conflict
+            | Self::Denied
+            | Self::Failed
+            | Self::Throttled
+            | Self::Panicked
+            | Self::Deferred => false,
+        }
+    }
+
+    /// How long an object must have been in this state to count as stuck. A single conflict, a
+    /// late list or a successful orphaning ends within moments; a denial does not.
+    pub const fn patience(self) -> Duration {
+        match self {
+            Self::Denied | Self::Panicked | Self::Blocked | Self::InvalidScope | Self::Braked => {
+                Duration::ZERO
+            }
+            Self::Conflict
+            | Self::Failed
+            | Self::Deferred
+            | Self::Throttled
+            | Self::Unresolved
+            | Self::NotObserved
+            | Self::Orphaning
+            | Self::UnseenWrite => Duration::from_secs(2),
+        }
+    }
+}
+
+/// The actions of decisions.
+const ACTIONS: &[&str] =
+    &["delete", "keep", "orphan", "remove_finalizer", "remove_references", "stop_blocking"];
+
+/// The outcomes of decisions.
+const OUTCOMES: &[&str] = &[
+    "already_being_deleted",
+    "already_gone",
+    "braked",
+    "conflict",
+    "deferred",
+    "deleted",
+    "deletion_pending",
+    "denied",
+    "dry_run",
+    "failed",
+    "not_being_deleted",
+    "parked",
+    "patched",
+    "reevaluated",
+    "removed",
+    "throttled",
+    "unknown",
+    "unneeded",
+];
+
+/// The purposes of threads, however many threads there are.
+pub(super) const THREADS: [&str; 9] =
+    ["requests", "watches", "lists", "lease", "graph", "log", "supervisor", "allocator", "other"];
+
+/// All values that a label of a metric may have; `None` if the values come from the cluster,
+/// such as a resource type, a group or a status code.
+pub fn values(metric: &Metric, label: &str) -> Option<Vec<&'static str>> {
+    let is = |other: &Metric| metric.name == other.name;
+    let words: &[&str] = match label {
+        "name" if is(&names::WORKER_RESTARTS) => return Some(Queue::POOLS.map(Queue::name).to_vec()),
+        "name" => return Some(Queue::ALL.map(Queue::name).to_vec()),
+        "kind" => return Some(EventKind::ALL.map(EventKind::name).to_vec()),
+        "state" if is(&names::MONITORS) => return Some(MonitorState::ALL.map(MonitorState::name).to_vec()),
+        "transition" => return Some(LeaseTransition::ALL.map(LeaseTransition::name).to_vec()),
+        "server" => return Some(ApiSide::ALL.map(ApiSide::name).to_vec()),
+        "next" if is(&names::PATCH_CONFLICTS) => {
+            return Some(PatchConflict::ALL.map(PatchConflict::name).to_vec());
+        }
+        "reason" if is(&names::HTTP_REFUSALS) => {
+            return Some(HttpRefusal::ALL.map(HttpRefusal::name).to_vec());
+        }
+        "reason" if is(&names::STUCK_OBJECTS) || is(&names::STUCK_OLDEST_AGE) => {
+            return Some(StuckReason::ALL.map(StuckReason::name).to_vec());
+        }
+        "reason" if is(&names::INVALID_REFERENCES) => {
+            return Some(InvalidReference::ALL.map(InvalidReference::name).to_vec());
+        }
+        "verb" => {
+            &["create", "delete", "deletecollection", "discover", "get", "list", "patch", "update", "watch"]
+        }
+        "action" if is(&names::DECISIONS) || is(&names::DENIED_WRITES) => ACTIONS,
+        "action" if is(&names::COMPARISONS) => {
+            &["delete", "orphan", "remove_finalizer", "remove_references", "stop_blocking"]
+        }
+        "result" if is(&names::COMPARISONS) => &["agreed", "disagreed", "dropped", "overtaken"],
+        "outcome" if is(&names::NODE_REMOVALS) => &["failed", "refused", "removed"],
+        "outcome" if is(&names::NAMESPACE_TURNS) => {
+            &["dry_run", "empty", "failed", "finalized", "gone", "held", "progress"]
+        }
+        "outcome" => OUTCOMES,
+        "what" => &["container", "image", "log_directory", "log_symlink", "sandbox"],
+        "scope" => &["containers", "images"],
+        "state" if is(&names::NODE_FILESYSTEM_BYTES) => {
+            &["dead_containers", "free", "in_use", "kept", "other", "unused"]
+        }
+        "reason" if is(&names::IMAGE_GARBAGE_COLLECTED) => &["age", "space"],
+        "list" => &["ownerReferences", "finalizers"],
+        "next" if is(&names::DELETE_CONFLICTS) => &[
+            "absent",
+            "backoff",
+            "being_deleted",
+            "delete_with_new_version",
+            "delete_with_uid_alone",
+            "reevaluate",
+        ],
+        "reason" if is(&names::GATE_REFUSALS) => &["standby", "expired", "rebuilding", "dry_run"],
+        "reason" if is(&names::REQUESTS_DEFERRED) => &["unreachable", "hanging"],
+        "thread" => &THREADS,
+        "limit" => &["deletions_per_minute", "namespace_deletions_per_minute", "percent"],
+        "listener" => &["health", "debug"],
+        "result" if is(&names::TLS_RELOADS) => &["loaded", "failed"],
+        _ => return None,
+    };
+    Some(words.to_vec())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+
+    /// The string literals of a source without escaped quotation marks.
+    fn literals(source: &str) -> impl Iterator<Item = &str> {
+        let code = source.lines().filter(|line| !line.trim_start().starts_with("//"));
+        code.flat_map(|line| line.split('"').skip(1).step_by(2))
+    }
+
+    /// The outcomes are declared in `worker/decision` and where `Ended` is implemented, which do not
+    /// know this list.
+    #[test]
+    fn no_word_for_an_outcome_is_missing() {
+        let is_word =
+            |text: &&str| !text.is_empty() && text.bytes().all(|c| c == b'_' || c.is_ascii_lowercase());
+        let ends = [
+            include_str!("../../../controller/src/worker/decision/observer.rs"),
+            include_str!("../../../controller/src/worker/delete/deletion.rs"),
+        ];
+        let ends = ends.into_iter().flat_map(|source| source.split("impl Ended for").skip(1));
+        let ends = ends.filter_map(|ended| ended.split("\n}\n").next());
+        let sources = ends.chain([include_str!("../../../controller/src/worker/decision/mod.rs")]);
+        let words: Vec<_> = sources.flat_map(literals).filter(is_word).collect();
+        assert!(words.len() >= OUTCOMES.len());
+        for word in words {
+            assert!(OUTCOMES.contains(&word) || word == "decision", "{word} is not among them");
+        }
+    }
+
+    #[test]
+    fn no_word_for_an_action_is_missing() {
+        let mut open = vec![PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../controller/src/worker")];
+        let mut found = 0;
+        while let Some(path) = open.pop() {
+            if path.is_dir() {
+                open.extend(std::fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
+                continue;
+            }
+            let source = std::fs::read_to_string(&path).unwrap();
+            for call in source.split("DecisionLine::new(").skip(1) {
+                let action = call.split('"').nth(1).unwrap();
+                assert!(ACTIONS.contains(&action), "{action} in {} is not among them", path.display());
+                found += 1;
+            }
+        }
+        assert!(found >= ACTIONS.len());
+    }
+}

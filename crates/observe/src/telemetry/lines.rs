@@ -1,0 +1,504 @@
+//! Formats each event as one line of the log, as text or as JSON, whatever its fields contain.
+//!
+//! Each text from the cluster is bounded before it is logged. Escaping can make it six times as
+//! long, and a line has several of them, so all fields of a line share one limit. The longest
+//! ones are shortened.
+
+use std::borrow::Cow;
+use std::error::Error;
+use std::fmt::{self, Debug, Display, Write as _};
+use std::time;
+
+use serde::{Serialize, Serializer};
+use serde_json::Value;
+use tracing::field::{Field, Visit};
+use tracing::{Event, Subscriber};
+use tracing_subscriber::field::RecordFields;
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::time::{FormatTime as _, SystemTime};
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, FormattedFields};
+use tracing_subscriber::registry::LookupSpan;
+
+use kube_gc_core::object::{Identity, Key, Namespace, OwnerReference};
+use kube_gc_core::text::escape::{Escaping, escape_json};
+use kube_gc_core::text::{LISTED, LONGEST, bounded, listed, word};
+
+/// Writes the message and the fields of text lines as `tracing_subscriber` does, but escaped and
+/// with a limit for all of them together.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct EscapedFields;
+
+impl<'w> FormatFields<'w> for EscapedFields {
+    fn format_fields<R: RecordFields>(&self, mut writer: Writer<'w>, fields: R) -> fmt::Result {
+        let mut texts = Texts(Vec::new());
+        fields.record(&mut texts);
+        let limit = fair_limit(texts.0.iter().map(|(_, text)| text.len()), LONGEST);
+        for (number, (name, text)) in texts.0.iter().enumerate() {
+            if number > 0 {
+                writer.write_char(' ')?;
+            }
+            match *name {
+                "message" => {}
+                name if writer.has_ansi_escapes() => {
+                    write!(writer, "\x1b[3m{name}\x1b[0m\x1b[2m=\x1b[0m")?;
+                }
+                name => write!(writer, "{name}=")?,
+            }
+            writer.write_str(&shortened(text, limit))?;
+        }
+        Ok(())
+    }
+}
+
+/// The fields of an event so far.
+struct Texts(Vec<(&'static str, String)>);
+
+impl Visit for Texts {
+    fn record_str(&mut self, field: &Field, value: &str) {
+        if field.name() == "message" {
+            self.record_debug(field, &format_args!("{value}"));
+        } else {
+            self.record_debug(field, &value);
+        }
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        let mut text = String::new();
+        // Writing to a string cannot fail.
+        let _ = write!(Escaping(&mut text), "{value:?}");
+        self.0.push((field.name(), text));
+    }
+}
+
+/// One JSON object with the event's fields next to `timestamp`, `level`, `target` and `message`.
+/// Characters that change how a terminal shows a line are escaped; JSON already escapes line
+/// breaks. All values together have a limit.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct JsonLine;
+
+impl<S, N> FormatEvent<S, N> for JsonLine
+where
+    S: Subscriber + for<'s> LookupSpan<'s>,
+    N: for<'w> FormatFields<'w> + 'static,
+{
+    fn format_event(
+        &self,
+        context: &FmtContext<'_, S, N>,
+        mut writer: Writer<'_>,
+        event: &Event<'_>,
+    ) -> fmt::Result {
+        let mut now = String::new();
+        SystemTime.format_time(&mut Writer::new(&mut now))?;
+        let mut members = Members::default();
+        members.add("timestamp", now);
+        members.add("level", event.metadata().level().as_str());
+        event.record(&mut members);
+        members.add("target", event.metadata().target());
+        if let Some(span) = context.lookup_current() {
+            // `JsonFields` has made them an object.
+            if let Some(fields) = span.extensions().get::<FormattedFields<N>>() {
+                members.add("span", serde_json::from_str::<Value>(&fields.fields).unwrap_or_default());
+            }
+        }
+        let mut line = written(&members);
+        if line.len() > LONGEST {
+            line = written(&Members(shorten_members(members.0, LONGEST)));
+        }
+        writeln!(writer, "{line}")
+    }
+}
+
+/// The members of a line so far, in order.
+#[derive(Default)]
+struct Members(Vec<(String, Value)>);
+
+impl Members {
+    fn add(&mut self, name: &str, value: impl Into<Value>) {
+        self.0.push((name.to_owned(), value.into()));
+    }
+}
+
+impl Serialize for Members {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(name, value)| (name, value)))
+    }
+}
+
+/// JSON as the log has it.
+fn written(value: &impl Serialize) -> String {
+    let mut written = String::new();
+    // Only maps with other keys than strings cannot be written, and writing to a string cannot fail.
+    let json = serde_json::to_string(value).unwrap_or_default();
+    let _ = escape_json(&json, &mut written);
+    written
+}
+
+impl Visit for Members {
+    fn record_f64(&mut self, field: &Field, value: f64) {
+        self.add(field.name(), value);
+    }
+
+    fn record_i64(&mut self, field: &Field, value: i64) {
+        self.add(field.name(), value);
+    }
+
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        self.add(field.name(), value);
+    }
+
+    fn record_bool(&mut self, field: &Field, value: bool) {
+        self.add(field.name(), value);
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.add(field.name(), value);
+    }
+
+    fn record_error(&mut self, field: &Field, value: &(dyn Error + 'static)) {
+        match value.downcast_ref::<Structured>() {
+            Some(Structured { json: Value::Object(members), place: Place::TopLevel, .. }) => {
+                self.0.extend(members.clone());
+            }
+            Some(structured) => self.add(field.name(), structured.json.clone()),
+            None => self.add(field.name(), value.to_string()),
+        }
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        self.add(field.name(), format!("{value:?}"));
+    }
+}
+
+const ELLIPSIS: &str = "…";
+/// How much of the end of a shortened text stays: it says how many items are left out.
+const TAIL: usize = 64;
+/// A shortened text is not shorter than this, so that each field says something.
+const SHORTEST: usize = 16;
+
+/// The greatest limit for each of these lengths with which they fit into a budget together. A
+/// short text leaves its share to the longer ones.
+fn fair_limit(lengths: impl Iterator<Item = usize> + Clone, budget: usize) -> usize {
+    if lengths.clone().sum::<usize>() <= budget {
+        return usize::MAX;
+    }
+    let mut lengths: Vec<_> = lengths.collect();
+    lengths.sort_unstable();
+    let (mut left, mut count) = (budget, lengths.len());
+    for length in lengths {
+        let share = left / count;
+        if length > share {
+            return share.max(SHORTEST);
+        }
+        left -= length;
+        count -= 1;
+    }
+    usize::MAX
+}
+
+/// A text with at most so many bytes: its beginning and, if there is room, its end.
+fn shortened(text: &str, limit: usize) -> Cow<'_, str> {
+    if text.len() <= limit {
+        return text.into();
+    }
+    let room = limit.saturating_sub(ELLIPSIS.len());
+    let tail = if room >= 4 * TAIL { TAIL } else { 0 };
+    let beginning = (0..=room - tail).rev().find_map(|end| text.get(..end)).unwrap_or_default();
+    let end = (text.len() - tail..).find_map(|start| text.get(start..)).unwrap_or_default();
+    format!("{beginning}{ELLIPSIS}{end}").into()
+}
+
+/// Members whose values fit into a budget. `more_x` counts what an array `x` lost.
+fn shorten_members(members: Vec<(String, Value)>, budget: usize) -> Vec<(String, Value)> {
+    let lengths: Vec<_> = members.iter().map(|(_, value)| written(value).len()).collect();
+    let limit = fair_limit(lengths.iter().copied(), budget);
+    let mut lost = Vec::new();
+    let each = members.into_iter().zip(lengths).map(|((name, value), length)| {
+        if length <= limit {
+            return (name, value);
+        }
+        let (value, left_out) = shorten(value, limit);
+        lost.extend((left_out > 0).then(|| (format!("more_{name}"), left_out)));
+        (name, value)
+    });
+    let mut short: Vec<_> = each.collect();
+    for (more, left_out) in lost {
+        match short.iter_mut().find(|(name, _)| *name == more) {
+            Some((_, count)) => *count = (count.as_u64().unwrap_or_default() + left_out).into(),
+            None => short.push((more, left_out.into())),
+        }
+    }
+    short
+}
+
+/// A value with at most so many bytes, and how many items of an array are left out.
+fn shorten(value: Value, limit: usize) -> (Value, u64) {
+    match value {
+        Value::String(text) => (Value::String(shortened_in_json(&text, limit)), 0),
+        Value::Object(members) => {
+            (shorten_members(members.into_iter().collect(), limit).into_iter().collect(), 0)
+        }
+        Value::Array(items) => {
+            let total = items.len();
+            let mut left = limit;
+            let mut kept = Vec::new();
+            for item in items {
+                let length = written(&item).len();
+                if length > left {
+                    // One item says more than none.
+                    if kept.is_empty() {
+                        kept.push(shorten(item, left).0);
+                    }
+                    break;
+                }
+                left -= length;
+                kept.push(item);
+            }
+            let lost = (total - kept.len()) as u64;
+            (Value::Array(kept), lost)
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => (value, 0),
+    }
+}
+
+/// A text that has at most so many bytes in the log.
+fn shortened_in_json(text: &str, limit: usize) -> String {
+    let mut room = limit.saturating_sub("\"\"".len() + ELLIPSIS.len());
+    let mut kept = String::new();
+    for character in text.chars() {
+        let length = written(&character).len() - "\"\"".len();
+        if length > room {
+            break;
+        }
+        room -= length;
+        kept.push(character);
+    }
+    kept + ELLIPSIS
+}
+
+/// A log field with members, such as an object: JSON has them as JSON, text as one text.
+///
+/// `tracing` itself knows text, numbers and booleans. A structured field travels as an error,
+/// because that is the only kind of value that keeps its type. The formats recognize the type,
+/// so text from the cluster cannot imitate a structured field.
+#[derive(Debug)]
+pub struct Structured {
+    text: String,
+    json: Value,
+    place: Place,
+}
+
+/// Where JSON has the value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// Under the name of the field.
+    OwnField,
+    /// Its members are members of the line.
+    TopLevel,
+}
+
+impl Structured {
+    /// A field that has the value in JSON.
+    pub fn field(value: impl Display + Serialize) -> Self {
+        Self { text: value.to_string(), json: json(&value), place: Place::OwnField }
+    }
+
+    /// A field of text. In JSON, the line has the members of the value instead.
+    pub fn members(value: impl Display + Serialize) -> Self {
+        Self { place: Place::TopLevel, ..Self::field(value) }
+    }
+
+    /// The object that a line is about: `resource`, `namespace`, `name` and `uid` in JSON.
+    pub fn object(identity: &Identity) -> Self {
+        Self { place: Place::TopLevel, ..Self::other_object(identity) }
+    }
+
+    /// The same of an object whose name is not known.
+    pub fn key(key: &Key) -> Self {
+        Self { text: key.to_string(), json: json(&ObjectView::from(key)), place: Place::TopLevel }
+    }
+
+    /// Another object that a line names.
+    pub fn other_object(identity: &Identity) -> Self {
+        let json = json(&ObjectView::from(identity));
+        Self { text: identity.to_string(), json, place: Place::OwnField }
+    }
+
+    /// The first of these texts under this name, which is an array in JSON, and the number of the
+    /// others; `None` without any.
+    pub fn list<T: Display>(name: &'static str, items: impl ExactSizeIterator<Item = T>) -> Option<Self> {
+        let total = items.len();
+        let items: Vec<_> = items.take(LISTED).map(|item| word(&item.to_string()).to_string()).collect();
+        let mut json = serde_json::Map::from_iter([(name.to_owned(), json(&items))]);
+        let more = total - items.len();
+        json.extend((more > 0).then(|| (format!("more_{name}"), more.into())));
+        // Quoted, because it has spaces.
+        let text = format!("{:?}", listed(", ", total, &items));
+        (total > 0).then_some(Self { text, json: json.into(), place: Place::TopLevel })
+    }
+
+    /// As a value for `tracing`.
+    pub fn logged(&self) -> &(dyn Error + 'static) {
+        self
+    }
+}
+
+/// Only maps with other keys than strings cannot be values.
+fn json(value: &impl Serialize) -> Value {
+    serde_json::to_value(value).unwrap_or_default()
+}
+
+impl Display for Structured {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl Error for Structured {}
+
+/// An object, in the log and on the debug pages. The JSON fields are a public interface. Names and
+/// uids of owners come from references, where they can have any length, so they are truncated.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ObjectView {
+    /// Resource and group as kubectl writes them: `pods`, `deployments.apps`.
+    pub resource: String,
+    /// The namespace; `null` for cluster-scoped objects.
+    pub namespace: Option<String>,
+    /// The name; `null` if it is no longer known.
+    pub name: Option<String>,
+    /// The uid.
+    pub uid: String,
+}
+
+impl From<&Identity> for ObjectView {
+    fn from(identity: &Identity) -> Self {
+        Self { name: Some(word(&identity.name).to_string()), ..Self::from(&identity.key()) }
+    }
+}
+
+impl From<&Key> for ObjectView {
+    fn from(key: &Key) -> Self {
+        let Key { uid, resource, namespace } = key;
+        Self {
+            resource: resource.group_resource.to_string(),
+            namespace: namespace.as_ref().map(Namespace::to_string),
+            name: None,
+            uid: uid.shown().to_string(),
+        }
+    }
+}
+
+/// A point in time, in RFC 3339 to the second, as in Kubernetes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Timestamp(pub time::SystemTime);
+
+impl Timestamp {
+    /// Now.
+    pub fn now() -> Self {
+        Self(time::SystemTime::now())
+    }
+}
+
+impl fmt::Display for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&humantime::format_rfc3339_seconds(self.0), f)
+    }
+}
+
+impl Serialize for Timestamp {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// A reference as its author wrote it, cut to what can be printed.
+#[derive(Debug)]
+pub struct PrintedReference<'a>(pub &'a OwnerReference);
+
+impl Display for PrintedReference<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let OwnerReference { api_version, kind, name, uid, .. } = self.0;
+        let (api_version, kind, name) = (word(api_version), word(kind), word(name));
+        write!(f, "{api_version}/{kind}, name: {name}, uid: {}", uid.shown())
+    }
+}
+
+/// An owner reference as a field of the log. Its author chooses the text, so it is cut and escaped.
+pub fn owner_reference(reference: &OwnerReference) -> Structured {
+    #[derive(Serialize)]
+    struct Owner {
+        api_version: String,
+        kind: String,
+        name: String,
+        uid: String,
+    }
+    let OwnerReference { api_version, kind, name, uid, .. } = reference;
+    let [api_version, kind, name] = [api_version, kind, name].map(|text| word(text).to_string());
+    let json = json(&Owner { api_version, kind, name, uid: uid.shown().to_string() });
+    let text = format!("{:?}", bounded(PrintedReference(reference)));
+    Structured { text, json, place: Place::OwnField }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use kube_gc_core::object::{GroupResource, ResourceType, Scope, Uid};
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn short_texts_leave_their_share_to_long_ones() {
+        assert_eq!(fair_limit([10, 20].into_iter(), 30), usize::MAX);
+        assert_eq!(fair_limit([10, 1000, 1000].into_iter(), 210), 100);
+        assert_eq!(fair_limit([500, 10].into_iter(), 100), 90);
+        assert_eq!(fair_limit([100; 50].into_iter(), 100), SHORTEST);
+    }
+
+    #[test]
+    fn a_shortened_text_keeps_the_count_at_its_end() {
+        let text = format!("{} and 7,984 more", "owner, ".repeat(1000));
+        let short = shortened(&text, 1000);
+        assert!(short.len() <= 1000 && short.starts_with("owner, "), "{short}");
+        assert!(short.ends_with(" and 7,984 more") && short.contains('…'), "{short}");
+        assert_eq!(shortened("short", 1000), "short");
+    }
+
+    proptest! {
+        #[test]
+        fn values_fit_whatever_they_are(
+            texts in prop::collection::vec(any::<String>(), 1..6),
+            times in 1_usize..500,
+            limit in 64_usize..5000,
+        ) {
+            for text in &texts {
+                let text = text.repeat(times);
+                prop_assert!(shortened(&text, limit).len() <= limit);
+                prop_assert!(written(&shortened_in_json(&text, limit)).len() <= limit + 2 * ELLIPSIS.len());
+            }
+            let owner = json!({"kind": texts[0].repeat(times), "uid": "\u{1b}".repeat(times)});
+            let line = json!({"texts": texts, "owners": vec![owner; 16], "error": "\u{202e}".repeat(times)});
+            let Value::Object(line) = line else { unreachable!() };
+            let short = shorten_members(line.into_iter().collect(), LONGEST);
+            let total: usize = short.iter().map(|(_, value)| written(value).len()).sum();
+            prop_assert!(total <= LONGEST + LONGEST / 4, "{total}");
+        }
+    }
+
+    #[test]
+    fn an_object_with_a_long_name_and_uid_is_shown_shortened() {
+        let long = "x".repeat(500_000);
+        let uid = Uid::parse(&long).unwrap();
+        let resource = Arc::new(ResourceType {
+            group_resource: GroupResource::parse("configmaps"),
+            version: "v1".into(),
+            kind: "ConfigMap".into(),
+            scope: Scope::Namespaced,
+        });
+        let namespace = Namespace::parse("a");
+        let identity = Identity { resource, namespace, name: long.as_str().into(), uid };
+        let view = serde_json::to_string(&ObjectView::from(&identity)).unwrap();
+        assert!(view.len() < 1024, "{} bytes", view.len());
+    }
+}

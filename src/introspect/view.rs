@@ -1,0 +1,556 @@
+//! What the debug pages show. The JSON fields are a public interface.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::queries::IdleQuery;
+use kube_gc_controller::worker::comparison::{DisagreementView, is_zero};
+use kube_gc_controller::worker::decision::OwnerView;
+use kube_gc_core::object::{GroupResource, ResourceVersion};
+use kube_gc_insight::{Explanation, Neighbourhood, State, Unseen};
+use kube_gc_observe::telemetry::{Distribution, ObjectView, StuckReason, Timestamp};
+
+/// One monitor, on `/debug/monitors`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct MonitorStatus {
+    /// The API group; empty for the core group.
+    pub group: String,
+    /// The version that is watched.
+    pub version: String,
+    /// The plural resource name.
+    pub resource: String,
+    /// Whether the graph contains its list and all later events.
+    pub synced: bool,
+    /// Since when it has been synced or not synced.
+    pub since: Timestamp,
+    /// The last error since it was last synced, in the server's own words; `null` if there was
+    /// none.
+    pub last_error: Option<String>,
+    /// Since when it has failed, for `/readyz`.
+    #[serde(skip)]
+    pub failing_since: Option<Timestamp>,
+}
+
+impl MonitorStatus {
+    /// Group and resource as kubectl writes them.
+    pub fn group_resource(&self) -> GroupResource {
+        GroupResource::new(&self.group, &self.resource)
+    }
+}
+
+/// A part of the API that cannot be discovered, on `/debug/discovery`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Undiscovered {
+    /// The API group; empty for the core group, `*` for the list of groups.
+    pub group: String,
+    /// The version; `null` for all versions of the group.
+    pub version: Option<String>,
+    /// Since when it cannot be discovered.
+    pub since: Timestamp,
+    /// The last error, in the server's own words.
+    pub last_error: String,
+}
+
+/// The keys of a queue by state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct QueueCounts {
+    /// Keys that wait for a worker.
+    pub ready: usize,
+    /// Keys that workers are processing.
+    pub processing: usize,
+    /// Keys that failed and wait for their next attempt.
+    pub delayed: usize,
+    /// Keys that wait for a change in the cluster: for a kind to be served, or for a monitor
+    /// to show an owner.
+    pub parked: usize,
+}
+
+/// The answer of `/debug/idle`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct IdleReport {
+    /// Whether no work is left and all versions in `seen` were reached.
+    pub idle: bool,
+    /// Why the collector is not idle, for people.
+    pub reasons: Vec<String>,
+    /// Each queue by name.
+    pub queues: BTreeMap<String, QueueCounts>,
+    /// Writes of the collector that its watches have not shown yet.
+    pub unseen_writes: usize,
+    /// The versions in `seen` that were not reached, as `RESOURCE=VERSION`.
+    pub not_seen: Vec<String>,
+}
+
+impl IdleReport {
+    /// The collector is idle if all queues are empty, its watches have shown all of its writes,
+    /// and `not_seen` is empty. `others` are further reasons why it is not idle, such as types
+    /// that are still syncing.
+    pub fn judge(
+        query: &IdleQuery,
+        queues: BTreeMap<String, QueueCounts>,
+        unseen_writes: usize,
+        not_seen: &[(GroupResource, ResourceVersion)],
+        others: Vec<String>,
+    ) -> Self {
+        let mut reasons = others;
+        for (name, &QueueCounts { ready, processing, delayed, parked }) in &queues {
+            let counts = [
+                (ready, "ready"),
+                (processing, "in progress"),
+                (delayed, "waiting for their next attempt"),
+                (if query.parked_ok { 0 } else { parked }, "parked"),
+            ];
+            reasons.extend(
+                counts
+                    .iter()
+                    .filter(|(count, _)| *count > 0)
+                    .map(|(count, how)| format!("{name}: {count} {how}")),
+            );
+        }
+        if unseen_writes > 0 {
+            reasons.push(format!("{unseen_writes} writes of kube-gc have not been seen by its watches yet"));
+        }
+        let not_seen: Vec<_> =
+            not_seen.iter().map(|(resource, version)| format!("{resource}={version}")).collect();
+        reasons.extend(not_seen.iter().map(|seen| format!("{seen} has not been seen yet")));
+        Self { idle: reasons.is_empty(), reasons, queues, unseen_writes, not_seen }
+    }
+}
+
+/// One queue, on `/debug/queues`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct QueueStatus {
+    /// The queue, as in the label `name` of the workqueue metrics.
+    pub name: String,
+    /// Its state.
+    #[serde(flatten)]
+    pub now: QueueSummary,
+    /// The number of additions.
+    pub adds_total: u64,
+    /// How often work on a key ended with a retry to come.
+    pub retries_total: u64,
+    /// The keys whose last attempt failed, the most attempts first.
+    pub failing: Vec<FailingItem>,
+}
+
+/// An object that keeps failing.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct FailingItem {
+    /// The object.
+    pub object: ObjectView,
+    /// Failed attempts in a row.
+    pub attempts: u32,
+    /// When it first failed.
+    pub since: Timestamp,
+    /// The last error, in the server's own words.
+    pub last_error: String,
+    /// Seconds until the next retry; `null` if it is queued or being processed.
+    pub next_retry_seconds: Option<f64>,
+}
+
+/// The answer of `/debug/decisions`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct DecisionsPage {
+    /// The number of decisions since the start.
+    pub total: u64,
+    /// The capacity of the decision log.
+    pub capacity: usize,
+    /// The matching decisions, newest first.
+    pub decisions: Vec<DecisionView>,
+    /// In a dry run: its decisions that nobody else has carried out, newest first, unfiltered.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disagreements: Option<Vec<DisagreementView>>,
+}
+
+/// A decision, on `/debug/decisions`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DecisionView {
+    /// When it was carried out.
+    pub at: Timestamp,
+    /// The object.
+    pub object: ObjectView,
+    /// The action: `delete`, `remove_references`, `keep`, …
+    pub action: &'static str,
+    /// The propagation policy of a deletion.
+    pub policy: Option<&'static str>,
+    /// The finalizer that was to be removed.
+    pub finalizer: Option<&'static str>,
+    /// The outcome, as in the log and the metrics.
+    pub outcome: &'static str,
+    /// The error, in the server's own words.
+    pub error: Option<String>,
+    /// The owners of the object, each with its state; at most 16.
+    pub owners: Vec<OwnerView>,
+    /// The number of further owners.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub more_owners: usize,
+    /// The owner that caused the decision, if there is one.
+    pub owner: Option<ObjectView>,
+}
+
+/// The answer of `/debug/stuck`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct StuckPage {
+    /// Whether this replica is a standby, so that it does not process objects.
+    pub standby: bool,
+    /// The number of objects by reason that match namespace and type, including those beyond
+    /// the limit.
+    pub totals: BTreeMap<&'static str, usize>,
+    /// The matching objects, the longest wait first.
+    pub stuck: Vec<StuckItem>,
+}
+
+/// A stuck object, on `/debug/stuck`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct StuckItem {
+    /// The object.
+    pub object: ObjectView,
+    /// The reason, as in the metrics.
+    pub reason: &'static str,
+    /// Since when it has been stuck.
+    pub since: Timestamp,
+    /// The time since then.
+    pub waiting_seconds: f64,
+    /// Failed attempts in a row; `null` if there is nothing to retry.
+    pub attempts: Option<u32>,
+    /// Seconds until the next retry; 0 if a worker processes it or it is queued, `null` if it
+    /// waits for a change in the cluster.
+    pub next_retry_seconds: Option<f64>,
+    /// The last error, in the server's own words, or what the object waits for.
+    pub message: String,
+    /// Some of the dependents that block it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub blocked_by: Vec<ObjectView>,
+    /// What a person can do about it.
+    pub hint: &'static str,
+}
+
+/// What a person can do about objects that are stuck for this reason.
+pub const fn hint(reason: StuckReason) -> &'static str {
+    match reason {
+        StuckReason::Conflict => {
+            "another client keeps changing this object; if this continues, find out which"
+        }
+        StuckReason::Denied => {
+            "allow the write in the role, webhook or policy that the message names; kube-gc retries automatically"
+        }
+        StuckReason::Failed => {
+            "the request failed: see the message, and the type in /debug/monitors; kube-gc retries \
+             automatically"
+        }
+        StuckReason::Throttled => {
+            "the API server is overloaded (429); kube-gc retries after the time in the response"
+        }
+        StuckReason::Panicked => "a bug in kube-gc: please report the panic in the log",
+        StuckReason::Unresolved => {
+            "make the API of the owner available again (/debug/discovery shows what fails), or remove \
+             the owner reference"
+        }
+        StuckReason::NotObserved => {
+            "the owner exists, but its monitor does not show it: see its type in /debug/monitors"
+        }
+        StuckReason::Blocked => {
+            "look at the dependents that block it: they must be gone first, and most wait for the \
+             finalizer of another controller"
+        }
+        StuckReason::Orphaning => {
+            "its dependents are being released; if the message names a part of the API, make that available again \
+             (see /debug/discovery and /debug/monitors)"
+        }
+        StuckReason::InvalidScope => {
+            "remove the owner reference or name a cluster-scoped owner: otherwise the object is never collected"
+        }
+        StuckReason::Braked => {
+            "find out what causes so many deletions; /readyz?verbose shows why the brake is engaged, and a person must resume deletion"
+        }
+        StuckReason::Deferred => {
+            "the API server is unreachable, or requests of this kind hang in this namespace, perhaps in a \
+             webhook, or the owner may still be in admission (graph.birth_grace): see the message; kube-gc \
+             retries automatically"
+        }
+        StuckReason::UnseenWrite => "see its type in /debug/monitors: the watch has not shown the last write",
+    }
+}
+
+/// The answer of a command with `-o json`: `kube-gc stuck` or `kube-gc plan`.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Answered<A> {
+    /// The answer.
+    #[serde(flatten)]
+    pub answer: A,
+    /// What could not be looked at.
+    pub incomplete: Vec<Unseen>,
+    /// No type is left out.
+    pub left_out: usize,
+}
+
+/// The answer of `/debug/search`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct FoundPage {
+    /// The objects, in no particular order.
+    pub found: Vec<FoundObject>,
+    /// Whether there are more.
+    pub more: bool,
+}
+
+/// An object that a search has found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct FoundObject {
+    /// The object.
+    #[serde(flatten)]
+    pub object: ObjectView,
+    /// The kind.
+    pub kind: String,
+    /// Its state.
+    pub state: State,
+}
+
+/// The answer of `/debug/neighbourhood`: that of `kube-gc tree -o json`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NeighbourhoodPage {
+    /// Objects and references.
+    #[serde(flatten)]
+    pub shown: Neighbourhood,
+    /// What could not be looked at.
+    pub incomplete: Vec<Unseen>,
+    /// The parameter `after` of the next page, if there is one.
+    pub next: Option<String>,
+}
+
+/// The answer of `/debug/explain`: that of `kube-gc explain -o json`, with what the collector did.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ExplanationPage {
+    /// The explanation.
+    #[serde(flatten)]
+    pub explanation: Explanation,
+    /// What could not be looked at.
+    pub incomplete: Vec<Unseen>,
+    /// The last decisions about it, newest first.
+    pub decisions: Vec<DecisionView>,
+    /// What keeps the collector from finishing with it.
+    pub stuck: Option<StuckItem>,
+}
+
+/// The answer of `/debug/summary`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct SummaryPage {
+    /// Whether the collector works: it has started, and every type is synced.
+    pub synced: bool,
+    /// The number of watched types.
+    pub types: usize,
+    /// Types that are not synced, up to 16 of them.
+    pub not_synced: Vec<String>,
+    /// `alone`, `leader` or `standby`.
+    pub role: &'static str,
+    /// Of a standby: the leader, if it is known.
+    pub leader: Option<String>,
+    /// Why the brake is engaged.
+    pub brake: Option<String>,
+    /// The objects of the graph, stubs of owners included.
+    pub objects: usize,
+    /// Their owner references.
+    pub references: usize,
+    /// The decisions since the start.
+    pub decisions_total: u64,
+    /// The work queues by name.
+    pub queues: BTreeMap<String, QueueSummary>,
+    /// The number of stuck objects by reason.
+    pub stuck: BTreeMap<&'static str, usize>,
+    /// How long things took since the start.
+    pub latencies: Latencies,
+}
+
+/// How long things took, as far as something has happened.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Latencies {
+    /// From the event after which an object had to go to its deletion.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deletion_lag: Option<Distribution>,
+    /// Requests to the API server.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub requests: Option<Distribution>,
+}
+
+/// A work queue at a glance.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct QueueSummary {
+    /// The keys by state.
+    #[serde(flatten)]
+    pub counts: QueueCounts,
+    /// How long the oldest ready key has waited.
+    pub oldest_ready_seconds: Option<f64>,
+    /// How long the longest work in progress has taken so far.
+    pub longest_running_seconds: Option<f64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, SystemTime};
+
+    use serde_json::json;
+
+    use super::*;
+
+    const UID: &str = "0b1e5c1e-9b1a-4b58-8b7e-0f4b7a7e9d10";
+
+    /// 2026-11-20T12:00:00Z.
+    fn noon() -> Timestamp {
+        Timestamp(SystemTime::UNIX_EPOCH + Duration::from_secs(1_795_176_000))
+    }
+
+    fn widgets() -> MonitorStatus {
+        MonitorStatus {
+            group: "example.com".to_owned(),
+            version: "v1".to_owned(),
+            resource: "widgets".to_owned(),
+            synced: false,
+            since: noon(),
+            last_error: Some("conversion webhook failed:\nconnection refused".to_owned()),
+            failing_since: Some(noon()),
+        }
+    }
+
+    fn things() -> Undiscovered {
+        Undiscovered {
+            group: "things.example.com".to_owned(),
+            version: Some("v1".to_owned()),
+            since: noon(),
+            last_error: "service\nunavailable".to_owned(),
+        }
+    }
+
+    fn object() -> ObjectView {
+        ObjectView {
+            resource: "jobs.batch".to_owned(),
+            namespace: Some("a".to_owned()),
+            name: Some("b".to_owned()),
+            uid: UID.to_owned(),
+        }
+    }
+
+    /// The JSON fields are a public interface.
+    #[test]
+    fn pages_have_exactly_the_documented_fields() {
+        let object_fields = json!({ "resource": "jobs.batch", "namespace": "a", "name": "b", "uid": UID });
+        let monitors = json!({
+            "group": "example.com", "version": "v1", "resource": "widgets", "synced": false,
+            "since": "2026-11-20T12:00:00Z", "last_error": "conversion webhook failed:\nconnection refused",
+        });
+        assert_eq!(json!(widgets()), monitors);
+        let undiscovered = json!({
+            "group": "things.example.com", "version": "v1",
+            "since": "2026-11-20T12:00:00Z", "last_error": "service\nunavailable",
+        });
+        assert_eq!(json!(things()), undiscovered);
+
+        let queue = QueueStatus {
+            name: "q".to_owned(),
+            now: QueueSummary {
+                counts: QueueCounts { parked: 1, ..QueueCounts::default() },
+                oldest_ready_seconds: None,
+                longest_running_seconds: Some(0.5),
+            },
+            adds_total: 3,
+            retries_total: 2,
+            failing: vec![FailingItem {
+                object: object(),
+                attempts: 2,
+                since: noon(),
+                last_error: "denied".to_owned(),
+                next_retry_seconds: Some(1.5),
+            }],
+        };
+        let fields = json!({
+            "name": "q", "ready": 0, "processing": 0, "delayed": 0, "parked": 1,
+            "adds_total": 3, "retries_total": 2, "oldest_ready_seconds": null, "longest_running_seconds": 0.5,
+            "failing": [{
+                "object": object_fields, "attempts": 2, "since": "2026-11-20T12:00:00Z", "last_error": "denied",
+                "next_retry_seconds": 1.5,
+            }],
+        });
+        assert_eq!(json!(queue), fields);
+
+        let decision = DecisionView {
+            more_owners: 0,
+            at: noon(),
+            object: object(),
+            action: "delete",
+            policy: Some("Background"),
+            finalizer: None,
+            outcome: "denied",
+            error: Some("no".to_owned()),
+            owners: vec![OwnerView {
+                api_version: "v1".to_owned(),
+                kind: "Pod".to_owned(),
+                name: "owner".to_owned(),
+                uid: "u".to_owned(),
+                blocking: true,
+                controller: false,
+                class: "absent".to_owned(),
+                evidence: "live".to_owned(),
+                error: None,
+            }],
+            owner: None,
+        };
+        let page = DecisionsPage { total: 7, capacity: 2, decisions: vec![decision], disagreements: None };
+        let fields = json!({
+            "total": 7, "capacity": 2,
+            "decisions": [{
+                "at": "2026-11-20T12:00:00Z", "object": object_fields,
+                "action": "delete", "policy": "Background", "finalizer": null, "outcome": "denied", "error": "no",
+                "owners": [{
+                    "api_version": "v1", "kind": "Pod", "name": "owner", "uid": "u", "blocking": true,
+                    "controller": false, "class": "absent", "evidence": "live", "error": null,
+                }],
+                "owner": null,
+            }],
+        });
+        assert_eq!(json!(page), fields);
+
+        let stuck = StuckItem {
+            object: object(),
+            reason: StuckReason::Denied.name(),
+            since: noon(),
+            waiting_seconds: 3.5,
+            attempts: Some(2),
+            next_retry_seconds: None,
+            message: "no".to_owned(),
+            blocked_by: Vec::new(),
+            hint: hint(StuckReason::Denied),
+        };
+        let page = StuckPage { standby: false, totals: BTreeMap::from([("denied", 1)]), stuck: vec![stuck] };
+        let fields = json!({
+            "standby": false, "totals": { "denied": 1 },
+            "stuck": [{
+                "object": object_fields, "reason": "denied", "since": "2026-11-20T12:00:00Z",
+                "waiting_seconds": 3.5, "attempts": 2, "next_retry_seconds": null, "message": "no",
+                "hint": hint(StuckReason::Denied),
+            }],
+        });
+        assert_eq!(json!(page), fields);
+    }
+
+    #[test]
+    fn any_work_is_a_reason_not_to_be_idle() {
+        let parked_ok = IdleQuery { parked_ok: true, ..IdleQuery::default() };
+        let judge = |counts, unseen, others| {
+            let queues = BTreeMap::from([("q".to_owned(), counts)]);
+            IdleReport::judge(&parked_ok, queues, unseen, &[], others).idle
+        };
+        let none = QueueCounts::default();
+        assert!(judge(none, 0, vec![]));
+        let parked = QueueCounts { parked: 1, ..none };
+        assert!(judge(parked, 0, vec![]));
+        let queues = BTreeMap::from([("q".to_owned(), parked)]);
+        let report = IdleReport::judge(&IdleQuery::default(), queues, 0, &[], Vec::new());
+        assert_eq!((report.idle, report.reasons), (false, vec!["q: 1 parked".to_owned()]));
+        assert!(!judge(QueueCounts { ready: 1, ..none }, 0, vec![]));
+        assert!(!judge(QueueCounts { processing: 1, ..none }, 0, vec![]));
+        assert!(!judge(QueueCounts { delayed: 1, ..none }, 0, vec![]));
+        assert!(!judge(none, 1, vec![]));
+        assert!(!judge(none, 0, vec!["syncing".to_owned()]));
+    }
+}

@@ -1,0 +1,103 @@
+//! What users are told who may not look at everything.
+
+use anyhow::{Result, ensure};
+use serde_json::json;
+
+use super::Caller;
+use super::fixtures::{World, stuck, unserved};
+use crate::conformance::stage::{HOLD, own};
+use crate::conformance::user::User;
+use kube_gc_testkit::Policy;
+
+kube_gc_testkit::scenarios! {
+    who_may_not_look_at_everything_is_told,
+    who_may_not_read_what_is_deleted_is_told,
+}
+
+async fn who_may_not_look_at_everything_is_told() -> Result<()> {
+    let world = World::set().await?;
+    let (cluster, ns, all) = world.parts();
+    let other = cluster.namespace().await?;
+    let rules = |resource| json!([{ "apiGroups": [""], "resources": [resource], "verbs": ["get", "list"] }]);
+    let configmaps = User::create(world.stage.plane, cluster, ns, rules("configmaps")).await?;
+    let secrets = User::create(world.stage.plane, cluster, &other, rules("secrets")).await?;
+    let configmaps = Caller { kubeconfig: configmaps.kubeconfig(), ..all };
+    let secrets = Caller { kubeconfig: secrets.kubeconfig(), ..all };
+    let root = ns.configmap("root").create().await?;
+    ns.configmap("seen").owned_by(&root).create().await?;
+    ns.secret("unseen").owned_by(&root).create().await?;
+    let hidden = ns.secret("hidden").create().await?;
+    let both = ns.configmap("both").owned_by(&root).owned_by(&hidden).create().await?;
+    ns.configmap("below").owned_by(&both).create().await?;
+    let kinds = "--kinds configmaps,secrets";
+    let not_listed = "Not looked at: secrets (LIST secrets";
+    let not_read = "Not looked at: ConfigMap/root (";
+    for (caller, line, code, said) in [
+        (
+            configmaps,
+            format!("tree cm/root {kinds}"),
+            7,
+            &["ConfigMap/root live", "└─ ConfigMap/seen live", not_listed, "403", "!unseen"][..],
+        ),
+        (configmaps, format!("plan cm/root {kinds}"), 7, &[not_listed]),
+        (configmaps, format!("plan cm/root {kinds} --fail-above 1"), 1, &[]),
+        (configmaps, "plan secret/unseen".to_owned(), 6, &[]),
+        (
+            // Secrets are left out on request, so the owner alone is missing.
+            configmaps,
+            "plan cm/root --kinds configmaps -o wide".to_owned(),
+            7,
+            &[
+                "unknown ConfigMap/below",
+                "unknown ConfigMap/both",
+                "deleted ConfigMap/seen",
+                "Secret/hidden (",
+            ],
+        ),
+        (all, "plan cm/root --kinds configmaps -o wide".to_owned(), 0, &["kept ConfigMap/both", "!below"]),
+        (
+            secrets,
+            "explain secret/unseen".to_owned(),
+            7,
+            &["Secret/unseen stays for now: 1 of its 1 owner", "403", not_read],
+        ),
+        (secrets, "explain cm/root".to_owned(), 6, &[]),
+        (
+            secrets,
+            "check --kinds secrets".to_owned(),
+            7,
+            &["0 of 1 reference; 0 objects would be deleted. Not looked at: ConfigMap/root (", "403"],
+        ),
+        (secrets, "check --kinds configmaps".to_owned(), 7, &["Not looked at: configmaps (LIST"]),
+    ] {
+        caller.says(&line, code, said).await?;
+    }
+    let json = secrets.json("check --kinds secrets").await?;
+    ensure!(json["findings"] == json!([]) && json["incomplete"][0]["what"] == "ConfigMap/root", "{json}");
+    // What is known to be wrong counts more than what is not known.
+    ns.secret("leaks").owner_reference(unserved()).create().await?;
+    secrets.says("check --kinds secrets", 1, &["leaks unresolved secret/leaks"]).await
+}
+
+/// Asks as a user who may list Secrets and get none, and may read ConfigMaps.
+async fn who_may_not_read_what_is_deleted_is_told() -> Result<()> {
+    let world = World::set().await?;
+    let (cluster, ns, all) = world.parts();
+    let rules = json!([
+        { "apiGroups": [""], "resources": ["secrets"], "verbs": ["list"] },
+        { "apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list"] },
+    ]);
+    let user = User::create(world.stage.plane, cluster, ns, rules).await?;
+    let user = Caller { kubeconfig: user.kubeconfig(), ..all };
+    let held = ns.secret("held").finalizer(HOLD).create().await?;
+    cluster.delete(&held, Policy::Background).await?;
+    let said = ["0 of 1 object that is being deleted is stuck", "Not looked at: Secret/held"];
+    user.says("stuck --older 0s --kinds secrets", 7, &said).await?;
+    // The cause of what waits for it is not known.
+    let root = ns.configmap("root").create().await?;
+    own(cluster, &root, &held, true).await?;
+    cluster.delete(&root, Policy::Foreground).await?;
+    let json = stuck(user, "stuck --older 0s --kinds secrets,configmaps", 1).await?;
+    ensure!(json["groups"][0]["cause"] == "unknown", "{json}");
+    Ok(())
+}
