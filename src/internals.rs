@@ -13,5 +13,5 @@ pub mod introspect {
 
 #[cfg(feature = "node")]
 pub mod node {
-    pub use crate::node::{NodeCollector, NodeOptions, PassResult, PodSource, StateFile, now};
+    pub use crate::node::{NodeCollector, PassResult, PodSource, now};
 }
