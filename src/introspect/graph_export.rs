@@ -114,7 +114,7 @@ impl<P: Partitions> GraphExport<P> {
             Next::Nodes(of, after) => {
                 let page =
                     self.partitions.ask(of, move |partition| partition.page_of_nodes(after, slots)).await?;
-                let nodes = best(&self.partitions, of, page.nodes).await?;
+                let nodes = best(&self.partitions, of, page.items).await?;
                 self.writer.nodes(nodes.iter().map(|(id, node)| (id, node)), text);
                 match (page.next, self.following(of)) {
                     (Some(after), _) => Next::Nodes(of, Some(after)),
@@ -125,7 +125,7 @@ impl<P: Partitions> GraphExport<P> {
             Next::Edges(of, after) => {
                 let page =
                     self.partitions.ask(of, move |partition| partition.page_of_edges(after, slots)).await?;
-                self.writer.edges(&page.edges, text);
+                self.writer.edges(&page.items, text);
                 match (page.next, self.following(of)) {
                     (Some(after), _) => Next::Edges(of, Some(after)),
                     (None, Some(following)) => Next::Edges(following, None),

@@ -453,7 +453,7 @@ impl LocalGraph {
     /// Whether several observed objects have this uid.
     #[must_use]
     pub fn has_several(&self, uid: &Uid) -> bool {
-        self.partitions.iter().map(|partition| partition.count_observed(uid)).sum::<usize>() > 1
+        self.partitions.iter().flat_map(|partition| partition.all_observed(uid, 2)).nth(1).is_some()
     }
 
     fn partition(&self, namespace: Option<&Namespace>) -> usize {
