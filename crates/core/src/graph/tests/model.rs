@@ -220,6 +220,7 @@ fn view(state: &OwnerState) -> Status {
 }
 
 proptest! {
+    /// Rules 3.10, 3.12 and 4.4.
     #[test]
     fn the_graph_agrees_with_the_naive_model_and_queues_all_necessary_keys(
         steps in steps(true),

@@ -13,7 +13,7 @@ fn conflict(read: Option<&ObjectFacts>) -> AfterConflict {
     after_conflict(&Basis::of(&item(2)), Some(&sent), read, Dependents::default(), 1)
 }
 
-/// Rules 4.24 to 4.26 and 4.28.
+/// Rules 4.24, 4.25, 4.26 and 4.28.
 #[test]
 fn what_follows_a_conflict_depends_on_what_a_read_shows() {
     assert_eq!(conflict(None), AfterConflict::Absent);

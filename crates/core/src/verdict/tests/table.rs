@@ -8,7 +8,7 @@ use crate::verdict::{
     from_state, named, precheck,
 };
 
-/// Rules 2.7 and 4.1 to 4.7.
+/// Rules 2.7, 4.1, 4.2, 4.3, 4.5 and 4.7.
 #[test]
 fn the_precheck_follows_from_the_objects_own_deletion() {
     let in_state = |deletion| ObjectSnapshot { deletion, ..item(1) };
@@ -30,7 +30,7 @@ fn the_precheck_follows_from_the_objects_own_deletion() {
     }
 }
 
-/// Rules 4.8 to 4.10.
+/// Rules 4.8, 4.9 and 4.10.
 #[test]
 fn what_a_monitor_shows_is_solid_and_the_rest_needs_proof_or_a_live_read() {
     let observed = |deletion| OwnerState::Observed { resource_version: version(5), deletion };
@@ -91,6 +91,7 @@ const fn remove(remove: Vec<usize>, confirm_solid: Option<usize>) -> Decision {
     Decision::RemoveReferences { remove, confirm_solid }
 }
 
+/// Rules 4.7, 4.9, 4.12, 4.14, 4.15, 4.16, 4.17, 4.20 and 5.11.
 #[test]
 fn a_decision_follows_from_the_classes_of_all_references() {
     let unresolved = || Decision::Park(ParkReason::Unresolved);
