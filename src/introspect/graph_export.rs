@@ -115,13 +115,13 @@ impl<P: Partitions> GraphExport<P> {
         let next = match part {
             Part::Nodes => {
                 let page = partitions.ask(of, move |partition| partition.page_of_nodes(after, slots)).await?;
-                let nodes = best(partitions, of, page.nodes).await?;
+                let nodes = best(partitions, of, page.items).await?;
                 writer.nodes(nodes.iter().map(|(id, node)| (id, node)), text);
                 page.next
             }
             Part::Edges => {
                 let page = partitions.ask(of, move |partition| partition.page_of_edges(after, slots)).await?;
-                writer.edges(&page.edges, text);
+                writer.edges(&page.items, text);
                 page.next
             }
         };

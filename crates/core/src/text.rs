@@ -206,13 +206,6 @@ mod tests {
         assert_eq!(made.get(), LISTED);
     }
 
-    #[test]
-    fn numbers_are_grouped() {
-        for (number, text) in [(0, "0"), (999, "999"), (1000, "1,000"), (1_234_567, "1,234,567")] {
-            assert_eq!(Thousands(number).to_string(), text);
-        }
-    }
-
     proptest! {
         /// Rule 7.3.
         // A `String` is UTF-8 whatever was cut; that nothing panics is the point.

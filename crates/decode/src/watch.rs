@@ -190,43 +190,12 @@ impl WatchReader {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::FactsReader;
+    use crate::testing::objects::event;
+    use crate::{FactsReader, encoder, fuzzing};
     use proptest::prelude::*;
 
     fn read(line: &str) -> Result<DecodedEvent, String> {
         read_line(&Bytes::copy_from_slice(line.as_bytes()))
-    }
-
-    #[test]
-    fn every_type_reads_in_either_order() {
-        let object = r#"{"metadata":{"name":"a","uid":"u","resourceVersion":"7"}}"#;
-        for (name, change) in
-            [("ADDED", Change::Added), ("MODIFIED", Change::Modified), ("DELETED", Change::Deleted)]
-        {
-            let expected = Ok(DecodedEvent::Object(change, object.into()));
-            assert_eq!(read(&format!(r#"{{"type":"{name}","object":{object}}}"#)), expected);
-            assert_eq!(read(&format!(r#"{{"object":{object},"type":"{name}"}}"#)), expected);
-        }
-        let bookmark = r#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"9"}}}"#;
-        let version = Some(ResourceVersion::number(9));
-        assert_eq!(read(bookmark), Ok(DecodedEvent::Bookmark(Bookmark { version, ends_list: false })));
-        let error = r#"{"type":"ERROR","object":{"kind":"Status","code":410,"message":"too old"}}"#;
-        assert!(matches!(read(error), Ok(DecodedEvent::Error(status)) if status.code == 410));
-    }
-
-    #[test]
-    fn only_a_bookmark_that_is_marked_ends_the_list() {
-        let ends_list = |annotations: &str| {
-            let metadata = format!(r#"{{"resourceVersion":"9","annotations":{annotations}}}"#);
-            match read(&format!(r#"{{"type":"BOOKMARK","object":{{"metadata":{metadata}}}}}"#)) {
-                Ok(DecodedEvent::Bookmark(bookmark)) => bookmark.ends_list,
-                other => panic!("{annotations}: {other:?}"),
-            }
-        };
-        assert!(ends_list(r#"{"other":"x","k8s.io/initial-events-end":"true"}"#));
-        for annotations in ["null", "{}", r#"{"k8s.io/initial-events-end":"false"}"#, r#"{"other":"true"}"#] {
-            assert!(!ends_list(annotations), "{annotations}");
-        }
     }
 
     #[test]
@@ -292,31 +261,14 @@ mod tests {
         }
     }
 
-    fn in_pieces(encoding: Encoding, mut body: &[u8], cuts: &[usize]) -> Vec<Bytes> {
-        let (mut watch, mut seen) = (WatchReader::new(encoding), Vec::new());
-        for cut in cuts.iter().cycle() {
-            if body.is_empty() {
-                break;
-            }
-            let (chunk, more) = body.split_at(body.len().min(*cut));
-            watch.feed(chunk);
-            seen.extend(parts(&mut watch));
-            body = more;
-        }
-        seen
-    }
-
     proptest! {
+        /// In either order of the fields, and in chunks of any size.
         #[test]
-        fn chunks_do_not_matter(
-            lines in prop::collection::vec("[a-z{}\"]{1,30}", 0..20),
-            cuts in prop::collection::vec(1_usize..40, 1..50),
-        ) {
-            let body: String = lines.iter().map(|line| format!("{line}\n")).collect();
-            prop_assert_eq!(in_pieces(Encoding::Json, body.as_bytes(), &cuts), lines.clone());
-            let framed = |line: &String| [&(line.len() as u32).to_be_bytes()[..], line.as_bytes()].concat();
-            let body: Vec<u8> = lines.iter().flat_map(framed).collect();
-            prop_assert_eq!(in_pieces(Encoding::Protobuf, &body, &cuts), lines);
+        fn events_are_read_as_a_naive_reader_reads_them(events in prop::collection::vec(event(), 0..4)) {
+            let lines: String = events.iter().map(|event| format!("{event}\n")).collect();
+            fuzzing::watch(lines.as_bytes());
+            let frames: Vec<u8> = events.iter().flat_map(encoder::frame).collect();
+            fuzzing::watch_protobuf(&frames);
         }
     }
 }

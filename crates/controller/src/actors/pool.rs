@@ -163,7 +163,7 @@ pub struct Pool<W: Work> {
 #[derive(Debug)]
 struct Class {
     queue: Queue,
-    mailbox: Mailbox<Key, StuckReason>,
+    mailbox: Mailbox<StuckReason>,
     backoff: Backoff,
     slots: usize,
     /// Keys whose worker has a slot.
@@ -231,7 +231,7 @@ impl<W: Work> Pool<W> {
     }
 
     /// Works on a key in a task, which catches a panic: the key goes back with backoff.
-    fn start_worker(&self, class: usize, job: Job<Key>, ctx: &mut Context<Self>) {
+    fn start_worker(&self, class: usize, job: Job, ctx: &mut Context<Self>) {
         let Job { key, triggered_at, .. } = job;
         // Measures the time from the deletion of its owner to its own.
         let lag = triggered_at.map(|at| DeletionLag::since(self.epoch + at));
@@ -300,7 +300,7 @@ impl<W: Work> Pool<W> {
 
 impl Class {
     /// The next key, if a slot is free for it.
-    fn next(&mut self, now: Time) -> Option<Job<Key>> {
+    fn next(&mut self, now: Time) -> Option<Job> {
         let job = (self.with_slot.len() < self.slots).then(|| self.mailbox.pop(now))??;
         self.metrics.waited(job.waited);
         self.with_slot.insert(job.key.clone());

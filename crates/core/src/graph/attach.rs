@@ -26,13 +26,6 @@ pub(super) enum Extent<'a> {
 /// Most objects have one owner and few have more than two, so this rarely allocates.
 type Few<T> = SmallVec<[T; 2]>;
 
-/// An edge that was just created.
-struct Attached {
-    edge: EdgeId,
-    /// Whether its owner node was created for it.
-    new_owner: bool,
-}
-
 impl Partition {
     /// Sets the references of a dependent and applies the rules for those that were added,
     /// became blocking or were removed. Returns whether anything differed.
@@ -73,10 +66,11 @@ impl Partition {
             *blocking = reference.block_owner_deletion;
             *controller = reference.controller;
         }
-        let mut attached: Few<Attached> = Few::new();
+        // Each new edge, and whether its owner node was created for it.
+        let mut attached: Few<(EdgeId, bool)> = Few::new();
         for (place, reference) in placed.iter_mut().zip(references).filter(|(place, _)| place.is_none()) {
             let added = self.add_edge(dependent, reference, extent);
-            *place = Some(added.edge);
+            *place = Some(added.0);
             attached.push(added);
         }
         self.store.set_owners(dependent, others.into_iter().chain(placed.into_iter().flatten()));
@@ -85,11 +79,12 @@ impl Partition {
             self.store.remove_edge(edge);
             self.collect_owner(owner, dependent);
         }
-        for edge in tightened {
-            self.became_blocking(edge, out);
+        // An edge that becomes blocking is like a dependent that was added late.
+        if tightened.iter().any(|&edge| self.progress.contains_key(&self.store.edges[edge].owner)) {
+            self.queue(dependent, out);
         }
         let is_large = self.is_large(dependent);
-        for Attached { edge, new_owner } in attached {
+        for (edge, new_owner) in attached {
             self.edge_added(edge, new_owner, is_large, out);
         }
         if was_large && !is_large {
@@ -106,7 +101,13 @@ impl Partition {
         }
     }
 
-    fn add_edge(&mut self, dependent: NodeId, reference: &OwnerReference, extent: Extent<'_>) -> Attached {
+    /// Creates an edge. Also returns whether its owner node is new.
+    fn add_edge(
+        &mut self,
+        dependent: NodeId,
+        reference: &OwnerReference,
+        extent: Extent<'_>,
+    ) -> (EdgeId, bool) {
         let catalog = Arc::clone(&self.catalog);
         let resolve = || catalog.resolve(&reference.api_version, &reference.kind).map(Arc::clone);
         let reference_type = self.store.acquire_reference_type(reference, resolve);
@@ -115,7 +116,7 @@ impl Partition {
             Extent::All => self.resolve(reference_type),
         };
         let (owner, new_owner) = self.owner_node(dependent, &reference.uid, &reference.name, target);
-        Attached { edge: self.store.insert_edge(dependent, owner, reference_type, reference), new_owner }
+        (self.store.insert_edge(dependent, owner, reference_type, reference), new_owner)
     }
 
     /// What a reference's type resolves to. If this creates a type, the caller has to give it a
@@ -199,14 +200,6 @@ impl Partition {
                     self.queue_orphaning(owner, out);
                 }
             }
-        }
-    }
-
-    /// An edge that becomes blocking is like a dependent that was added late.
-    fn became_blocking(&self, edge: EdgeId, out: &mut Effects) {
-        let Edge { dependent, owner, .. } = self.store.edges[edge];
-        if self.progress.contains_key(&owner) {
-            self.queue(dependent, out);
         }
     }
 

@@ -42,17 +42,25 @@ impl Partition {
         for &id in &appeared {
             self.queue_undecided(id, out);
         }
+        self.resolve_again(|_| true, out);
+    }
+
+    /// Resolves the references of these types by the catalog, and moves those that resolve to another
+    /// type now.
+    fn resolve_again(&mut self, which: impl Fn(Option<&Arc<ResourceType>>) -> bool, out: &mut Effects) {
+        let catalog = Arc::clone(&self.catalog);
         let mut changed = Vec::new();
         for id in self.store.reference_types.ids() {
             let reference_type = self.store.reference_types.get(id);
+            let old = reference_type.known.clone();
             let new = catalog.resolve(&reference_type.key.api_version, &reference_type.key.kind).cloned();
-            if self.is_kept(reference_type.known.as_ref(), new.as_ref()) {
+            if !which(old.as_ref()) || self.is_kept(old.as_ref(), new.as_ref()) {
                 continue;
             }
-            let old = std::mem::replace(self.store.reference_types.known_mut(id), new.clone());
             if !same_type(old.as_ref(), new.as_ref()) {
                 changed.push(id);
             }
+            *self.store.reference_types.known_mut(id) = new;
         }
         self.retarget(&changed, out);
     }
@@ -113,21 +121,7 @@ impl Partition {
                 self.store.types.release(type_id);
             }
         }
-        let catalog = Arc::clone(&self.catalog);
-        let mut changed = Vec::new();
-        for id in self.store.reference_types.ids() {
-            let reference_type = self.store.reference_types.get(id);
-            let old = reference_type.known.as_ref();
-            if old.is_none_or(|old| old.group_resource != *group_resource) {
-                continue;
-            }
-            let new = catalog.resolve(&reference_type.key.api_version, &reference_type.key.kind).cloned();
-            if !same_type(old, new.as_ref()) && !self.is_kept(old, new.as_ref()) {
-                *self.store.reference_types.known_mut(id) = new;
-                changed.push(id);
-            }
-        }
-        self.retarget(&changed, out);
+        self.resolve_again(|old| old.is_some_and(|old| old.group_resource == *group_resource), out);
         if let Some(type_id) = self.store.types.find(group_resource) {
             // It still resolves: it is served but cannot be watched, or other partitions link to it.
             self.queue_undecided(type_id, out);

@@ -256,7 +256,7 @@ impl Partition {
     }
 
     fn forget_absences(&mut self, out: &mut Effects) {
-        let mut absent: Vec<NodeId> = self.store.absent().collect();
+        let mut absent: Vec<NodeId> = self.store.absent.iter().copied().collect();
         absent.sort_by_key(|id| id.number());
         for id in absent {
             self.store.set_presence(id, Presence::Virtual);

@@ -180,20 +180,10 @@ impl Partition {
     }
 }
 
-/// Some of a partition's nodes.
-#[derive(Debug, Default)]
-pub struct NodePage {
-    /// Nodes that have an edge.
-    pub nodes: Vec<(DumpId, DumpNode)>,
-    /// Where the next page starts; `None` after the last one.
-    pub next: Option<Cursor>,
-}
-
-/// Some of a partition's edges.
-#[derive(Debug, Default)]
-pub struct EdgePage {
-    /// The edges, each once.
-    pub edges: Vec<DumpEdge>,
+/// Some of a partition's nodes or edges, each once.
+#[derive(Debug)]
+pub struct Page<T> {
+    pub items: Vec<T>,
     /// Where the next page starts; `None` after the last one.
     pub next: Option<Cursor>,
 }
@@ -213,36 +203,27 @@ impl Partition {
     ///
     /// The pages are not a consistent snapshot: a node that appears or disappears between the
     /// first page and the last may be returned or not.
-    pub fn page_of_nodes(&self, after: Option<Cursor>, places: usize) -> NodePage {
-        let mut page = NodePage::default();
+    pub fn page_of_nodes(&self, after: Option<Cursor>, places: usize) -> Page<(DumpId, DumpNode)> {
         let start = after.unwrap_or_default();
-        for (id, _) in self.store.nodes.iter_from(start.0, places) {
-            if self.is_connected(id) {
-                page.nodes.push((self.dump_id(id), self.dump_node(id)));
-            }
-        }
-        page.next = self.next_places(start, places);
-        page
+        let nodes = self.store.nodes.iter_from(start.0, places).filter(|&(id, _)| self.is_connected(id));
+        let items = nodes.map(|(id, _)| (self.dump_id(id), self.dump_node(id))).collect();
+        Page { items, next: self.next_places(start, places) }
     }
 
     /// A page of edges. Visits at most this many slots and ends after the object that brings it
     /// to this many edges. Leaves out linked dependents, which their own partition shows.
-    pub fn page_of_edges(&self, after: Option<Cursor>, places: usize) -> EdgePage {
-        let mut page = EdgePage::default();
+    pub fn page_of_edges(&self, after: Option<Cursor>, places: usize) -> Page<DumpEdge> {
         let start = after.unwrap_or_default();
-        for (id, node) in self.store.nodes.iter_from(start.0, places) {
-            if node.presence == Presence::Linked {
-                continue;
-            }
+        let mut items = Vec::new();
+        let nodes = self.store.nodes.iter_from(start.0, places);
+        for (id, _) in nodes.filter(|(_, node)| node.presence != Presence::Linked) {
             // Two references of one object may look the same in a dump.
-            page.edges.extend(self.edges_of(id).collect::<BTreeSet<_>>());
-            if page.edges.len() >= places {
-                page.next = Some(Cursor(id.number()));
-                return page;
+            items.extend(self.edges_of(id).collect::<BTreeSet<_>>());
+            if items.len() >= places {
+                return Page { items, next: Some(Cursor(id.number())) };
             }
         }
-        page.next = self.next_places(start, places);
-        page
+        Page { items, next: self.next_places(start, places) }
     }
 
     pub(super) fn next_places(&self, start: Cursor, places: usize) -> Option<Cursor> {

@@ -102,13 +102,9 @@ impl Partition {
         let mut progress = Progress::default();
         for edge in self.store.dependents(owner).filter(|&edge| self.blocks(edge)) {
             progress.blocking += 1;
-            progress.active += u32::from(self.is_active(edge));
+            progress.active += u32::from(!self.dependent_deletes_dependents(edge));
         }
         progress
-    }
-
-    fn is_active(&self, edge: EdgeId) -> bool {
-        !self.store.nodes[self.store.edges[edge].dependent].is_deleting_dependents()
     }
 
     /// Recounts what blocks an object if any of its views is deleting dependents, and drops its
@@ -172,7 +168,7 @@ impl Partition {
             .filter(|&edge| self.progress.contains_key(&self.store.edges[edge].owner) && self.blocks(edge))
             .collect();
         for edge in blocking {
-            let active = u32::from(self.is_active(edge));
+            let active = u32::from(!self.dependent_deletes_dependents(edge));
             let owner = self.store.edges[edge].owner;
             let Some(progress) = self.progress.get_mut(&owner) else { continue };
             let mut others = touched.iter().inspect(|_| {
@@ -198,12 +194,6 @@ struct Reached {
     open: bool,
 }
 
-/// A node on the search path, with the successors that are still to be visited.
-struct Step {
-    node: NodeId,
-    ahead: Vec<NodeId>,
-}
-
 impl Partition {
     /// Whether a node is in a cycle of blocking references between nodes that are all deleting
     /// dependents.
@@ -225,17 +215,17 @@ impl Partition {
     fn search(&mut self, start: NodeId) {
         let mut reached: KeyedMap<NodeId, Reached> = KeyedMap::with_hasher(self.store.hasher);
         let mut open: Vec<NodeId> = Vec::new();
-        let mut path: Vec<Step> = Vec::new();
+        // The nodes on the search path, each with the successors that are still to be visited.
+        let mut path: Vec<(NodeId, Vec<NodeId>)> = Vec::new();
         let mut next = Some(start);
         loop {
             if let Some(node) = next.take() {
                 let number = reached.len();
                 reached.insert(node, Reached { number, lowest: number, open: true });
                 open.push(node);
-                path.push(Step { node, ahead: self.successors(node) });
+                path.push((node, self.successors(node)));
             }
-            let Some(Step { node, ahead }) = path.last_mut() else { return };
-            let node = *node;
+            let Some(&mut (node, ref mut ahead)) = path.last_mut() else { return };
             if let Some(to) = ahead.pop() {
                 if self.cycles.knows(to) {
                     // Everything reachable from it is cached and does not lead back here.
@@ -253,8 +243,8 @@ impl Partition {
             }
             path.pop();
             let Some(&Reached { number, lowest, .. }) = reached.get(&node) else { return };
-            if let Some(before) = path.last() {
-                lower(&mut reached, before.node, lowest);
+            if let Some(&(before, _)) = path.last() {
+                lower(&mut reached, before, lowest);
             }
             if lowest == number {
                 let first = open.iter().rposition(|&other| other == node).unwrap_or_default();

@@ -146,8 +146,10 @@ impl Partition {
         }
         let mut dependents = Vec::new();
         for (_, list) in by_type.values_mut() {
-            self.keep_first(list, limits.dependents_of_a_type);
-            dependents.extend(list.iter().map(|seen| DependentSummary {
+            list.sort_by_key(|&Seen { id, deletion, blocking, .. }| {
+                (Reverse(deletion), !blocking, self.store.namespace(id), self.store.name(id), id)
+            });
+            dependents.extend(list.iter().take(limits.dependents_of_a_type).map(|seen| DependentSummary {
                 identity: self.store.identity(seen.id),
                 deletion: seen.deletion,
                 blocking: seen.blocking,
@@ -184,20 +186,6 @@ impl Partition {
             seen[place].controller |= edge.controller;
         }
         (seen, edges.next().is_none())
-    }
-
-    /// Keeps the first of these dependents, in the order in which people want to see them.
-    fn keep_first(&self, list: &mut Vec<Seen>, count: usize) {
-        let compare = |a: &Seen, b: &Seen| {
-            let rank = |seen: &Seen| (Reverse(seen.deletion), !seen.blocking);
-            let place = |seen: &Seen| (self.store.namespace(seen.id), self.store.name(seen.id));
-            rank(a)
-                .cmp(&rank(b))
-                .then_with(|| place(a).cmp(&place(b)))
-                .then(a.id.number().cmp(&b.id.number()))
-        };
-        list.sort_by(compare);
-        list.truncate(count);
     }
 
     /// The observed objects of this partition that a search finds, in no particular order. Visits

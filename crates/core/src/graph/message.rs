@@ -141,22 +141,10 @@ pub struct Effects {
 }
 
 impl Effects {
-    /// Empties all lists and keeps their capacity.
     pub fn clear(&mut self) {
-        let Self { delete, cascaded, orphan, absent, present, revived, restored, peers, reports } = self;
-        delete.clear();
-        cascaded.clear();
-        orphan.clear();
-        absent.clear();
-        present.clear();
-        revived.clear();
-        *restored = None;
-        peers.clear();
-        reports.clear();
+        *self = Self::default();
     }
-}
 
-impl Effects {
     /// Takes all keys for the delete pool.
     pub fn take_delete(&mut self) -> impl Iterator<Item = Key> {
         self.cascaded.drain(..).chain(self.delete.drain(..))

@@ -205,13 +205,9 @@ impl Partition {
     /// Until the event arrives the node is not evaluated: it is certainly outdated, and the API
     /// server would only reject a second DELETE or patch.
     pub fn expect_event(&mut self, key: &Key, change: &ExpectedChange) {
-        let Some(id) = self.store.find_key(key).filter(|&id| self.store.nodes[id].is_observed()) else {
-            return;
-        };
-        // No event would arrive.
-        if !self.store.is_monitored(id) {
-            return;
-        }
+        // Without a monitor, no event would arrive.
+        let is_shown = |&id: &NodeId| self.store.nodes[id].is_observed() && self.store.is_monitored(id);
+        let Some(id) = self.store.find_key(key).filter(is_shown) else { return };
         let shows = match change {
             ExpectedChange::Removed => false,
             ExpectedChange::Version(version) => self.store.version(id).is_some_and(|seen| seen >= version),
@@ -254,9 +250,9 @@ impl Partition {
     pub fn stats(&self) -> Stats {
         Stats {
             nodes: self.store.nodes.len(),
-            virtual_nodes: self.store.virtual_nodes(),
+            virtual_nodes: self.store.virtual_nodes,
             edges: self.store.edges.len(),
-            unresolved: self.store.unresolved_edges(),
+            unresolved: self.store.unresolved_edges,
             bytes: self.store.bytes(),
             unseen_writes: self.expected.len(),
         }

@@ -64,21 +64,17 @@ impl Sharding {
 pub(super) type RemoteOwners = SmallVec<[(NodeId, Key); 1]>;
 
 impl Partition {
-    /// A node's remote owners, without duplicates. An alias has none: the primary sends the
-    /// links.
+    /// The remote owners that a node has links to. An alias has none: the primary sends the links.
     pub(super) fn remote_owners(&self, dependent: NodeId) -> RemoteOwners {
-        let mut owners = RemoteOwners::new();
-        if self.id == Sharding::CLUSTER || self.is_alias(dependent) {
-            return owners;
-        }
+        if self.is_alias(dependent) { RemoteOwners::new() } else { self.named_remotely(dependent) }
+    }
+
+    /// The remote owners that a node names, without duplicates.
+    fn named_remotely(&self, dependent: NodeId) -> RemoteOwners {
         // There may be thousands: a set keeps this linear.
         let mut seen = BTreeSet::new();
-        for (owner, _) in self.remote_references(dependent) {
-            if seen.insert(owner) {
-                owners.push((owner, self.store.key(owner)));
-            }
-        }
-        owners
+        let new = self.remote_references(dependent).filter(|&(owner, _)| seen.insert(owner));
+        new.map(|(owner, _)| (owner, self.store.key(owner))).collect()
     }
 
     /// A node's references to owners in partition 0, with the owners.
@@ -89,7 +85,7 @@ impl Partition {
 
     /// Sends partition 0 the links of a dependent.
     pub(super) fn send_links(&self, dependent: NodeId, out: &mut Effects) {
-        if self.id == Sharding::CLUSTER || self.is_alias(dependent) {
+        if self.is_alias(dependent) {
             return;
         }
         let mut references: SmallVec<[(NodeId, EdgeId); 4]> = self.remote_references(dependent).collect();
@@ -137,14 +133,8 @@ impl Partition {
 
     /// Withdraws all links of a node that is going, or that has become an alias.
     pub(super) fn unlink_all(&self, dependent: NodeId, out: &mut Effects) {
-        if self.id == Sharding::CLUSTER {
-            return;
-        }
-        let mut sent = BTreeSet::new();
-        for (owner, _) in self.remote_references(dependent) {
-            if sent.insert(owner) {
-                self.send_unlink(dependent, self.store.key(owner), out);
-            }
+        for (_, owner) in self.named_remotely(dependent) {
+            self.send_unlink(dependent, owner, out);
         }
     }
 

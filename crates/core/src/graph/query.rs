@@ -339,11 +339,6 @@ impl Partition {
         self.store.observed_with(uid).into_iter().take(most).map(|id| self.store.identity(id))
     }
 
-    /// The number of observed objects with this uid in this partition.
-    pub fn count_observed(&self, uid: &Uid) -> usize {
-        self.store.observed_with(uid).len()
-    }
-
     /// An object as it was last seen; `None` if no monitor shows one under this key. Unlike
     /// [`snapshot_and_queue`](Self::snapshot_and_queue), asking queues nothing.
     pub fn observed_object(&self, key: &Key) -> Option<ObservedObject> {

@@ -37,9 +37,9 @@ pub(super) struct Store {
     pub(super) namespaces: Interner<Namespace, ()>,
     pub(super) reference_types: Interner<ReferenceType, Resolved>,
     pub(super) types: Types,
-    virtual_nodes: usize,
+    pub(super) virtual_nodes: usize,
     /// The nodes that were proved absent. Few, and found without a search.
-    absent: KeyedSet<NodeId>,
+    pub(super) absent: KeyedSet<NodeId>,
     /// Virtual nodes that were proved absent or seen to be deleted before watches broke.
     pub(super) formerly_absent: KeyedSet<NodeId>,
     /// The number of edges to owners whose kind does not resolve.
@@ -264,19 +264,6 @@ impl Store {
             + lists.sum::<usize>()
             + self.absent.allocation_size()
             + self.own_names.allocation_size()
-    }
-
-    pub(super) const fn unresolved_edges(&self) -> usize {
-        self.unresolved_edges
-    }
-
-    pub(super) const fn virtual_nodes(&self) -> usize {
-        self.virtual_nodes
-    }
-
-    /// The nodes that were proved absent, in no particular order.
-    pub(super) fn absent(&self) -> impl Iterator<Item = NodeId> {
-        self.absent.iter().copied()
     }
 
     /// Whether a monitor of a node's type runs.

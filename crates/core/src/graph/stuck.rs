@@ -133,7 +133,6 @@ impl Partition {
     /// found it so.
     pub fn stuck_objects(&mut self, now: Duration, filter: &StuckFilter) -> StuckObjects {
         self.notice(now);
-        let mut answer = StuckObjects::default();
         let mut asked_for: Vec<(Duration, NodeId)> = Vec::new();
         let mut counts = StuckCause::ALL.map(|cause| (cause, StuckCount::default()));
         for (&id, noticed) in &self.noticed {
@@ -156,15 +155,11 @@ impl Partition {
             keep_first_of_each(&mut asked_for, most, |&(_, id)| self.store.namespace(id).cloned());
         }
         asked_for.truncate(filter.limit);
-        answer.counts = counts.into();
-        answer.objects = asked_for
-            .into_iter()
-            .filter_map(|(since, id)| {
-                let waited = now.saturating_sub(since);
-                Some(StuckObject { object: self.store.identity(id), waited, detail: self.stuck_detail(id)? })
-            })
-            .collect();
-        answer
+        let objects = asked_for.into_iter().filter_map(|(since, id)| {
+            let waited = now.saturating_sub(since);
+            Some(StuckObject { object: self.store.identity(id), waited, detail: self.stuck_detail(id)? })
+        });
+        StuckObjects { counts: counts.into(), objects: objects.collect() }
     }
 
     fn is_in(&self, id: NodeId, filter: &StuckFilter) -> bool {

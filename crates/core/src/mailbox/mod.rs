@@ -14,7 +14,6 @@ mod report;
 mod tests;
 
 use std::collections::{BTreeMap, VecDeque};
-use std::hash::Hash;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,19 +26,22 @@ use indexmap::IndexMap;
 use crate::arena::is_sparse;
 use crate::object::{HashSeed, Key, Keyed, KeyedMap, Namespace};
 
-/// A work queue of keys `K`, whose retries have reasons `R` (a small enum).
+/// A work queue of keys, whose retries have reasons `R` (a small enum).
+///
+/// The keys of a namespace are a flow, as in API Priority and Fairness, and all cluster-scoped ones are
+/// another. Flows take turns, so that a namespace with 10,000 keys does not delay one with ten.
 ///
 /// Times that callers pass in should not go back. One that does counts as the latest seen.
 #[derive(Debug)]
-pub struct Mailbox<K, R> {
+pub struct Mailbox<R> {
     backoff: Backoff,
     /// No decision depends on the hasher: keys that change together are sorted by their delays.
-    entries: IndexMap<K, Entry<R>, Keyed>,
+    entries: IndexMap<Key, Entry<R>, Keyed>,
     /// The ready keys of each namespace that has some, first in, first out.
-    flows: KeyedMap<Option<Namespace>, VecDeque<K>>,
+    flows: KeyedMap<Option<Namespace>, VecDeque<Key>>,
     /// The order in which flows are served.
     turns: VecDeque<Option<Namespace>>,
-    delays: BTreeMap<DelayPlace, K>,
+    delays: BTreeMap<DelayPlace, Key>,
     /// The number of the last delay.
     last_delay: u64,
     now: Time,
@@ -97,20 +99,7 @@ struct Failure<R> {
     error: Arc<str>,
 }
 
-/// A key that belongs to a flow, as in API Priority and Fairness. Flows take turns, so that a
-/// namespace with 10,000 keys does not delay one with ten.
-pub trait FlowKey {
-    /// The namespace. All cluster-scoped objects share one flow.
-    fn flow(&self) -> Option<&Namespace>;
-}
-
-impl FlowKey for Key {
-    fn flow(&self) -> Option<&Namespace> {
-        self.namespace.as_ref()
-    }
-}
-
-impl<K: Clone + Eq + Hash + FlowKey, R: Copy + Ord> Mailbox<K, R> {
+impl<R: Copy + Ord> Mailbox<R> {
     /// Keys and namespaces come from the cluster, so the hash tables need a secret seed.
     pub fn new(backoff: Backoff, seed: HashSeed) -> Self {
         Self {
@@ -129,7 +118,7 @@ impl<K: Clone + Eq + Hash + FlowKey, R: Copy + Ord> Mailbox<K, R> {
 
     /// Queues a key, unless it is ready already or the API server asked for a delay
     /// ([`Completion::RetryAfter`]) that is not over. A running key runs again afterwards.
-    pub fn add(&mut self, key: K, now: Time) {
+    pub fn add(&mut self, key: Key, now: Time) {
         self.advance(now);
         let Some(entry) = self.entries.get_mut(&key) else {
             let entry = Entry { state: State::Ready, since: self.now, trigger: None, failure: None };
@@ -148,7 +137,7 @@ impl<K: Clone + Eq + Hash + FlowKey, R: Copy + Ord> Mailbox<K, R> {
 
     /// Returns the next key. Flows take turns, and the keys of a flow are served in the order in
     /// which they became ready.
-    pub fn pop(&mut self, now: Time) -> Option<Job<K>> {
+    pub fn pop(&mut self, now: Time) -> Option<Job> {
         self.advance(now);
         let namespace = self.turns.pop_front()?;
         let flow = self.flows.get_mut(&namespace)?;
@@ -171,7 +160,7 @@ impl<K: Clone + Eq + Hash + FlowKey, R: Copy + Ord> Mailbox<K, R> {
 
     /// Records when the trigger of a key occurred. Of several triggers the first counts. The next
     /// [`Job`] of the key carries it. It serves to measure latency only.
-    pub fn note_trigger(&mut self, key: &K, at: Time) {
+    pub fn note_trigger(&mut self, key: &Key, at: Time) {
         if let Some(entry) = self.entries.get_mut(key) {
             entry.trigger = Some(entry.trigger.map_or(at, |earlier| earlier.min(at)));
         }
@@ -179,7 +168,7 @@ impl<K: Clone + Eq + Hash + FlowKey, R: Copy + Ord> Mailbox<K, R> {
 
     /// Ends the work on a key and returns how long it took. Returns `None` and changes nothing if
     /// the key was not running.
-    pub fn finish(&mut self, key: &K, completion: Completion<R>, now: Time) -> Option<Duration> {
+    pub fn finish(&mut self, key: &Key, completion: Completion<R>, now: Time) -> Option<Duration> {
         self.advance(now);
         let entry = self.entries.get(key)?;
         let State::Running { again, woken } = entry.state else { return None };
@@ -227,7 +216,7 @@ impl<K: Clone + Eq + Hash + FlowKey, R: Copy + Ord> Mailbox<K, R> {
     /// Queues every key that is delayed by backoff and for which `which(key, reason)` holds,
     /// earliest due first, and returns how many. A running key is not delayed if it fails: its
     /// worker may have read the state just before the change that this call is about.
-    pub fn wake(&mut self, which: impl Fn(&K, R) -> bool, now: Time) -> usize {
+    pub fn wake(&mut self, which: impl Fn(&Key, R) -> bool, now: Time) -> usize {
         let keys = self.parked(which, now);
         let count = keys.len();
         keys.into_iter().for_each(|key| self.end_delay(key));
@@ -236,7 +225,7 @@ impl<K: Clone + Eq + Hash + FlowKey, R: Copy + Ord> Mailbox<K, R> {
 
     /// The keys that [`wake`](Self::wake) would queue, for a caller that has to ask elsewhere
     /// which of them to wake. Running keys count as woken.
-    pub fn parked(&mut self, which: impl Fn(&K, R) -> bool, now: Time) -> Vec<K> {
+    pub fn parked(&mut self, which: impl Fn(&Key, R) -> bool, now: Time) -> Vec<Key> {
         self.advance(now);
         let mut parked = Vec::new();
         for (key, entry) in &mut self.entries {
@@ -253,7 +242,7 @@ impl<K: Clone + Eq + Hash + FlowKey, R: Copy + Ord> Mailbox<K, R> {
     }
 
     /// Queues a key if it is delayed by backoff and `which(reason)` holds.
-    pub fn wake_one(&mut self, key: &K, which: impl Fn(R) -> bool, now: Time) {
+    pub fn wake_one(&mut self, key: &Key, which: impl Fn(R) -> bool, now: Time) {
         self.advance(now);
         if let Some(Entry { state: State::Delayed(_, Delay::Backoff), failure: Some(failure), .. }) =
             self.entries.get(key)
@@ -296,15 +285,15 @@ impl<K: Clone + Eq + Hash + FlowKey, R: Copy + Ord> Mailbox<K, R> {
 }
 
 /// The steps that move a key between its states.
-impl<K: Clone + Eq + Hash + FlowKey, R: Copy + Ord> Mailbox<K, R> {
+impl<R: Copy + Ord> Mailbox<R> {
     /// Adds a key, which is nowhere else, to the end of its flow. A new flow is served after all
     /// others.
-    fn enqueue(&mut self, key: K) {
+    fn enqueue(&mut self, key: Key) {
         let Some(entry) = self.entries.get_mut(&key) else { return };
         entry.state = State::Ready;
         entry.since = self.now;
         self.adds_total += 1;
-        let namespace = key.flow().cloned();
+        let namespace = key.namespace.clone();
         let flow = self.flows.entry(namespace.clone()).or_default();
         if flow.is_empty() {
             self.turns.push_back(namespace);
@@ -313,7 +302,7 @@ impl<K: Clone + Eq + Hash + FlowKey, R: Copy + Ord> Mailbox<K, R> {
     }
 
     /// Delays a running key.
-    fn delay(&mut self, key: &K, delay: Duration, kind: Delay) {
+    fn delay(&mut self, key: &Key, delay: Duration, kind: Delay) {
         let Some(entry) = self.entries.get_mut(key) else { return };
         self.last_delay += 1;
         let place = (due(self.now, delay), self.last_delay);
@@ -323,7 +312,7 @@ impl<K: Clone + Eq + Hash + FlowKey, R: Copy + Ord> Mailbox<K, R> {
     }
 
     /// Queues a delayed key before its delay is over.
-    fn end_delay(&mut self, key: K) {
+    fn end_delay(&mut self, key: Key) {
         if let Some(Entry { state: State::Delayed(place, _), .. }) = self.entries.get(&key) {
             self.delays.remove(place);
             self.enqueue(key);
@@ -331,7 +320,7 @@ impl<K: Clone + Eq + Hash + FlowKey, R: Copy + Ord> Mailbox<K, R> {
     }
 
     /// Records a failure. Returns how many failures so far lengthen the backoff.
-    fn fail(&mut self, key: &K, reason: R, error: Arc<str>, backoffs: u32) -> u32 {
+    fn fail(&mut self, key: &Key, reason: R, error: Arc<str>, backoffs: u32) -> u32 {
         self.retries_total += 1;
         let failure = self.failure(key, reason, Some(error));
         failure.map_or(0, |failure| {
@@ -342,13 +331,13 @@ impl<K: Clone + Eq + Hash + FlowKey, R: Copy + Ord> Mailbox<K, R> {
     }
 
     /// Records that a key was not tried. Its own error is more useful than the reason for that.
-    fn defer(&mut self, key: &K, reason: R, error: Arc<str>) {
+    fn defer(&mut self, key: &Key, reason: R, error: Arc<str>) {
         let has_own = self.failure_of(key).is_some_and(|failure| failure.attempts > 0);
         self.failure(key, reason, (!has_own).then_some(error));
     }
 
     /// The failures of a key, with this reason and, if it is given, with this error.
-    fn failure(&mut self, key: &K, reason: R, error: Option<Arc<str>>) -> Option<&mut Failure<R>> {
+    fn failure(&mut self, key: &Key, reason: R, error: Option<Arc<str>>) -> Option<&mut Failure<R>> {
         let entry = self.entries.get_mut(key)?;
         let error = error.map(|error| self.errors.keep(error));
         let since = self.now;
@@ -362,14 +351,14 @@ impl<K: Clone + Eq + Hash + FlowKey, R: Copy + Ord> Mailbox<K, R> {
         Some(failure)
     }
 
-    fn clear_failure(&mut self, key: &K) {
+    fn clear_failure(&mut self, key: &Key) {
         if let Some(failure) = self.entries.get_mut(key).and_then(|entry| entry.failure.take()) {
             self.errors.release(&failure.error);
         }
     }
 
     /// Removes a key that is in no flow and not delayed.
-    fn remove(&mut self, key: &K) {
+    fn remove(&mut self, key: &Key) {
         self.entries.swap_remove(key);
         if is_sparse(self.entries.len(), self.entries.capacity()) {
             self.entries.shrink_to(self.entries.len() * 2);
@@ -378,7 +367,7 @@ impl<K: Clone + Eq + Hash + FlowKey, R: Copy + Ord> Mailbox<K, R> {
 }
 
 /// What metrics, readiness and debug pages read. Nothing here changes the mailbox.
-impl<K: Clone + Eq + Hash + FlowKey, R: Copy + Ord> Mailbox<K, R> {
+impl<R: Copy + Ord> Mailbox<R> {
     /// The number of keys, in any state.
     pub fn len(&self) -> usize {
         self.entries.len()
@@ -423,25 +412,25 @@ impl<K: Clone + Eq + Hash + FlowKey, R: Copy + Ord> Mailbox<K, R> {
     }
 
     /// Every key that has failed since it was last done.
-    pub fn failing(&self) -> impl Iterator<Item = FailingKey<'_, K, R>> {
+    pub fn failing(&self) -> impl Iterator<Item = FailingKey<'_, R>> {
         self.entries.iter().filter_map(|(key, entry)| entry.failing(key))
     }
 
     /// A key's failures since it was last done, if any.
-    pub fn failure_of(&self, key: &K) -> Option<FailingKey<'_, K, R>> {
+    pub fn failure_of(&self, key: &Key) -> Option<FailingKey<'_, R>> {
         let (key, entry) = self.entries.get_key_value(key)?;
         entry.failing(key)
     }
 
     /// Every key that has not failed since it was last done, and since when it is in its state.
-    pub fn unfailed(&self) -> impl Iterator<Item = (&K, Time)> {
+    pub fn unfailed(&self) -> impl Iterator<Item = (&Key, Time)> {
         let unfailed = self.entries.iter().filter(|(_, entry)| entry.failure.is_none());
         unfailed.map(|(key, entry)| (key, entry.since))
     }
 }
 
 impl<R: Copy> Entry<R> {
-    fn failing<'a, K>(&'a self, key: &'a K) -> Option<FailingKey<'a, K, R>> {
+    fn failing<'a>(&'a self, key: &'a Key) -> Option<FailingKey<'a, R>> {
         let Failure { attempts, since, reason, ref error, .. } = **self.failure.as_ref()?;
         let next_retry = match self.state {
             State::Delayed((due, _), _) => Some(due),

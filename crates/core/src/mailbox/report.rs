@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::object::Key;
+
 /// A point in time on a monotonic clock: the time since an origin that the caller chooses. The
 /// mailbox has no clock of its own, so that tests and simulations control the time.
 pub type Time = Duration;
@@ -36,8 +38,8 @@ impl Default for Backoff {
 
 /// A key to work on. [`Mailbox::finish`](super::Mailbox::finish) must follow.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Job<K> {
-    pub key: K,
+pub struct Job {
+    pub key: Key,
     /// Its consecutive failures so far.
     pub failures: u32,
     /// How long it was ready.
@@ -107,8 +109,8 @@ pub struct Stats<R> {
 
 /// A failing key, for debug pages.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FailingKey<'a, K, R> {
-    pub key: &'a K,
+pub struct FailingKey<'a, R> {
+    pub key: &'a Key,
     /// Consecutive attempts that failed.
     pub attempts: u32,
     /// When it first failed.
@@ -134,11 +136,7 @@ mod tests {
         assert_eq!(delays[17..], [655_360, 1_000_000]);
         assert_eq!(backoff.delay(u32::MAX), backoff.max);
         assert_eq!(backoff.delay(0), backoff.min);
-    }
-
-    #[test]
-    fn a_delay_is_never_zero() {
-        let backoff = Backoff { min: Duration::ZERO, max: Duration::from_secs(1) };
-        assert_eq!(backoff.delay(1), Duration::from_millis(1));
+        let hasty = Backoff { min: Duration::ZERO, ..backoff };
+        assert_eq!(hasty.delay(1), Duration::from_millis(1), "never zero");
     }
 }

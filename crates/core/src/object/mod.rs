@@ -53,18 +53,3 @@ impl fmt::Display for PropagationPolicy {
         f.write_str(self.as_str())
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn policies_are_spelled_as_in_kubernetes() {
-        for policy in
-            [PropagationPolicy::Background, PropagationPolicy::Foreground, PropagationPolicy::Orphan]
-        {
-            assert_eq!(serde_json::to_string(&policy).unwrap(), format!("\"{policy}\""));
-            assert_eq!(serde_json::from_str::<PropagationPolicy>(&format!("\"{policy}\"")).unwrap(), policy);
-        }
-    }
-}

@@ -153,7 +153,7 @@ fn event(line: &[u8]) {
 /// A [`DecodedEvent`] as far as the naive reader knows it.
 #[derive(Debug, PartialEq)]
 pub(super) enum Event {
-    Object { deleted: bool, facts: ObjectFacts },
+    Object { change: Change, facts: ObjectFacts },
     Nameless(Option<kube_gc_core::object::ResourceVersion>),
     Bookmark(Bookmark),
     Error { code: u16, message: String },
@@ -164,9 +164,7 @@ impl Event {
         Some(match event {
             DecodedEvent::Object(change, object) => {
                 match FactsReader::default().read(encoding, &object).ok()? {
-                    Decoded { object: Some(facts), .. } => {
-                        Self::Object { deleted: change == Change::Deleted, facts }
-                    }
+                    Decoded { object: Some(facts), .. } => Self::Object { change, facts },
                     Decoded { version, .. } => Self::Nameless(version),
                 }
             }

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use super::fuzzing::Event;
 use crate::watch::INITIAL_EVENTS_END;
-use crate::{Bookmark, Envelope};
+use crate::{Bookmark, Change, Envelope};
 use kube_gc_core::object::{Finalizers, Namespace, ObjectFacts, OwnerReference, ResourceVersion, Uid};
 
 /// Something is not of the type that its place asks for.
@@ -79,7 +79,7 @@ pub(super) fn is_held(object: &Value) -> Read<bool> {
 }
 
 /// The facts of an object; `None` when it has no uid.
-pub(crate) fn facts(object: &Value) -> Read<Option<ObjectFacts>> {
+pub(super) fn facts(object: &Value) -> Read<Option<ObjectFacts>> {
     let metadata = metadata(object)?;
     grace_period(&metadata)?;
     let mut owners = Vec::new();
@@ -141,6 +141,12 @@ pub(super) fn event(event: &Value) -> Read<Event> {
     let event = fields(event)?;
     let object = event.get("object").ok_or(Misshapen)?;
     let version = || resource_version(object);
+    let changed = |change| -> Read<Event> {
+        Ok(match facts(object)? {
+            Some(facts) => Event::Object { change, facts },
+            None => Event::Nameless(version()?),
+        })
+    };
     match &*text(event, "type")? {
         "ERROR" => status(object),
         "BOOKMARK" => {
@@ -148,10 +154,9 @@ pub(super) fn event(event: &Value) -> Read<Event> {
             let ends_list = text(&annotations, INITIAL_EVENTS_END)? == "true";
             Ok(Event::Bookmark(Bookmark { version: version()?, ends_list }))
         }
-        event_type @ ("ADDED" | "MODIFIED" | "DELETED") => Ok(match facts(object)? {
-            Some(facts) => Event::Object { deleted: event_type == "DELETED", facts },
-            None => Event::Nameless(version()?),
-        }),
+        "ADDED" => changed(Change::Added),
+        "MODIFIED" => changed(Change::Modified),
+        "DELETED" => changed(Change::Deleted),
         _ => Err(Misshapen),
     }
 }

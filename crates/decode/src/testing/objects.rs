@@ -69,6 +69,7 @@ pub fn object() -> impl Strategy<Value = Value> {
         field("ownerReferences", list(owner.boxed())),
         field("finalizers", list(finalizer.boxed())),
         field("deletionTimestamp", prop_oneof![Just(Value::Null), Just(json!("2026-01-01T00:00:00Z"))]),
+        field("deletionGracePeriodSeconds", prop_oneof![Just(Value::Null), Just(json!(0)), Just(json!(30))]),
         field("labels", anything()),
         field("annotations", anything()),
         field("managedFields", anything()),
@@ -80,4 +81,20 @@ pub fn object() -> impl Strategy<Value = Value> {
         field("message", anything()),
         field("code", anything()),
     ])
+}
+
+/// An event of a watch, with an object of every shape or, for an error, a `Status`.
+pub fn event() -> impl Strategy<Value = Value> {
+    let types = prop::sample::select(vec!["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"]);
+    let annotation = prop_oneof![Just("k8s.io/initial-events-end"), Just("example.com/other")];
+    let marks = (annotation, prop_oneof![Just("true"), Just("false")]);
+    (types, object(), marks).prop_map(|(event_type, mut object, (name, value))| {
+        match event_type {
+            // Only bookmarks have annotations that are read.
+            "BOOKMARK" => object["metadata"]["annotations"] = json!({name: value}),
+            "ERROR" => object = json!({"kind": "Status", "code": 410, "message": "too old"}),
+            _ => {}
+        }
+        json!({"type": event_type, "object": object})
+    })
 }

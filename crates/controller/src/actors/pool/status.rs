@@ -147,7 +147,7 @@ pub struct StuckKey {
 }
 
 impl StuckKey {
-    fn failing(item: &FailingKey<'_, Key, StuckReason>, now: Time) -> Self {
+    fn failing(item: &FailingKey<'_, StuckReason>, now: Time) -> Self {
         Self {
             key: item.key.clone(),
             reason: item.reason,

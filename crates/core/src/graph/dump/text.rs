@@ -22,16 +22,9 @@ pub enum DumpFormat {
 #[derive(Clone, Copy, Debug)]
 pub struct DumpWriter {
     language: DumpFormat,
-    at: Position,
-}
-
-/// Where in the text the writer is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Position {
-    FirstNode,
-    Nodes,
-    FirstEdge,
-    Edges,
+    in_edges: bool,
+    /// Whether the next node or edge is the first.
+    is_first: bool,
 }
 
 impl DumpWriter {
@@ -41,7 +34,7 @@ impl DumpWriter {
             DumpFormat::Dot => "strict digraph full {\n",
             DumpFormat::Json => "{\"nodes\":[",
         });
-        Self { language, at: Position::FirstNode }
+        Self { language, in_edges: false, is_first: true }
     }
 
     /// Writes nodes.
@@ -50,16 +43,15 @@ impl DumpWriter {
         nodes: impl IntoIterator<Item = (&'a DumpId, &'a DumpNode)>,
         text: &mut String,
     ) {
-        debug_assert!(matches!(self.at, Position::FirstNode | Position::Nodes), "nodes come first");
+        debug_assert!(!self.in_edges, "nodes come first");
         for (id, node) in nodes {
             match self.language {
                 DumpFormat::Dot => dot_node(id, node, text),
                 DumpFormat::Json => {
-                    self.separate(Position::FirstNode, text);
+                    self.separate(text);
                     json(&Named { id, node }, text);
                 }
             }
-            self.at = Position::Nodes;
         }
     }
 
@@ -74,11 +66,10 @@ impl DumpWriter {
                         writeln!(text, "  {} -> {};", quote(&child.to_string()), quote(&owner.to_string()));
                 }
                 DumpFormat::Json => {
-                    self.separate(Position::FirstEdge, text);
+                    self.separate(text);
                     json(edge, text);
                 }
             }
-            self.at = Position::Edges;
         }
     }
 
@@ -92,16 +83,16 @@ impl DumpWriter {
     }
 
     fn turn_to_edges(&mut self, text: &mut String) {
-        if matches!(self.at, Position::FirstNode | Position::Nodes) {
+        if !std::mem::replace(&mut self.in_edges, true) {
+            self.is_first = true;
             if self.language == DumpFormat::Json {
                 text.push_str("],\"edges\":[");
             }
-            self.at = Position::FirstEdge;
         }
     }
 
-    fn separate(&self, first: Position, text: &mut String) {
-        text.push_str(if self.at == first { "\n" } else { ",\n" });
+    fn separate(&mut self, text: &mut String) {
+        text.push_str(if std::mem::take(&mut self.is_first) { "\n" } else { ",\n" });
     }
 }
 

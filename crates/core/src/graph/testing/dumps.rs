@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::graph::dump::{DumpEdge, DumpFormat, DumpId};
+use crate::graph::dump::{DumpEdge, DumpId};
 use crate::graph::{Dump, Partition};
 use crate::object::Uid;
 
@@ -49,16 +49,6 @@ impl Dump {
                 .collect(),
             edges: self.edges.iter().filter(|edge| reached.contains(&edge.child)).cloned().collect(),
         }
-    }
-
-    /// As text.
-    pub fn to_dot(&self) -> String {
-        self.written(DumpFormat::Dot)
-    }
-
-    /// As JSON.
-    pub fn to_json(&self) -> serde_json::Value {
-        serde_json::from_str(&self.written(DumpFormat::Json)).unwrap()
     }
 }
 

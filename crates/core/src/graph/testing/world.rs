@@ -176,6 +176,18 @@ impl World {
         }
         world
     }
+    /// The same, and these objects.
+    pub fn of(namespaced: u16, objects: &[&Obj]) -> Self {
+        let mut world = Self::new(namespaced);
+        world.see(objects);
+        world
+    }
+    /// The same, and what followed from these objects was done.
+    pub fn seen(namespaced: u16, objects: &[&Obj]) -> Self {
+        let mut world = Self::of(namespaced, objects);
+        world.forget();
+        world
+    }
     pub fn unsynced(namespaced: u16) -> Self {
         let sharding = Sharding::new(NonZeroU16::new(namespaced).unwrap(), HashSeed::new(1));
         let catalog = catalog();

@@ -27,7 +27,6 @@ fn a_real_delete_remembers_the_absence_and_queues_every_dependent() {
 /// other key.
 #[test]
 fn the_dependents_of_a_deleted_owner_are_marked_as_such() {
-    let mut w = World::new(1);
     let cascaded = |out: &mut Effects| {
         let marked: Vec<_> = out.cascaded.drain(..).map(|key| key.uid.to_string()).collect();
         let all = marked.len() + out.delete.drain(..).count();
@@ -35,7 +34,10 @@ fn the_dependents_of_a_deleted_owner_are_marked_as_such() {
     };
     let above = config("above").foreground();
     let owner = config("owner").blocking(&above);
-    w.see(&[&above, &owner, &pod("a").owned(&owner), &pod("b").owned(&owner), &pod("c").owned(&node("n"))]);
+    let mut w = World::of(
+        1,
+        &[&above, &owner, &pod("a").owned(&owner), &pod("b").owned(&owner), &pod("c").owned(&node("n"))],
+    );
     cascaded(&mut w.out);
     w.delete(&owner);
     // The owner was waiting for its dependent, and has no owner itself.
@@ -75,10 +77,8 @@ fn a_delete_event_that_proves_nothing_queues_the_owner_for_verification() {
 
 #[test]
 fn a_delete_event_of_an_unseen_object_proves_its_absence() {
-    let mut w = World::new(1);
     let owner = config("owner");
-    w.see(&[&pod("a").owned(&owner)]);
-    w.forget();
+    let mut w = World::seen(1, &[&pod("a").owned(&owner)]);
     w.delete(&owner);
     assert_eq!(w.queued(), ["a"]);
     assert_eq!(w.state(&owner), OwnerState::Absent);
@@ -102,49 +102,33 @@ fn an_absence_that_matches_all_dependents_works_like_a_delete_event() {
 
 /// Rule 3.19.
 #[test]
-fn a_virtual_node_takes_the_next_identity_while_dependents_disagree() {
-    let mut w = World::new(1);
-    let owner = config("b").uid("owner");
-    let named = |name: &str| OwnerReference { name: name.into(), ..owner.reference() };
-    w.see(&[
-        &pod("says-b").with(named("b")),
-        &pod("says-c").with(named("c")),
-        &pod("says-a").with(named("a")),
-    ]);
-    for (name, agreeing) in [("b", "says-b"), ("c", "says-c"), ("a", "says-a"), ("b", "says-b")] {
-        w.forget();
-        assert_eq!(&*w.virtual_node(&owner).identity.name, name, "in order, and from the start again");
-        assert_eq!(w.prove_absent(&owner), Verification::Retry);
-        assert_eq!(w.queued(), [agreeing]);
-        assert_eq!(w.out.absent, [owner.clone().named(name).identity()]);
-    }
-}
-
-#[test]
-fn alternates_are_ordered_by_namespace_before_name() {
-    let mut w = World::new(1);
+fn a_virtual_node_takes_the_next_identity_in_order_while_dependents_disagree() {
     let owner = obj("configmaps", "n2", "b").uid("owner");
     let named = |name: &str| OwnerReference { name: name.into(), ..owner.reference() };
-    w.see(&[
-        &obj("pods", "n2", "p1").with(named("b")),
-        &obj("pods", "n3", "p2").with(named("a")),
-        &obj("pods", "n1", "p3").with(named("c")),
-    ]);
-    let mut seen = Vec::new();
-    for _ in 0..3 {
-        let node = w.virtual_node(&owner);
-        seen.push(format!("{}/{}", node.identity.namespace.unwrap(), node.identity.name));
-        w.prove_absent(&owner);
+    let mut w = World::of(
+        1,
+        &[
+            &obj("pods", "n2", "says n2/b").with(named("b")),
+            &obj("pods", "n3", "says n3/a").with(named("a")),
+            &obj("pods", "n1", "says n1/c").with(named("c")),
+        ],
+    );
+    // By namespace before name, and from the start again.
+    for expected in ["n2/b", "n3/a", "n1/c", "n2/b"] {
+        w.forget();
+        let identity = w.virtual_node(&owner).identity;
+        assert_eq!(format!("{}/{}", identity.namespace.clone().unwrap(), identity.name), expected);
+        assert_eq!(w.prove_absent(&owner), Verification::Retry);
+        assert_eq!(w.queued(), [format!("says {expected}")]);
+        assert_eq!(w.out.absent, [identity]);
     }
-    assert_eq!(seen, ["n2/b", "n3/a", "n1/c"]);
 }
 
 #[test]
 fn the_next_identity_is_tried_when_one_does_not_resolve() {
-    let mut w = World::new(1);
     let owner = config("a").uid("owner");
     let other = OwnerReference { name: "b".into(), ..owner.reference() };
-    w.see(&[&pod("p").owned(&owner), &pod("q").with(other)]);
+    let mut w = World::of(1, &[&pod("p").owned(&owner), &pod("q").with(other)]);
     let VirtualSnapshot { identity, generation } = w.virtual_node(&owner);
     let mut out = Effects::default();
     let verdict = w.partition("ns").not_resolved(&identity, generation, &mut out);
@@ -158,10 +142,9 @@ fn the_next_identity_is_tried_when_one_does_not_resolve() {
 /// Rule 3.17.
 #[test]
 fn a_verdict_on_an_older_generation_is_discarded_and_the_key_queued_again() {
-    let mut w = World::new(1);
     let owner = config("owner");
     let a = pod("a").owned(&owner);
-    w.see(&[&a]);
+    let mut w = World::of(1, &[&a]);
     let VirtualSnapshot { identity, generation } = w.virtual_node(&owner);
     w.see(&[&owner]);
     w.forget();
@@ -179,10 +162,11 @@ fn a_verdict_on_an_older_generation_is_discarded_and_the_key_queued_again() {
 /// Rule 3.20.
 #[test]
 fn an_observed_object_that_is_proved_absent_is_removed() {
-    let mut w = World::new(1);
     let (owner, above) = (config("owner"), config("above"));
-    w.see(&[&above.clone().foreground(), &owner.clone().blocking(&above), &pod("a").owned(&owner)]);
-    w.forget();
+    let mut w = World::seen(
+        1,
+        &[&above.clone().foreground(), &owner.clone().blocking(&above), &pod("a").owned(&owner)],
+    );
     let generation = w.object(&owner).generation;
     w.forget();
     let mut out = Effects::default();
@@ -194,10 +178,9 @@ fn an_observed_object_that_is_proved_absent_is_removed() {
 
 #[test]
 fn an_observed_object_survives_the_absence_of_another_identity() {
-    let mut w = World::new(1);
     let owner = config("owner");
     let bad = pod("bad").with(OwnerReference { name: "else".into(), ..owner.reference() });
-    w.see(&[&owner, &bad, &pod("good").owned(&owner)]);
+    let mut w = World::of(1, &[&owner, &bad, &pod("good").owned(&owner)]);
     let generation = w.object(&owner).generation;
     let mut out = Effects::default();
     let wrong = owner.clone().named("else").identity();
@@ -208,9 +191,8 @@ fn an_observed_object_survives_the_absence_of_another_identity() {
 
 #[test]
 fn an_absent_object_that_is_observed_again_is_reported() {
-    let mut w = World::new(1);
     let owner = config("owner");
-    w.see(&[&pod("a").owned(&owner)]);
+    let mut w = World::of(1, &[&pod("a").owned(&owner)]);
     w.prove_absent(&owner);
     w.see(&[&owner]);
     assert_eq!(w.out.present, [owner.identity()]);
@@ -219,8 +201,7 @@ fn an_absent_object_that_is_observed_again_is_reported() {
 
 #[test]
 fn a_reset_forgets_everything_and_needs_new_monitors() {
-    let mut w = World::new(1);
-    w.see(&[&pod("a").owned(&config("owner"))]);
+    let mut w = World::of(1, &[&pod("a").owned(&config("owner"))]);
     w.partition("ns").reset();
     assert_eq!(w.partition("ns").stats().nodes, 0);
     assert_eq!(w.change(&pod("a"), WatchEvent::Apply(pod("a").facts)), IntakeOutcome::Stale);

@@ -15,14 +15,17 @@ fn thing(name: &str) -> Obj {
 const WIDGETS: &str = "widgets.example.com";
 const THINGS: &str = "things.example.com";
 
-/// A catalog that serves only v2 of widgets.
-fn without_v1() -> std::sync::Arc<Catalog> {
+/// A catalog that serves only v2 of widgets; v1 is perhaps served and could not be read.
+fn without_v1(is_unread: bool) -> std::sync::Arc<Catalog> {
     let full = catalog_without(&[WIDGETS]);
     let mut builder = Catalog::builder();
     for resource in full.types() {
         builder.add(ServedKind { version: resource.version.clone(), resource: resource.clone() });
     }
     builder.add(ServedKind { version: "v2".into(), resource: resource(WIDGETS) });
+    if is_unread {
+        builder.unread("example.com", "v1");
+    }
     std::sync::Arc::new(builder.build())
 }
 
@@ -48,13 +51,11 @@ fn a_reference_to_an_unknown_kind_is_unresolved_until_the_catalog_knows_it() {
 
 #[test]
 fn references_through_a_version_that_is_no_longer_served_become_unresolved() {
-    let mut w = World::new(1);
     let owner = widget("w");
     let through_v1 =
         pod("a").with(OwnerReference { api_version: "example.com/v1".into(), ..owner.reference() });
-    w.see(&[&owner, &through_v1, &pod("b").owned(&owner)]);
-    w.forget();
-    w.set_catalog(&without_v1());
+    let mut w = World::seen(1, &[&owner, &through_v1, &pod("b").owned(&owner)]);
+    w.set_catalog(&without_v1(false));
     assert_eq!(w.queued(), ["a"]);
     assert_eq!(w.object(&through_v1).references[0].owner, OwnerView::Unresolved);
     assert!(matches!(w.object(&pod("b")).references[0].owner, OwnerView::Local { .. }));
@@ -66,16 +67,6 @@ fn references_through_a_version_that_is_no_longer_served_become_unresolved() {
     assert_eq!(state, &OwnerState::Absent);
 }
 
-/// The same if v1 is served and discovery could not read it.
-fn with_v1_unread() -> std::sync::Arc<Catalog> {
-    let mut builder = Catalog::builder();
-    for resource in without_v1().types() {
-        builder.add(ServedKind { version: resource.version.clone(), resource: resource.clone() });
-    }
-    builder.unread("example.com", "v1");
-    std::sync::Arc::new(builder.build())
-}
-
 /// Rule 2.7.
 #[test]
 fn a_reference_through_an_unread_version_blocks_its_owner() {
@@ -83,7 +74,7 @@ fn a_reference_through_an_unread_version_blocks_its_owner() {
     let owner = widget("w");
     let through_v1 = OwnerReference { api_version: "example.com/v1".into(), ..owner.reference() };
     let blocking = pod("a").with(OwnerReference { block_owner_deletion: true, ..through_v1.clone() });
-    w.set_catalog(&with_v1_unread());
+    w.set_catalog(&without_v1(true));
     w.see(&[&owner.clone().foreground(), &blocking]);
     assert_eq!(w.object(&owner).foreground, ForegroundProgress::PerhapsBlocked);
     assert_eq!(
@@ -115,7 +106,7 @@ fn a_reference_through_an_unserved_version_blocks_no_owner() {
     let owner = widget("w");
     let reference = OwnerReference { block_owner_deletion: true, ..owner.reference() };
     let through_v1 = OwnerReference { api_version: "example.com/v1".into(), ..reference };
-    w.set_catalog(&without_v1());
+    w.set_catalog(&without_v1(false));
     w.see(&[&owner.clone().foreground(), &pod("a").with(through_v1)]);
     assert_eq!(w.object(&owner).foreground, ForegroundProgress::Unblocked);
     assert!(!w.partition("ns").is_blocked_through_unread(&owner.facts.uid));
@@ -123,11 +114,9 @@ fn a_reference_through_an_unserved_version_blocks_no_owner() {
 
 #[test]
 fn the_removal_of_a_type_removes_its_nodes_and_deletes_no_dependents() {
-    let mut w = World::new(2);
     let (owner, cluster) = (widget("w"), thing("t"));
     let a = pod("a").owned(&owner).owned(&cluster);
-    w.see(&[&owner, &cluster, &a]);
-    w.forget();
+    let mut w = World::seen(2, &[&owner, &cluster, &a]);
     w.set_catalog(&catalog_without(&[WIDGETS, THINGS]));
     assert!(w.is_observed(&owner), "the monitor is drained first");
     w.remove_type(WIDGETS);
@@ -148,9 +137,8 @@ fn the_removal_of_a_type_removes_its_nodes_and_deletes_no_dependents() {
 
 #[test]
 fn a_dependent_of_an_owner_of_a_removed_type_is_unresolved() {
-    let mut w = World::new(2);
     let owner = thing("t");
-    w.see(&[&pod("a").owned(&owner)]);
+    let mut w = World::of(2, &[&pod("a").owned(&owner)]);
     w.set_catalog(&catalog_without(&[THINGS]));
     w.remove_type(THINGS);
     w.forget();
@@ -187,9 +175,8 @@ fn the_last_deletions_of_a_removed_type_still_count() {
 
 #[test]
 fn a_dependent_of_a_removed_type_no_longer_blocks() {
-    let mut w = World::new(2);
     let (near, far) = (config("near"), node("far"));
-    w.see(&[&near.clone().foreground(), &far.clone().foreground()]);
+    let mut w = World::of(2, &[&near.clone().foreground(), &far.clone().foreground()]);
     w.see(&[&widget("w").blocking(&near).blocking(&far)]);
     w.forget();
     w.remove_type(WIDGETS);
@@ -199,9 +186,7 @@ fn a_dependent_of_a_removed_type_no_longer_blocks() {
 
 #[test]
 fn owners_of_a_served_type_without_a_monitor_are_verified() {
-    let mut w = World::new(1);
-    w.see(&[&widget("w"), &pod("a").owned(&widget("w"))]);
-    w.forget();
+    let mut w = World::seen(1, &[&widget("w"), &pod("a").owned(&widget("w"))]);
     w.remove_type(WIDGETS);
     assert_eq!(w.queued(), ["w"]);
     assert_eq!(w.virtual_node(&widget("w")).identity, widget("w").identity());
@@ -209,8 +194,7 @@ fn owners_of_a_served_type_without_a_monitor_are_verified() {
 
 #[test]
 fn a_new_preferred_version_is_followed() {
-    let mut w = World::new(1);
-    w.see(&[&widget("w")]);
+    let mut w = World::of(1, &[&widget("w")]);
     let mut builder = Catalog::builder();
     let moved = ResourceType { version: "v3".into(), ..(*resource(WIDGETS)).clone() };
     let moved = std::sync::Arc::new(moved);
@@ -221,10 +205,9 @@ fn a_new_preferred_version_is_followed() {
 
 #[test]
 fn a_type_that_comes_back_with_another_scope_gets_new_nodes() {
-    let mut w = World::new(2);
     let (was_cluster, was_namespaced) = (thing("t"), widget("w"));
     let a = pod("a").owned(&was_cluster).owned(&was_namespaced);
-    w.see(&[&was_cluster, &was_namespaced, &a]);
+    let mut w = World::of(2, &[&was_cluster, &was_namespaced, &a]);
     w.remove_type(WIDGETS);
     w.remove_type(THINGS);
     let mut builder = Catalog::builder();
@@ -242,24 +225,12 @@ fn a_type_that_comes_back_with_another_scope_gets_new_nodes() {
 }
 
 #[test]
-fn types_that_come_and_go_leave_no_memory_behind() {
-    let mut w = World::new(1);
-    w.see(&[&widget("w"), &pod("a").owned(&widget("w"))]);
-    w.delete(&pod("a"));
-    let before = w.partition("ns").store.types.entries.len();
-    w.set_catalog(&catalog_without(&[WIDGETS]));
-    w.remove_type(WIDGETS);
-    assert_eq!(w.partition("ns").store.types.entries.len(), before - 1);
-    assert_eq!(w.partition("ns").stats().nodes, 0);
-}
-
-#[test]
 fn an_unserved_type_keeps_its_nodes_which_no_longer_prove_existence() {
-    let mut w = World::new(2);
     let (owner, near, far) = (widget("w").at(5), config("near").at(6), node("far").at(7));
     let blocking = widget("b").blocking(&near).blocking(&far).at(8);
     let child = pod("p").owned(&owner).at(9);
-    w.see(&[&owner, &near.clone().foreground(), &far.clone().foreground(), &blocking, &child]);
+    let mut w =
+        World::of(2, &[&owner, &near.clone().foreground(), &far.clone().foreground(), &blocking, &child]);
     w.partition("ns").expect_event(&blocking.key(), &ExpectedChange::Removed);
     assert_eq!(w.snapshot_and_queue(&blocking), Snapshot::AwaitsEvent);
     w.forget();

@@ -1,28 +1,14 @@
 //! Users choose the uids, kinds and names in references. No choice may cost more than others.
 
-use std::num::NonZeroU16;
-use std::sync::Arc;
-
-use crate::graph::testing::world::{catalog, config, resource};
-use crate::graph::*;
-use crate::object::*;
+use super::Bed;
+use crate::graph::PartitionId;
+use crate::graph::testing::world::{Obj, config};
+use crate::object::{OwnerReference, Uid, crafted, steps};
 
 /// References of one object, about as many as the API server accepts.
 const EACH: u64 = 8_000;
 /// References in all.
 const ALL: u64 = 152_000;
-
-fn partition() -> Partition {
-    let sharding = Sharding::new(NonZeroU16::MIN, HashSeed::new(3));
-    let mut partition = Partition::new(PartitionId(1), sharding, Arc::clone(catalog()));
-    let started = Intake::MonitorStarted {
-        resource: resource("configmaps"),
-        epoch: Epoch(1),
-        deletes_prove: DeletesProve::Absence,
-    };
-    partition.intake(started, &mut Effects::default());
-    partition
-}
 
 fn reference(kind: &str, name: &str, uid: &str) -> OwnerReference {
     OwnerReference {
@@ -35,29 +21,15 @@ fn reference(kind: &str, name: &str, uid: &str) -> OwnerReference {
 
 /// Adds large objects, updates them to have no references, and returns the number of comparisons.
 fn flood(refer: impl Fn(u64) -> OwnerReference) -> u64 {
-    let mut partition = partition();
-    let fat: Vec<ObjectFacts> = (0..ALL / EACH)
-        .map(|fat| {
-            let mut facts = config(&format!("fat-{fat}")).facts;
-            facts.owners = (fat * EACH..(fat + 1) * EACH).map(&refer).collect();
-            facts
-        })
+    let mut bed = Bed::new(PartitionId(1));
+    let fat: Vec<Obj> = (0..ALL / EACH)
+        .map(|fat| (fat * EACH..(fat + 1) * EACH).map(&refer).fold(config(&format!("fat-{fat}")), Obj::with))
         .collect();
-    let lean = fat.iter().cloned().map(|mut facts| {
-        facts.resource_version = Some(ResourceVersion::number(11));
-        facts.owners.clear();
-        facts
-    });
     steps::of(|| {
-        for facts in fat.iter().cloned().chain(lean) {
-            let change = Intake::Events {
-                resource: resource("configmaps"),
-                epoch: Epoch(1),
-                events: vec![WatchEvent::Apply(facts)],
-            };
-            partition.intake(change, &mut Effects::default());
+        for object in fat.iter().cloned().chain(fat.iter().map(|fat| fat.clone().unowned().at(11))) {
+            bed.see(&object);
         }
-        assert_eq!((partition.stats().edges, partition.stats().nodes), (0, fat.len()));
+        assert_eq!((bed.partition.stats().edges, bed.partition.stats().nodes), (0, fat.len()));
     })
 }
 

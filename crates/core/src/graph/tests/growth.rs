@@ -1,47 +1,11 @@
 //! Costs grow linearly, measured in steps and not in time.
 
-use std::num::NonZeroU16;
-use std::sync::Arc;
-
-use crate::graph::testing::world::{Obj, catalog, config, resource};
+use super::Bed;
+use crate::graph::testing::world::{Obj, config};
 use crate::graph::*;
 use crate::object::*;
 
-/// A partition without the consistency checks after each step.
-struct Bed {
-    partition: Partition,
-    out: Effects,
-}
-
 impl Bed {
-    fn new() -> Self {
-        let sharding = Sharding::new(NonZeroU16::MIN, HashSeed::new(5));
-        let partition = Partition::new(PartitionId(1), sharding, Arc::clone(catalog()));
-        let mut bed = Self { partition, out: Effects::default() };
-        bed.take(Intake::MonitorStarted {
-            resource: resource("configmaps"),
-            epoch: Epoch(1),
-            deletes_prove: DeletesProve::Absence,
-        });
-        bed.events(vec![
-            WatchEvent::Init { resource_version: None },
-            WatchEvent::InitDone { resource_version: ResourceVersion::parse("1") },
-        ]);
-        bed
-    }
-
-    fn take(&mut self, intake: Intake) {
-        self.partition.intake(intake, &mut self.out);
-    }
-
-    fn events(&mut self, events: Vec<WatchEvent>) {
-        self.take(Intake::Events { resource: resource("configmaps"), epoch: Epoch(1), events });
-    }
-
-    fn see(&mut self, object: &Obj) {
-        self.events(vec![WatchEvent::Apply(object.facts.clone())]);
-    }
-
     /// Evaluates every queued key, as workers do, until there is none. Returns those that are in a
     /// cycle.
     fn work(&mut self) -> Vec<Key> {
@@ -88,7 +52,7 @@ fn chain(length: usize) -> Vec<Obj> {
 }
 
 fn shown(objects: &[Obj]) -> Bed {
-    let mut bed = Bed::new();
+    let mut bed = Bed::new(PartitionId(1));
     objects.iter().for_each(|object| bed.see(object));
     bed.out.clear();
     bed
@@ -170,14 +134,7 @@ fn deleted_cycle(length: usize) -> u64 {
 /// Adds an object with this many references, replaces them by others, removes them and deletes the
 /// object, in partition `of`.
 fn rewritten(count: usize, of: PartitionId, reference: impl Fn(usize) -> OwnerReference) -> u64 {
-    let sharding = Sharding::new(NonZeroU16::MIN, HashSeed::new(5));
-    let mut bed = Bed::new();
-    bed.partition = Partition::new(of, sharding, Arc::clone(catalog()));
-    bed.take(Intake::MonitorStarted {
-        resource: resource("configmaps"),
-        epoch: Epoch(1),
-        deletes_prove: DeletesProve::Absence,
-    });
+    let mut bed = Bed::new(of);
     let with = |numbers: std::ops::Range<usize>, version: u64| {
         numbers.fold(member(0), |fat, number| fat.with(reference(number))).at(version)
     };

@@ -21,8 +21,7 @@ fn large(name: &str) -> Obj {
 /// Rule 4.34.
 #[test]
 fn a_large_object_is_queued_once_and_its_owners_are_not() {
-    let mut world = World::new(1);
-    world.see(&[&large("large")]);
+    let mut world = World::of(1, &[&large("large")]);
     assert_eq!(world.out.delete.len(), 1);
     assert_eq!(world.queued(), ["large"]);
     world.see(&[&naming("small", 2)]);
@@ -35,16 +34,15 @@ fn a_large_object_is_queued_once_and_its_owners_are_not() {
 
 #[test]
 fn thousands_of_unresolved_references_queue_their_object_once() {
-    let mut world = World::new(1);
     let reference = |number| OwnerReference { api_version: "v9".into(), ..nobody(number).reference() };
-    world.see(&[&(0..8000).fold(pod("large"), |object, number| object.with(reference(number)))]);
+    let world =
+        World::of(1, &[&(0..8000).fold(pod("large"), |object, number| object.with(reference(number)))]);
     assert_eq!(world.out.delete.len(), 1);
 }
 
 #[test]
 fn an_owner_of_a_small_object_is_queued_once() {
-    let mut world = World::new(1);
-    world.see(&[&pod("small").owned(&nobody(0))]);
+    let mut world = World::of(1, &[&pod("small").owned(&nobody(0))]);
     assert_eq!(world.queued(), ["owner-0000"]);
     world.see(&[&pod("another").owned(&nobody(0))]);
     assert_eq!(world.queued(), [""; 0], "the large object is queued itself");
@@ -56,8 +54,7 @@ fn an_owner_of_a_small_object_is_queued_once() {
 
 #[test]
 fn owners_that_a_large_object_leaves_behind_are_queued() {
-    let mut world = World::new(1);
-    world.see(&[&large("large")]);
+    let mut world = World::of(1, &[&large("large")]);
     world.queued();
     world.see(&[&naming("large", 2).at(11)]);
     assert_eq!(world.queued(), ["large", "owner-0000", "owner-0001"]);
@@ -66,8 +63,7 @@ fn owners_that_a_large_object_leaves_behind_are_queued() {
 /// For example when a replica becomes the leader.
 #[test]
 fn rederiving_work_queues_a_large_object_and_not_its_owners() {
-    let mut world = World::new(1);
-    world.see(&[&large("large"), &naming("small", 1)]);
+    let mut world = World::of(1, &[&large("large"), &naming("small", 1)]);
     world.queued();
     let partition = world.sharding.of(pod("large").facts.namespace.as_ref());
     world.partitions[usize::from(partition.0)].rederive(&mut world.out);
@@ -76,9 +72,8 @@ fn rederiving_work_queues_a_large_object_and_not_its_owners() {
 
 #[test]
 fn a_small_snapshot_is_only_taken_of_a_small_object() {
-    let mut world = World::new(1);
     let (small, large) = (naming("small", LARGE), large("large"));
-    world.see(&[&small, &large]);
+    let mut world = World::of(1, &[&small, &large]);
     let mut out = Effects::default();
     let partition = world.partition("ns");
     assert!(partition.snapshot_and_queue_small(&large.key(), &mut out).is_none());

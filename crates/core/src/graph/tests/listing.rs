@@ -6,10 +6,8 @@ use crate::graph::*;
 /// Rule 1.16.
 #[test]
 fn an_object_missing_from_a_list_is_gone() {
-    let mut w = World::new(2);
     let owner = config("owner");
-    w.see(&[&owner, &config("kept"), &pod("a").owned(&owner)]);
-    w.forget();
+    let mut w = World::seen(2, &[&owner, &config("kept"), &pod("a").owned(&owner)]);
     w.list("configmaps", 20, &[&config("kept")]);
     assert_eq!(w.queued(), ["a"]);
     assert_eq!(w.state(&owner), OwnerState::Absent);
@@ -18,9 +16,8 @@ fn an_object_missing_from_a_list_is_gone() {
 
 #[test]
 fn an_object_newer_than_the_list_is_alive() {
-    let mut w = World::new(1);
     let owner = config("owner").at(21);
-    w.see(&[&owner, &pod("a").owned(&owner)]);
+    let mut w = World::of(1, &[&owner, &pod("a").owned(&owner)]);
     w.list("configmaps", 20, &[]);
     assert!(w.is_observed(&owner) && w.queued().is_empty());
     w.list("configmaps", 21, &[]);
@@ -29,9 +26,8 @@ fn an_object_newer_than_the_list_is_alive() {
 
 #[test]
 fn a_list_whose_version_cannot_be_compared_proves_nothing() {
-    let mut w = World::new(1);
     let owner = config("owner");
-    w.see(&[&owner, &pod("a").owned(&owner), &config("leaf")]);
+    let mut w = World::of(1, &[&owner, &pod("a").owned(&owner), &config("leaf")]);
     w.list("configmaps", 0, &[]);
     assert_eq!(w.queued(), ["owner"], "queued for verification");
     assert_eq!(w.snapshot_and_queue(&config("leaf")), Snapshot::Gone);
@@ -40,9 +36,8 @@ fn a_list_whose_version_cannot_be_compared_proves_nothing() {
 /// Rule 1.17.
 #[test]
 fn the_same_name_with_another_uid_is_another_object() {
-    let mut w = World::new(1);
     let (old, new) = (config("owner").uid("old"), config("owner").uid("new"));
-    w.see(&[&old, &pod("a").owned(&old)]);
+    let mut w = World::of(1, &[&old, &pod("a").owned(&old)]);
     w.list("configmaps", 20, &[&new]);
     assert_eq!(w.queued(), ["a"]);
     assert!(w.is_observed(&new));
@@ -53,10 +48,8 @@ fn the_same_name_with_another_uid_is_another_object() {
 /// first is done.
 #[test]
 fn a_list_does_not_hide_a_finalizer_that_was_removed_and_added_again() {
-    let mut w = World::new(1);
     let (held, kept) = (config("held").foreground(), config("kept").orphaning());
-    w.see(&[&held, &kept]);
-    w.forget();
+    let mut w = World::seen(1, &[&held, &kept]);
     w.see(&[&held.clone().at(15), &kept.clone().at(15)]);
     assert!(w.queued().is_empty() && w.queued_orphaning().is_empty(), "a watch shows every change");
     w.list("configmaps", 20, &[&held.clone().at(16), &kept.clone().at(15)]);

@@ -27,11 +27,10 @@ fn read(world: &mut World, of: &MembersOf, visits: usize) -> Vec<String> {
 
 #[test]
 fn members_are_read_in_pages() {
-    let mut world = World::new(2);
     let (owner, cluster) = (config("owner"), node("cluster"));
     let pods: Vec<Obj> = (0..9).map(|number| pod(&format!("p{number}")).owned(&owner)).collect();
     let far = obj("pods", "other", "far").owned(&cluster);
-    world.see(&[&owner, &cluster, &far]);
+    let mut world = World::of(2, &[&owner, &cluster, &far]);
     world.see(&pods.iter().collect::<Vec<_>>());
     let all: Vec<String> = (0..9).map(|number| format!("p{number}")).collect();
     for visits in [1, 2, 5, usize::MAX] {
@@ -51,10 +50,9 @@ fn members_are_read_in_pages() {
 
 #[test]
 fn a_page_goes_on_although_its_mark_has_gone() {
-    let mut world = World::new(1);
     let owner = config("owner");
     let pods: Vec<Obj> = (0..6).map(|number| pod(&format!("p{number}")).owned(&owner)).collect();
-    world.see(&[&owner]);
+    let mut world = World::of(1, &[&owner]);
     world.see(&pods.iter().collect::<Vec<_>>());
     let of = MembersOf::Dependents(owner.key());
     let first = world.partition_of(&owner).members(&of, None, 2);
@@ -72,10 +70,9 @@ fn a_page_goes_on_although_its_mark_has_gone() {
 
 #[test]
 fn a_member_shows_what_decides_about_it() {
-    let mut world = World::new(1);
     let owner = config("owner");
     let item = pod("item").blocking(&owner).held().with_finalizers(false, true);
-    world.see(&[&owner, &item]);
+    let mut world = World::of(1, &[&owner, &item]);
     let key = item.key();
     let member = |world: &mut World| {
         world.partition_of(&item).members(&MembersOf::Object(key.clone()), None, 1).members.remove(0)

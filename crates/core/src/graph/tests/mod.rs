@@ -3,7 +3,6 @@
 mod absence;
 mod attaching;
 mod catalogs;
-mod dumps;
 mod flooding;
 mod foreground;
 mod growth;
@@ -19,3 +18,41 @@ mod stuck;
 mod updates;
 mod views;
 mod writes;
+
+use std::num::NonZeroU16;
+use std::sync::Arc;
+
+use super::testing::world::{Obj, catalog, resource};
+use super::*;
+use crate::object::{HashSeed, ResourceVersion};
+
+/// A partition with a synced monitor of ConfigMaps, without the consistency checks after each step.
+struct Bed {
+    partition: Partition,
+    out: Effects,
+}
+
+impl Bed {
+    fn new(id: PartitionId) -> Self {
+        let sharding = Sharding::new(NonZeroU16::MIN, HashSeed::new(5));
+        let mut partition = Partition::new(id, sharding, Arc::clone(catalog()));
+        let mut out = Effects::default();
+        let (resource, epoch, deletes_prove) = (resource("configmaps"), Epoch(1), DeletesProve::Absence);
+        partition.intake(Intake::MonitorStarted { resource, epoch, deletes_prove }, &mut out);
+        let mut bed = Self { partition, out };
+        bed.events(vec![
+            WatchEvent::Init { resource_version: None },
+            WatchEvent::InitDone { resource_version: ResourceVersion::parse("1") },
+        ]);
+        bed
+    }
+
+    fn events(&mut self, events: Vec<WatchEvent>) {
+        let intake = Intake::Events { resource: resource("configmaps"), epoch: Epoch(1), events };
+        self.partition.intake(intake, &mut self.out);
+    }
+
+    fn see(&mut self, object: &Obj) {
+        self.events(vec![WatchEvent::Apply(object.facts.clone())]);
+    }
+}

@@ -188,6 +188,9 @@ fn compare(world: &mut World, model: &Model) -> Result<(), TestCaseError> {
         }
         let object = world.object(obj);
         prop_assert_eq!(object.has_dependents, !expected.is_empty());
+        let is_deleting = |name: &Name| state(&model.objects[name]) == DeletionState::DeletingDependents;
+        let possible_cycle = !obj.facts.owners.is_empty() && expected.iter().any(is_deleting);
+        prop_assert_eq!(object.has_dependent_deleting_dependents, possible_cycle);
         if state(obj) == DeletionState::DeletingDependents {
             prop_assert_eq!(object.foreground, model.foreground(obj), "{:?}", obj);
         }
@@ -217,6 +220,7 @@ fn view(state: &OwnerState) -> Status {
 }
 
 proptest! {
+    /// Rules 3.10, 3.12 and 4.4.
     #[test]
     fn the_graph_agrees_with_the_naive_model_and_queues_all_necessary_keys(
         steps in steps(true),

@@ -17,9 +17,8 @@ fn disturb(w: &mut World, number: u64, found: Option<u64>) {
 /// An absence that was proved before watches broke has to be proved again.
 #[test]
 fn absences_must_be_proved_again_after_a_disturbance() {
-    let mut w = World::new(2);
     let owner = config("o").at(5);
-    w.see(&[&owner, &pod("p").owned(&owner).at(6)]);
+    let mut w = World::of(2, &[&owner, &pod("p").owned(&owner).at(6)]);
     w.delete(&owner.clone().at(7));
     assert_eq!(w.state(&owner), OwnerState::Absent);
     w.forget();
@@ -35,9 +34,8 @@ fn absences_must_be_proved_again_after_a_disturbance() {
 /// An owner that was proved absent and whose type is no longer served cannot be looked up.
 #[test]
 fn a_renewed_proof_that_a_type_is_gone_renews_the_absence_of_its_owners() {
-    let mut w = World::new(1);
     let owner = obj("widgets.example.com", "ns", "o").at(5);
-    w.see(&[&owner, &pod("p").owned(&owner).at(6)]);
+    let mut w = World::of(1, &[&owner, &pod("p").owned(&owner).at(6)]);
     w.delete(&owner.clone().at(7));
     w.set_catalog(&catalog_without(&["widgets.example.com"]));
     w.remove_type("widgets.example.com");
@@ -64,9 +62,8 @@ fn a_renewed_proof_that_a_type_is_gone_renews_the_absence_of_its_owners() {
 /// The last deletions of a removed type, after the watches of other types broke.
 #[test]
 fn an_owner_deleted_with_its_type_is_absent_when_the_type_is_proved_gone() {
-    let mut w = World::new(1);
     let owner = obj("widgets.example.com", "ns", "o").at(5);
-    w.see(&[&owner, &pod("p").owned(&owner).at(6)]);
+    let mut w = World::of(1, &[&owner, &pod("p").owned(&owner).at(6)]);
     disturb(&mut w, 1, Some(8));
     w.delete(&owner.clone().at(7));
     w.set_catalog(&catalog_without(&["widgets.example.com"]));
@@ -82,9 +79,8 @@ fn a_deletion_is_proof_only_after_the_version_found_after_the_disturbance() {
         [(None, 9, false), (Some(8), 7, false), (Some(8), 8, true), (Some(8), 9, true)]
     {
         for by_list in [false, true] {
-            let mut w = World::new(1);
             let owner = config("o").at(5);
-            w.see(&[&owner, &pod("p").owned(&owner).at(6)]);
+            let mut w = World::of(1, &[&owner, &pod("p").owned(&owner).at(6)]);
             disturb(&mut w, 1, found);
             w.forget();
             match by_list {
@@ -100,9 +96,8 @@ fn a_deletion_is_proof_only_after_the_version_found_after_the_disturbance() {
 
 #[test]
 fn writes_before_a_disturbance_await_no_event() {
-    let mut w = World::new(1);
     let (owner, child) = (config("o").at(5), pod("p").owned(&config("o")).at(6));
-    w.see(&[&owner, &child]);
+    let mut w = World::of(1, &[&owner, &child]);
     w.partition("ns").expect_event(&child.key(), &ExpectedChange::Removed);
     assert_eq!(w.snapshot_and_queue(&child), Snapshot::AwaitsEvent);
     w.forget();
@@ -115,9 +110,8 @@ fn writes_before_a_disturbance_await_no_event() {
 /// whatever the list's own version is.
 #[test]
 fn an_object_that_a_list_shows_at_a_lower_version_proves_a_restore() {
-    let mut w = World::new(1);
     let (owner, child) = (config("o").at(5), pod("p").at(6));
-    w.see(&[&owner, &child, &child.clone().owned(&owner).at(9)]);
+    let mut w = World::of(1, &[&owner, &child, &child.clone().owned(&owner).at(9)]);
     w.list("pods", 1_000_000, &[&child]);
     let proof = w.out.restored.take().expect("a proof");
     assert!(
@@ -130,9 +124,8 @@ fn an_object_that_a_list_shows_at_a_lower_version_proves_a_restore() {
 
 #[test]
 fn a_repeated_event_and_a_list_of_unknown_version_prove_no_restore() {
-    let mut w = World::new(1);
     let child = pod("p").at(6);
-    w.see(&[&child.clone().at(9), &child]);
+    let mut w = World::of(1, &[&child.clone().at(9), &child]);
     w.change(&child, WatchEvent::Init { resource_version: None });
     w.see(&[&child]);
     assert_eq!(w.out.restored, None);
@@ -190,9 +183,8 @@ fn another_server_of_a_type_proves_no_restore_and_no_absence() {
 /// (rule 5.12).
 #[test]
 fn a_returned_object_is_reported() {
-    let mut w = World::new(1);
     let owner = config("o").at(5);
-    w.see(&[&owner, &pod("p").owned(&owner).at(6)]);
+    let mut w = World::of(1, &[&owner, &pod("p").owned(&owner).at(6)]);
     w.delete(&owner.clone().at(7));
     w.forget();
     w.see(&[&owner]);

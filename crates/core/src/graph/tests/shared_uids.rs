@@ -33,39 +33,12 @@ fn an_object_served_twice_counts_once_and_is_handled_under_its_least_name() {
 }
 
 #[test]
-fn an_object_served_twice_has_the_dependents_of_both_views() {
-    let mut w = World::new(1);
-    w.see(&[&old("i"), &new("i"), &pod("a").owned(&old("i")), &pod("b").blocking(&new("i"))]);
-    w.forget();
-    for view in [old("i"), new("i")] {
-        let all = w.partition("ns").dependents(&view.key());
-        let page = w.partition("ns").dependent_views(&view.key(), &all);
-        assert_eq!(page.len(), 2);
-    }
-    w.see(&[&old("i").foreground().at(11)]);
-    assert_eq!(w.queued(), ["a", "b", "i"]);
-    assert_eq!(w.object(&old("i")).foreground, ForegroundProgress::Blocked(1));
-    w.see(&[&new("i").foreground().at(11)]);
-    w.forget();
-    w.delete(&pod("b"));
-    assert_eq!(w.out.delete, [old("i").key()]);
-}
-
-#[test]
-fn an_object_served_twice_that_owns_itself_does_not_block_itself() {
-    let mut w = World::new(1);
-    let (a, b) = (old("i").blocking(&new("i")).foreground(), new("i").blocking(&new("i")).foreground());
-    w.see(&[&a, &b]);
-    assert_eq!(w.object(&a).foreground, ForegroundProgress::Unblocked);
-    assert!(!w.object(&a).has_dependents);
-}
-
-#[test]
 fn the_next_view_becomes_primary_when_the_first_type_is_removed() {
     for owner in [config("owner"), node("n")] {
-        let mut w = World::new(2);
-        w.see(&[&old("i").blocking(&owner), &new("i").blocking(&owner), &owner.clone().foreground()]);
-        w.forget();
+        let mut w = World::seen(
+            2,
+            &[&old("i").blocking(&owner), &new("i").blocking(&owner), &owner.clone().foreground()],
+        );
         w.remove_type("ingresses.extensions");
         assert!(w.out.delete.contains(&new("i").key()), "keys under the old name find no node");
         assert_eq!(w.object(&owner).foreground, ForegroundProgress::Blocked(1));
@@ -78,9 +51,8 @@ fn the_next_view_becomes_primary_when_the_first_type_is_removed() {
 #[test]
 fn an_object_served_twice_is_deleted_once_in_either_order_of_events() {
     for (first, second) in [(old("i"), new("i")), (new("i"), old("i"))] {
-        let mut w = World::new(1);
         let owner = config("owner");
-        w.see(&[&owner, &old("i").owned(&owner), &new("i").owned(&owner)]);
+        let mut w = World::of(1, &[&owner, &old("i").owned(&owner), &new("i").owned(&owner)]);
         w.partition("ns").expect_event(&old("i").key(), &ExpectedChange::Removed);
         w.delete(&first);
         assert_eq!(w.snapshot_and_queue(&second), Snapshot::AwaitsEvent);
@@ -93,9 +65,8 @@ fn an_object_served_twice_is_deleted_once_in_either_order_of_events() {
 
 #[test]
 fn any_other_shared_uid_is_a_collision_reported_once() {
-    let mut w = World::new(1);
     let (a, b) = (config("x").uid("u"), pod("x").uid("u"));
-    w.see(&[&a, &b, &pod("d").owned(&a)]);
+    let mut w = World::of(1, &[&a, &b, &pod("d").owned(&a)]);
     assert_eq!(w.reports(), [Report::UidCollision { first: a.identity(), second: b.identity() }]);
     w.see(&[&a.clone().at(11), &b.clone().at(11)]);
     assert!(w.reports().is_empty());

@@ -37,10 +37,9 @@ impl World {
 
 #[test]
 fn a_blocked_owner_is_stuck_and_lists_its_blocking_dependents() {
-    let mut w = World::new(2);
     let owner = config("owner");
     let pods: Vec<Obj> = (0..5).map(|n| pod(&format!("p{n}")).blocking(&owner)).collect();
-    w.see(&[&owner]);
+    let mut w = World::of(2, &[&owner]);
     w.see(&pods.iter().collect::<Vec<_>>());
     assert_eq!(w.waiting(1, &all()), [], "it is not being deleted");
     w.see(&[&owner.foreground().at(20)]);
@@ -58,9 +57,8 @@ fn a_blocked_owner_is_stuck_and_lists_its_blocking_dependents() {
 
 #[test]
 fn a_reference_of_invalid_scope_is_listed_until_it_goes() {
-    let mut w = World::new(2);
     let thing = obj("things.example.com", "", "thing").owned(&config("owner"));
-    w.see(&[&thing]);
+    let mut w = World::of(2, &[&thing]);
     assert_eq!(w.waiting(1, &all()), [("thing".to_owned(), StuckCause::InvalidScope, 0)]);
     w.see(&[&thing.clone().at(11)]);
     assert_eq!(w.waiting(3, &all()), [("thing".to_owned(), StuckCause::InvalidScope, 2)]);
@@ -81,9 +79,8 @@ fn a_reference_of_invalid_scope_is_listed_until_it_goes() {
 
 #[test]
 fn a_reused_slot_does_not_inherit_the_waiting_time() {
-    let mut w = World::new(1);
     let thing = |name| obj("things.example.com", "", name).owned(&config("owner"));
-    w.see(&[&thing("first")]);
+    let mut w = World::of(1, &[&thing("first")]);
     assert_eq!(w.waiting(1, &all()).len(), 1);
     w.delete(&thing("first"));
     w.see(&[&thing("second")]);
@@ -92,8 +89,7 @@ fn a_reused_slot_does_not_inherit_the_waiting_time() {
 
 #[test]
 fn a_write_without_an_event_is_stuck_after_a_while_if_work_waits_for_it() {
-    let mut w = World::new(1);
-    w.see(&[&pod("a"), &pod("b")]);
+    let mut w = World::of(1, &[&pod("a"), &pod("b")]);
     for written in ["a", "b"] {
         let change = ExpectedChange::Version(ResourceVersion::number(20));
         w.partition("ns").expect_event(&pod(written).key(), &change);

@@ -1,30 +1,16 @@
-//! The rules of the mailbox one by one, a naive model, and fairness.
+//! The rules of the mailbox one by one, and a naive model.
 
-mod fairness;
 mod model;
 mod rules;
 
 use std::sync::Arc;
 
-use super::{Backoff, Completion, FlowKey, Mailbox, Time};
-use crate::object::{HashSeed, Namespace};
-
-/// A key of a namespace, or cluster-scoped.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) struct TestKey {
-    pub(super) namespace: Option<Namespace>,
-    pub(super) number: u32,
-}
-
-impl FlowKey for TestKey {
-    fn flow(&self) -> Option<&Namespace> {
-        self.namespace.as_ref()
-    }
-}
+use super::{Backoff, Completion, Mailbox, Time};
+use crate::object::{HashSeed, Key, Namespace, config_map};
 
 /// Key `number` of a namespace. The empty namespace stands for cluster-scoped keys.
-pub(super) fn key(namespace: &str, number: u32) -> TestKey {
-    TestKey { namespace: Namespace::parse(namespace), number }
+pub(super) fn key(namespace: &str, number: u32) -> Key {
+    config_map(namespace, "x", &number.to_string()).key()
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -33,7 +19,7 @@ pub(super) enum Reason {
     Parked,
 }
 
-pub(super) type TestMailbox = Mailbox<TestKey, Reason>;
+pub(super) type TestMailbox = Mailbox<Reason>;
 
 pub(super) fn mailbox() -> TestMailbox {
     Mailbox::new(Backoff::default(), HashSeed::new(1))

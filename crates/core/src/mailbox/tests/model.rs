@@ -23,7 +23,7 @@ enum At {
 
 #[derive(Clone, Debug)]
 struct Item {
-    key: TestKey,
+    key: Key,
     at: At,
     attempts: u32,
     backoffs: u32,
@@ -34,19 +34,22 @@ struct Item {
 struct Model {
     items: Vec<Item>,
     /// In the order in which they are served.
-    flows: Vec<(Option<Namespace>, Vec<TestKey>)>,
+    flows: Vec<(Option<Namespace>, Vec<Key>)>,
     now: u64,
     number: u64,
+    adds: u64,
+    retries: u64,
 }
 
 impl Model {
-    fn find(&self, key: &TestKey) -> Option<usize> {
+    fn find(&self, key: &Key) -> Option<usize> {
         self.items.iter().position(|item| item.key == *key)
     }
 
     fn ready(&mut self, index: usize) {
         let item = &mut self.items[index];
         item.at = At::Ready;
+        self.adds += 1;
         match self.flows.iter_mut().find(|(namespace, _)| *namespace == item.key.namespace) {
             Some((_, keys)) => keys.push(item.key.clone()),
             None => self.flows.push((item.key.namespace.clone(), vec![item.key.clone()])),
@@ -77,19 +80,22 @@ impl Model {
         }
     }
 
-    fn add(&mut self, key: TestKey) {
+    fn add(&mut self, key: Key) {
         let Some(index) = self.find(&key) else {
             self.items.push(Item { key, at: At::Ready, attempts: 0, backoffs: 0, reason: None });
             return self.ready(self.items.len() - 1);
         };
         match &mut self.items[index].at {
             At::Ready | At::Delayed { retry_after: true, .. } => {}
-            At::Running { again, .. } => *again = true,
+            At::Running { again, .. } => {
+                self.adds += u64::from(!*again);
+                *again = true;
+            }
             At::Delayed { retry_after: false, .. } => self.ready(index),
         }
     }
 
-    fn pop(&mut self) -> Option<(TestKey, u32)> {
+    fn pop(&mut self) -> Option<(Key, u32)> {
         if self.flows.is_empty() {
             return None;
         }
@@ -103,9 +109,16 @@ impl Model {
         Some((key, self.items[index].attempts))
     }
 
-    fn finish(&mut self, key: &TestKey, completion: &Completion<Reason>) -> bool {
+    fn finish(&mut self, key: &Key, completion: &Completion<Reason>) -> bool {
         let Some(index) = self.find(key) else { return false };
         let At::Running { again, woken } = self.items[index].at else { return false };
+        // It was counted when it was added.
+        let counted = u64::from(again && !matches!(completion, Completion::RetryAfter { .. }));
+        self.adds -= counted;
+        let is_tried = |completion: &Completion<Reason>| {
+            !matches!(completion, Completion::Done | Completion::Again | Completion::Defer { .. })
+        };
+        self.retries += u64::from(is_tried(completion));
         let item = &mut self.items[index];
         let (delay, retry_after) = match completion {
             Completion::Done => {
@@ -124,26 +137,14 @@ impl Model {
             Completion::Retry { reason, .. } => {
                 (item.attempts, item.backoffs, item.reason) =
                     (item.attempts + 1, item.backoffs + 1, Some(*reason));
-                if again || woken {
-                    self.ready(index);
-                    return true;
-                }
-                (5 << (item.backoffs - 1), false)
+                (5 << (item.backoffs - 1).min(20), false)
             }
             Completion::Park { reason, .. } => {
                 (item.attempts, item.reason) = (item.attempts + 1, Some(*reason));
-                if again || woken {
-                    self.ready(index);
-                    return true;
-                }
                 (1_000_000, false)
             }
             Completion::Defer { after, reason, .. } => {
                 item.reason = Some(*reason);
-                if again || woken {
-                    self.ready(index);
-                    return true;
-                }
                 (u64::try_from(after.as_millis()).unwrap().max(1), false)
             }
             Completion::RetryAfter { after, reason, .. } => {
@@ -151,6 +152,10 @@ impl Model {
                 (u64::try_from(after.as_millis()).unwrap().max(1), true)
             }
         };
+        if !retry_after && (again || woken) {
+            self.ready(index);
+            return true;
+        }
         self.number += 1;
         let due = self.now + delay.min(1_000_000);
         self.items[index].at = At::Delayed { due, number: self.number, retry_after };
@@ -221,7 +226,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 const KEYS: u32 = 14;
 
 /// Key `number`; every fourth is cluster-scoped.
-fn numbered(number: u32) -> TestKey {
+fn numbered(number: u32) -> Key {
     key(["", "a", "b", "c"][number as usize % 4], number)
 }
 
@@ -229,6 +234,7 @@ fn compare(mailbox: &TestMailbox, model: &Model) -> Result<(), TestCaseError> {
     let stats = mailbox.stats();
     let count = |which: fn(&At) -> bool| model.items.iter().filter(|item| which(&item.at)).count();
     prop_assert_eq!(mailbox.len(), model.items.len());
+    prop_assert_eq!((mailbox.adds_total(), mailbox.retries_total()), (model.adds, model.retries));
     prop_assert_eq!(stats.ready, count(|at| matches!(at, At::Ready)));
     prop_assert_eq!(stats.ready, model.flows.iter().map(|(_, keys)| keys.len()).sum::<usize>());
     prop_assert_eq!(stats.running.len(), count(|at| matches!(at, At::Running { .. })));
@@ -239,7 +245,7 @@ fn compare(mailbox: &TestMailbox, model: &Model) -> Result<(), TestCaseError> {
     prop_assert_eq!(stats.delayed, delayed);
     let mut failing: Vec<_> = mailbox
         .failing()
-        .map(|failing| (failing.key.clone(), failing.attempts, failing.reason, failing.next_retry))
+        .map(|failing| (failing.key.to_string(), failing.attempts, failing.reason, failing.next_retry))
         .collect();
     let mut expected: Vec<_> = model
         .items
@@ -249,7 +255,7 @@ fn compare(mailbox: &TestMailbox, model: &Model) -> Result<(), TestCaseError> {
                 At::Delayed { due, .. } => Some(at(due)),
                 At::Ready | At::Running { .. } => None,
             };
-            Some((item.key.clone(), item.attempts, item.reason?, next_retry))
+            Some((item.key.to_string(), item.attempts, item.reason?, next_retry))
         })
         .collect();
     // In no particular order.
@@ -269,7 +275,7 @@ proptest! {
     #[test]
     fn the_mailbox_agrees_with_the_model(steps in steps()) {
         let (mut mailbox, mut model) = (mailbox(), Model::default());
-        let mut running: Vec<TestKey> = Vec::new();
+        let mut running: Vec<Key> = Vec::new();
         for step in steps {
             let now = at(model.now);
             match step {
@@ -322,7 +328,7 @@ proptest! {
 }
 
 /// No key is lost: all keys come out, and then the mailbox is empty.
-fn drain(mailbox: &mut TestMailbox, running: &[TestKey]) -> Result<(), TestCaseError> {
+fn drain(mailbox: &mut TestMailbox, running: &[Key]) -> Result<(), TestCaseError> {
     let end = at(u64::MAX / 2);
     for key in running {
         mailbox.finish(key, Completion::Done, end);

@@ -13,45 +13,31 @@ fn conflict(read: Option<&ObjectFacts>) -> AfterConflict {
     after_conflict(&Basis::of(&item(2)), Some(&sent), read, Dependents::default(), 1)
 }
 
-fn changed(change: impl Fn(&mut ObjectFacts)) -> AfterConflict {
-    let mut facts = facts(2, 11);
-    change(&mut facts);
-    conflict(Some(&facts))
-}
-
-/// Rule 4.24.
+/// Rules 4.24, 4.25, 4.26 and 4.28.
 #[test]
-fn a_conflict_with_an_object_that_is_gone_proves_it_absent() {
+fn what_follows_a_conflict_depends_on_what_a_read_shows() {
     assert_eq!(conflict(None), AfterConflict::Absent);
-    assert_eq!(changed(|facts| facts.uid = uid(9)), AfterConflict::Absent);
-}
-
-/// Rule 4.24.
-#[test]
-fn a_conflict_with_an_object_that_is_being_deleted_ends_the_work() {
-    assert_eq!(changed(|facts| facts.being_deleted = true), AfterConflict::BeingDeleted);
-}
-
-/// Rule 4.28.
-#[test]
-fn a_conflict_without_a_newer_version_backs_off() {
-    assert_eq!(conflict(Some(&facts(2, 10))), AfterConflict::Backoff);
-}
-
-/// Rule 4.25.
-#[test]
-fn a_conflict_over_references_or_finalizers_causes_a_new_decision() {
-    let cases: [fn(&mut ObjectFacts); 7] = [
-        |facts| facts.owners.push(reference(3)),
-        |facts| facts.owners.push(reference(1)),
-        |facts| facts.owners.clear(),
-        |facts| facts.owners[0].block_owner_deletion = false,
-        |facts| facts.owners[0].controller = true,
-        |facts| facts.owners[0].name = "other".into(),
-        |facts| facts.finalizers = ORPHAN,
+    let newer = || AfterConflict::DeleteWith(ResourceVersion::number(11));
+    let cases: [(fn(&mut ObjectFacts), AfterConflict); 13] = [
+        (|facts| facts.uid = uid(9), AfterConflict::Absent),
+        (|facts| facts.being_deleted = true, AfterConflict::BeingDeleted),
+        (|facts| facts.resource_version = version(10), AfterConflict::Backoff),
+        (|facts| facts.resource_version = None, AfterConflict::Backoff),
+        (|facts| facts.owners.push(reference(3)), AfterConflict::Reevaluate),
+        (|facts| facts.owners.push(reference(1)), AfterConflict::Reevaluate),
+        (|facts| facts.owners.clear(), AfterConflict::Reevaluate),
+        (|facts| facts.owners[0].block_owner_deletion = false, AfterConflict::Reevaluate),
+        (|facts| facts.owners[0].controller = true, AfterConflict::Reevaluate),
+        (|facts| facts.owners[0].name = "other".into(), AfterConflict::Reevaluate),
+        (|facts| facts.finalizers = ORPHAN, AfterConflict::Reevaluate),
+        (|_| (), newer()),
+        // The order of references does not matter.
+        (|facts| facts.owners.reverse(), newer()),
     ];
-    for (index, case) in cases.into_iter().enumerate() {
-        assert_eq!(changed(case), AfterConflict::Reevaluate, "case {index}");
+    for (index, (change, expected)) in cases.into_iter().enumerate() {
+        let mut facts = facts(2, 11);
+        change(&mut facts);
+        assert_eq!(conflict(Some(&facts)), expected, "case {index}");
     }
 }
 
@@ -66,17 +52,6 @@ fn a_conflict_after_changed_dependents_causes_a_new_decision() {
         let after = after_conflict(&Basis::of(&item(2)), Some(&sent), Some(&facts(2, 11)), dependents, 1);
         assert_eq!(after, AfterConflict::Reevaluate);
     }
-}
-
-/// Rule 4.26.
-#[test]
-fn a_conflict_over_unrelated_fields_deletes_the_version_just_read() {
-    assert_eq!(changed(|_| ()), AfterConflict::DeleteWith(ResourceVersion::number(11)));
-    assert_eq!(
-        changed(|facts| facts.owners.reverse()),
-        AfterConflict::DeleteWith(ResourceVersion::number(11)),
-        "the order of references does not matter",
-    );
 }
 
 /// Rule 4.27.
@@ -117,12 +92,6 @@ fn a_conflict_with_the_uid_alone_still_notices_a_deletion() {
     assert_eq!(after(None), AfterConflict::Absent);
     let going = ObjectFacts { being_deleted: true, ..facts(2, 11) };
     assert_eq!(after(Some(&going)), AfterConflict::BeingDeleted);
-}
-
-#[test]
-fn an_object_that_has_no_version_backs_off() {
-    let unversioned = ObjectFacts { resource_version: None, ..facts(2, 11) };
-    assert_eq!(conflict(Some(&unversioned)), AfterConflict::Backoff);
 }
 
 fn unblocked(owners: usize, at: u64) -> ObjectFacts {
@@ -208,21 +177,28 @@ fn only_an_owner_that_waits_in_a_live_read_is_confirmed() {
 
 /// Rule 4.31.
 #[test]
-fn one_confirmation_serves_all_dependents_for_a_second() {
-    let confirmation = confirmed(waiting(5), 5);
-    assert!(confirmation.holds(&waiting(5), ASKED));
-    assert!(confirmation.holds(&waiting(5), ASKED + Duration::from_millis(999)));
-    assert!(!confirmation.holds(&waiting(5), ASKED + Confirmation::LIFETIME));
-    assert!(!confirmation.holds(&waiting(5), ASKED - Duration::from_millis(1)), "an earlier time");
-}
-
-/// Rule 4.31.
-#[test]
-fn any_event_of_the_owner_discards_its_confirmation() {
-    let confirmation = confirmed(waiting(5), 7);
-    assert!(!confirmation.holds(&waiting(6), ASKED));
-    assert!(!confirmation.holds(&waiting(8), ASKED));
-    assert!(confirmation.holds(&waiting(7), ASKED), "the confirmed version changes nothing");
+fn a_confirmation_holds_for_a_second_and_until_an_event_of_the_owner() {
+    let (soon, late) = (Duration::from_millis(999), Confirmation::LIFETIME);
+    let unversioned = || observed(None, DeletionState::DeletingDependents);
+    for (seen, live, state, age, holds) in [
+        (waiting(5), 5, waiting(5), Duration::ZERO, true),
+        (waiting(5), 5, waiting(5), soon, true),
+        (waiting(5), 5, waiting(5), late, false),
+        (waiting(5), 7, waiting(6), Duration::ZERO, false),
+        // The confirmed version changes nothing.
+        (waiting(5), 7, waiting(7), Duration::ZERO, true),
+        (waiting(5), 7, waiting(8), Duration::ZERO, false),
+        // An owner that no monitor shows.
+        (OwnerState::Unknown, 5, OwnerState::Unknown, Duration::ZERO, true),
+        (OwnerState::Unknown, 5, waiting(6), Duration::ZERO, false),
+        // Without versions, events cannot be told apart.
+        (unversioned(), 5, unversioned(), Duration::ZERO, false),
+    ] {
+        let confirmation = confirmed(seen, live);
+        assert_eq!(confirmation.holds(&state, ASKED + age), holds, "{confirmation:?}, {state:?}");
+    }
+    let earlier = ASKED - Duration::from_millis(1);
+    assert!(!confirmed(waiting(5), 5).holds(&waiting(5), earlier));
 }
 
 /// Rule 4.32.
@@ -247,17 +223,4 @@ fn a_constantly_changing_owner_does_not_void_decisions() {
     }
     assert!(!confirmation.stands(&waiting(8), ASKED + Confirmation::LIFETIME));
     assert!(!confirmation.stands(&observed(version(8), DeletionState::Orphaning), ASKED));
-}
-
-#[test]
-fn the_confirmation_of_an_unmonitored_owner_holds_while_it_is_unmonitored() {
-    let confirmation = confirmed(OwnerState::Unknown, 5);
-    assert!(confirmation.holds(&OwnerState::Unknown, ASKED));
-    assert!(!confirmation.holds(&waiting(6), ASKED));
-}
-
-#[test]
-fn without_versions_no_confirmation_is_shared() {
-    let unversioned = || observed(None, DeletionState::DeletingDependents);
-    assert!(!confirmed(unversioned(), 5).holds(&unversioned(), ASKED));
 }

@@ -49,17 +49,6 @@ proptest! {
         prop_assert_eq!(deleted, classes.iter().all(|class| lets_go(*class)));
     }
 
-    /// Rule 4.13.
-    #[test]
-    fn one_solid_reference_keeps_the_object((item, mut classes) in case(), at in any::<prop::sample::Index>()) {
-        let at = at.index(classes.len());
-        for holding in [Solid, Unresolved, InvalidScope, Orphaned] {
-            classes[at] = holding;
-            let deleted = matches!(decide(&item, &classes), Decision::Delete { .. });
-            prop_assert!(!deleted, "deleted in spite of {holding}");
-        }
-    }
-
     /// Rule 4.15.
     #[test]
     fn only_references_to_absent_or_waiting_owners_are_removed((item, classes) in case()) {

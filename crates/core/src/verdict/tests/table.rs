@@ -8,80 +8,42 @@ use crate::verdict::{
     from_state, named, precheck,
 };
 
-fn deleting(foreground: ForegroundProgress) -> ObjectSnapshot {
-    ObjectSnapshot { deletion: DeletionState::DeletingDependents, foreground, ..item(1) }
-}
-
-/// Rule 4.1.
+/// Rules 2.7, 4.1, 4.2, 4.3, 4.5 and 4.7.
 #[test]
-fn an_object_in_plain_deletion_is_left_alone() {
-    let terminating = ObjectSnapshot { deletion: DeletionState::Terminating, ..item(1) };
-    assert_eq!(precheck(&terminating), Precheck::Nothing(IdleReason::Terminating));
-    let orphaning = ObjectSnapshot { deletion: DeletionState::Orphaning, ..item(1) };
-    assert_eq!(precheck(&orphaning), Precheck::Nothing(IdleReason::Orphaning));
-}
-
-/// Rule 4.2.
-#[test]
-fn a_foreground_deletion_without_blocking_dependents_loses_its_finalizer() {
-    assert_eq!(precheck(&deleting(ForegroundProgress::Unblocked)), Precheck::RemoveForegroundFinalizer);
-}
-
-/// Rule 2.7.
-#[test]
-fn a_foreground_deletion_asks_all_partitions_while_part_of_the_api_is_unread() {
-    let perhaps = deleting(ForegroundProgress::PerhapsBlocked);
-    assert_eq!(precheck(&perhaps), Precheck::AskForUnreadReferences);
-}
-
-/// Rule 4.3.
-#[test]
-fn a_foreground_deletion_waits_for_its_blocking_dependents() {
-    assert_eq!(precheck(&deleting(ForegroundProgress::Blocked(3))), Precheck::WaitForDependents(3));
-}
-
-/// Rule 4.5.
-#[test]
-fn a_cycle_of_foreground_deletions_is_broken() {
-    assert_eq!(precheck(&deleting(ForegroundProgress::Deadlocked)), Precheck::BreakDeadlock);
-}
-
-/// Rule 4.7.
-#[test]
-fn an_object_without_owner_references_is_left_alone() {
-    assert_eq!(precheck(&item(0)), Precheck::Nothing(IdleReason::NoReferences));
-    assert_eq!(decide(&item(0), &[]), Decision::Keep(KeepReason::NoReferences));
-}
-
-#[test]
-fn any_other_object_is_decided_by_its_owners() {
-    assert_eq!(precheck(&item(1)), Precheck::Classify);
-    let with_finalizer = ObjectSnapshot { finalizers: FOREGROUND, ..item(1) };
-    assert_eq!(precheck(&with_finalizer), Precheck::Classify, "a finalizer alone deletes nothing");
-}
-
-/// Rule 4.8.
-#[test]
-fn an_observed_owner_is_solid_without_a_request_even_in_deletion() {
-    for deletion in [DeletionState::Live, DeletionState::Terminating, DeletionState::Orphaning] {
-        let state = OwnerState::Observed { resource_version: version(5), deletion };
-        assert_eq!(from_state(&state), Some(Solid));
+fn the_precheck_follows_from_the_objects_own_deletion() {
+    let in_state = |deletion| ObjectSnapshot { deletion, ..item(1) };
+    let foreground =
+        |foreground| ObjectSnapshot { foreground, ..in_state(DeletionState::DeletingDependents) };
+    for (item, expected) in [
+        (in_state(DeletionState::Terminating), Precheck::Nothing(IdleReason::Terminating)),
+        (in_state(DeletionState::Orphaning), Precheck::Nothing(IdleReason::Orphaning)),
+        (foreground(ForegroundProgress::Unblocked), Precheck::RemoveForegroundFinalizer),
+        (foreground(ForegroundProgress::PerhapsBlocked), Precheck::AskForUnreadReferences),
+        (foreground(ForegroundProgress::Blocked(3)), Precheck::WaitForDependents(3)),
+        (foreground(ForegroundProgress::Deadlocked), Precheck::BreakDeadlock),
+        (item(0), Precheck::Nothing(IdleReason::NoReferences)),
+        (item(1), Precheck::Classify),
+        // A finalizer alone deletes nothing.
+        (ObjectSnapshot { finalizers: FOREGROUND, ..item(1) }, Precheck::Classify),
+    ] {
+        assert_eq!(precheck(&item), expected, "{item:?}");
     }
 }
 
-/// Rule 4.10.
+/// Rules 4.8, 4.9 and 4.10.
 #[test]
-fn an_apparently_waiting_owner_must_be_confirmed_live() {
-    let state =
-        OwnerState::Observed { resource_version: version(5), deletion: DeletionState::DeletingDependents };
-    assert_eq!(from_state(&state), None);
-}
-
-/// Rule 4.9.
-#[test]
-fn only_a_proved_absence_counts() {
-    assert_eq!(from_state(&OwnerState::Absent), Some(Absent));
-    assert_eq!(from_state(&OwnerState::Unknown), None);
+fn what_a_monitor_shows_is_solid_and_the_rest_needs_proof_or_a_live_read() {
+    let observed = |deletion| OwnerState::Observed { resource_version: version(5), deletion };
+    for (state, class) in [
+        (observed(DeletionState::Live), Some(Solid)),
+        (observed(DeletionState::Terminating), Some(Solid)),
+        (observed(DeletionState::Orphaning), Some(Solid)),
+        (observed(DeletionState::DeletingDependents), None),
+        (OwnerState::Absent, Some(Absent)),
+        (OwnerState::Unknown, None),
+    ] {
+        assert_eq!(from_state(&state), class, "{state:?}");
+    }
 }
 
 /// Rule 4.9.
@@ -129,50 +91,50 @@ const fn remove(remove: Vec<usize>, confirm_solid: Option<usize>) -> Decision {
     Decision::RemoveReferences { remove, confirm_solid }
 }
 
-/// Rule 4.14.
+/// Rules 4.7, 4.9, 4.12, 4.14, 4.15, 4.16, 4.17, 4.20 and 5.11.
 #[test]
-fn some_solid_and_none_absent_or_waiting_is_kept() {
-    assert_eq!(plain(&[Solid]), Decision::Keep(KeepReason::Owned));
-    assert_eq!(plain(&[Solid, Solid]), Decision::Keep(KeepReason::Owned));
-}
-
-/// Rule 4.12.
-#[test]
-fn a_solid_owner_does_not_hide_a_reference_that_needs_a_lookup() {
-    assert_eq!(plain(&[Solid, Unresolved]), Decision::Park(ParkReason::Unresolved));
-    assert_eq!(plain(&[InvalidScope, Solid]), Decision::Report { invalid_scope: vec![0] });
-}
-
-/// Rule 4.15.
-#[test]
-fn some_solid_and_some_absent_loses_the_absent_ones() {
-    assert_eq!(plain(&[Absent, Solid, Absent]), remove(vec![0, 2], None));
-    assert_eq!(plain(&[Unresolved, Solid, InvalidScope, Absent]), remove(vec![3], None));
-}
-
-/// Rule 4.16.
-#[test]
-fn a_solid_owner_is_confirmed_live_before_a_waiting_reference_is_removed() {
-    assert_eq!(plain(&[Waiting, Solid]), remove(vec![0], Some(1)));
-    assert_eq!(plain(&[Absent, Waiting, Solid, Solid]), remove(vec![0, 1], Some(2)));
-}
-
-/// Rule 4.17.
-#[test]
-fn none_solid_and_some_unresolved_deletes_nothing_and_leaves_the_absent_ones() {
-    for classes in
-        [&[Unresolved][..], &[Absent, Unresolved], &[Waiting, Unresolved], &[InvalidScope, Unresolved]]
-    {
-        assert_eq!(plain(classes), Decision::Park(ParkReason::Unresolved), "{classes:?}");
+fn a_decision_follows_from_the_classes_of_all_references() {
+    let unresolved = || Decision::Park(ParkReason::Unresolved);
+    let report = |invalid_scope| Decision::Report { invalid_scope };
+    let owned = || Decision::Keep(KeepReason::Owned);
+    let cases: [(&[ReferenceClass], Decision); 21] = [
+        // Rule 4.14: some solid, and none absent or waiting.
+        (&[Solid], owned()),
+        (&[Solid, Solid], owned()),
+        // Rule 4.12: a solid owner does not hide a reference that needs a look-up.
+        (&[Solid, Unresolved], unresolved()),
+        (&[InvalidScope, Solid], report(vec![0])),
+        // Rule 4.15: some solid, and some absent.
+        (&[Absent, Solid, Absent], remove(vec![0, 2], None)),
+        (&[Unresolved, Solid, InvalidScope, Absent], remove(vec![3], None)),
+        // Rule 4.16: the solid owner is confirmed live before a waiting reference goes.
+        (&[Waiting, Solid], remove(vec![0], Some(1))),
+        (&[Absent, Waiting, Solid, Solid], remove(vec![0, 1], Some(2))),
+        // Rule 4.17: none solid, and some unresolved or of invalid scope: nothing goes.
+        (&[Unresolved], unresolved()),
+        (&[Absent, Unresolved], unresolved()),
+        (&[Waiting, Unresolved], unresolved()),
+        (&[InvalidScope, Unresolved], unresolved()),
+        (&[InvalidScope], report(vec![0])),
+        (&[Absent, InvalidScope], report(vec![1])),
+        (&[Waiting, InvalidScope], report(vec![1])),
+        // Rule 4.20: waiting, without dependents.
+        (&[Waiting], delete(Background)),
+        // Rule 5.11: orphaned references go first, and the others wait for the next evaluation.
+        (&[Orphaned], remove(vec![0], None)),
+        (&[Absent, Orphaned], remove(vec![1], None)),
+        (&[Unresolved, Orphaned], remove(vec![1], None)),
+        (&[Absent, Orphaned, Waiting, Solid], remove(vec![0, 1, 2], Some(3))),
+        // Rule 4.7.
+        (&[], Decision::Keep(KeepReason::NoReferences)),
+    ];
+    for (classes, expected) in cases {
+        assert_eq!(plain(classes), expected, "{classes:?}");
     }
-}
-
-/// Rule 4.17.
-#[test]
-fn none_solid_and_some_invalid_scope_deletes_nothing_and_is_reported_not_retried() {
-    assert_eq!(plain(&[InvalidScope]), Decision::Report { invalid_scope: vec![0] });
-    assert_eq!(plain(&[Absent, InvalidScope]), Decision::Report { invalid_scope: vec![1] });
-    assert_eq!(plain(&[Waiting, InvalidScope]), Decision::Report { invalid_scope: vec![1] });
+    // Rule 4.9: a missing class does not count as absent.
+    for (owners, classes) in [(2, &[Absent][..]), (1, &[]), (1, &[Absent, Solid])] {
+        assert_eq!(decide(&item(owners), classes), Decision::Park(ParkReason::Unclassified));
+    }
 }
 
 /// Rule 4.18.
@@ -215,31 +177,12 @@ fn its_own_orphan_finalizer_is_honoured_even_if_its_owner_waits() {
 
 /// Rule 4.20.
 #[test]
-fn waiting_without_dependents_is_deleted_in_the_background() {
-    assert_eq!(plain(&[Waiting]), delete(Background));
-}
-
-/// Rule 4.20.
-#[test]
 fn all_absent_is_deleted_by_the_policy_of_its_finalizers() {
     let with = |finalizers| decided(&[Absent, Absent], |item| item.finalizers = finalizers);
     assert_eq!(with(Finalizers::default()), delete(Background));
     assert_eq!(with(FOREGROUND), delete(Foreground));
     assert_eq!(with(ORPHAN), delete(Orphan));
     assert_eq!(decided(&[Absent], |item| item.has_dependents = true), delete(Background));
-}
-
-/// Rule 5.11.
-#[test]
-fn an_orphaned_reference_is_removed_before_any_other_decision() {
-    assert_eq!(plain(&[Orphaned]), remove(vec![0], None));
-    assert_eq!(
-        plain(&[Absent, Orphaned]),
-        remove(vec![1], None),
-        "absent references wait for the next evaluation"
-    );
-    assert_eq!(plain(&[Unresolved, Orphaned]), remove(vec![1], None));
-    assert_eq!(plain(&[Absent, Orphaned, Waiting, Solid]), remove(vec![0, 1, 2], Some(3)));
 }
 
 /// Rule 4.1.
@@ -250,14 +193,6 @@ fn no_decision_is_made_about_an_object_in_deletion() {
         let decision = decided(&[Absent], |item| item.deletion = deletion);
         assert_eq!(decision, Decision::Keep(KeepReason::BeingDeleted));
     }
-}
-
-/// Rule 4.9.
-#[test]
-fn a_missing_class_does_not_count_as_absent() {
-    assert_eq!(decide(&item(2), &[Absent]), Decision::Park(ParkReason::Unclassified));
-    assert_eq!(decide(&item(1), &[]), Decision::Park(ParkReason::Unclassified));
-    assert_eq!(decide(&item(1), &[Absent, Solid]), Decision::Park(ParkReason::Unclassified));
 }
 
 /// Rule 9.7.
