@@ -227,7 +227,7 @@ mod tests {
             (DecisionQuery { namespace: namespace.clone(), ..none() }, 2),
             (DecisionQuery { resource: resource("configmaps"), ..none() }, 3),
             (DecisionQuery { resource: resource("secrets"), ..none() }, 0),
-            (DecisionQuery { uid: Uid::parse("ns/kept"), ..none() }, 1),
+            (DecisionQuery { uid: Uid::parse("kept"), ..none() }, 1),
             (DecisionQuery { action: Some("keep".to_owned()), ..none() }, 1),
             (DecisionQuery { outcome: Some("denied".to_owned()), ..none() }, 1),
             (DecisionQuery { namespace, outcome: Some("deleted".to_owned()), ..none() }, 0),

@@ -16,14 +16,17 @@ use crate::rules::plain;
 use kube_gc_testkit::cluster::{create_all, poll};
 use kube_gc_testkit::{Cluster, Collector, Ns, Options, Policy};
 
-/// Panels about faults that do not occur here.
-const FAULTS: [&str; 6] = [
+/// Panels about faults that do not occur here, and about the success of a node whose passes fail.
+const FAULTS: [&str; 9] = [
     "Alerts",
     "Denied writes",
     "Dry run: do both collectors agree?",
     "Not synced",
     "Not discovered",
     "Sync errors, by type",
+    "Errors and throttling",
+    "Throttled",
+    "Since the last success, by node",
 ];
 
 const CONFIG: &str =
