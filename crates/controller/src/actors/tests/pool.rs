@@ -54,6 +54,19 @@ fn a_panic_or_a_key_that_always_fails_delays_no_other_key() {
     assert!(!restarts.ends_with(" 0"), "{restarts}");
 }
 
+/// Rule 8.9.
+#[test]
+fn a_closed_pool_queues_and_does_not_work() {
+    in_system(async {
+        let (work, pool) = start(2);
+        pool.do_send(Enqueue::from(vec![key("a", "fine")]));
+        assert_eq!(status(&pool).await.ready, 1);
+        assert!(work.tries.borrow().is_empty());
+        pool.do_send(PoolCommand::Open);
+        tried(&work, |tries| tries.contains_key("a/fine")).await;
+    });
+}
+
 /// Fails if backoff grows with each conflict: an object that changes a hundred times a second would
 /// be tried ever more rarely.
 #[test]
