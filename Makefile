@@ -33,7 +33,7 @@ test: prerequisites ## run the tests of the gate, many of them on a real API ser
 nightly: prerequisites ## run what the gate leaves out: more environments, browser, optimized simulation, mutations, image
 	@tests/prerequisites.sh browser
 	@tests/control-plane/ensure.sh kube-controller-manager >/dev/null
-	CARGO="$(CARGO)" KUBE_GC_BROWSER=required tests/all.sh --nightly
+	CARGO="$(CARGO)" tests/all.sh --nightly
 	$(MAKE) image
 
 SECONDS ?= 600

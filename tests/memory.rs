@@ -1,5 +1,7 @@
 //! The memory of an object in the graph, counted and not estimated, so that an increase is noticed.
 
+#![allow(clippy::unwrap_used)]
+
 use std::fmt::Write as _;
 use std::num::NonZeroU16;
 use std::sync::Arc;

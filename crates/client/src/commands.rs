@@ -322,7 +322,7 @@ impl Api {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scripted::{Reply, Server, widget, widget_json};
+    use crate::testing::{Reply, Server, widget, widget_json};
 
     #[tokio::test]
     async fn who_set_a_finalizer_is_in_the_managed_fields() {

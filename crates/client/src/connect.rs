@@ -251,7 +251,7 @@ impl Api {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scripted::{Reply, Server};
+    use crate::testing::{Reply, Server};
     use crate::{ErrorClass, WriteGate};
 
     async fn load(text: &str, context: Option<&str>) -> Result<kube::Config, ConnectError> {

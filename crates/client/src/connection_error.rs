@@ -98,7 +98,7 @@ mod tests {
     use tokio::time::timeout;
 
     use super::*;
-    use crate::scripted::{widget, widget_json, widgets};
+    use crate::testing::{widget, widget_json, widgets};
     use crate::{Api, ApiSettings, ErrorClass, LookupResult, WriteGate};
 
     #[derive(Debug, thiserror::Error)]

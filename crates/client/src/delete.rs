@@ -92,7 +92,7 @@ impl Api {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scripted::{Reply, Server, widget, widget_json};
+    use crate::testing::{Reply, Server, widget, widget_json};
 
     async fn delete(reply: Reply) -> Result<Deleted, ApiError> {
         let server = Server::replying([reply]);

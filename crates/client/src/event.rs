@@ -359,7 +359,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::scripted::{Reply, Server, widget};
+    use crate::testing::{Reply, Server, widget};
     use kube_gc_core::object::PropagationPolicy;
 
     #[tokio::test]

@@ -27,9 +27,9 @@ mod reachability;
 mod read;
 mod restore_fence;
 mod review;
-#[cfg(any(test, feature = "test-util"))]
-pub mod scripted;
 mod settings;
+#[cfg(any(test, feature = "test-util"))]
+pub mod testing;
 mod transport;
 mod write_gate;
 

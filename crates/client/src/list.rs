@@ -219,7 +219,7 @@ mod tests {
     use bytes::Bytes;
 
     use super::*;
-    use crate::scripted::{Part, Reply, Server, widgets};
+    use crate::testing::{Part, Reply, Server, widgets};
 
     #[tokio::test]
     async fn an_endless_list_is_cancelled() {

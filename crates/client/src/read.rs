@@ -209,7 +209,7 @@ mod tests {
     use bytes::Bytes;
 
     use super::*;
-    use crate::scripted::{Part, Reply, Server, widget, widget_json, widgets};
+    use crate::testing::{Part, Reply, Server, widget, widget_json, widgets};
 
     async fn look_up(reply: Reply) -> Result<LookupResult, ApiError> {
         Server::replying([reply]).api().look_up(&widget()).await

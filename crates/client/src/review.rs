@@ -178,7 +178,7 @@ impl Reviews {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scripted::{Reply, Server};
+    use crate::testing::{Reply, Server};
 
     const LIMIT: Duration = Duration::from_secs(10);
 

@@ -119,7 +119,8 @@ async fn a_dry_run_tells_no_events_and_shows_its_plan() {
 /// Also if a mistake in the search for a kubelet must not count as "no kubelet".
 #[actix::test]
 async fn safety_3_a_kubelet_that_comes_later_is_met_before_anything_is_removed() {
-    let searches: [(fn() -> Option<String>, &str); 2] =
+    type Detect = fn() -> Option<String>;
+    let searches: [(Detect, &str); 2] =
         [(|| Some("it has come".to_owned()), "it has come"), (|| panic!("made by the test"), "is not known")];
     for (detect, said) in searches {
         let mut node = Node::set_up();

@@ -70,8 +70,10 @@ async fn b2_an_image_that_is_used_by_the_time_of_the_second_list_stays() {
     let mut node = Node::set_up();
     let living = node.pod().await;
     let images = node.images(18, 50);
-    let late =
-        NewContainer { image: images[1].clone(), ..node.new(&living, ContainerState::ContainerCreated) };
+    let late = NewContainer {
+        image: images[1].clone(),
+        ..node.new_container(&living, ContainerState::ContainerCreated)
+    };
     // The second list of containers is the one before the first batch.
     node.server.fault(server::Fault::nth(
         Rpc::ListContainers,
@@ -191,7 +193,7 @@ async fn b10_a_dry_run_changes_nothing() {
 
 /// A dead container that has written so much.
 fn dead(node: &Node, pod: &OnNode, attempt: u32, mib: u64) -> String {
-    let new = node.new(pod, ContainerState::ContainerExited);
+    let new = node.new_container(pod, ContainerState::ContainerExited);
     let created_at = new.created_at + i64::from(attempt);
     let new = NewContainer { attempt, created_at, written: mib * MIB, ..new };
     node.server.world(|world| world.add_container(new))

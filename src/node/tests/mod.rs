@@ -144,8 +144,11 @@ impl Node {
         let log_path = format!("{}/web/{attempt}.log", self.log_directory(pod));
         fs::create_dir_all(format!("{}/web", self.log_directory(pod))).unwrap();
         fs::write(&log_path, "log\n").unwrap();
-        let new =
-            NewContainer { image: image.to_owned(), log_path: log_path.clone(), ..self.new(pod, state) };
+        let new = NewContainer {
+            image: image.to_owned(),
+            log_path: log_path.clone(),
+            ..self.new_container(pod, state)
+        };
         let new = NewContainer { attempt, created_at: new.created_at + i64::from(attempt), ..new };
         let id = self.server.world(|world| world.add_container(new));
         let link = format!("{}/{}_default_web-{id}.log", self.rules.roots.containers, pod.name);
@@ -154,7 +157,7 @@ impl Node {
     }
 
     /// A container of a pod to add, without a log.
-    fn new(&self, pod: &OnNode, state: ContainerState) -> NewContainer {
+    fn new_container(&self, pod: &OnNode, state: ContainerState) -> NewContainer {
         NewContainer {
             sandbox: pod.sandbox.clone(),
             name: "web".to_owned(),

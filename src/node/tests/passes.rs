@@ -56,7 +56,7 @@ fn mounts_images() -> server::Settings {
 
 /// A running container with an image as a volume.
 fn mount(node: &Node, pod: &OnNode, image: &str) -> String {
-    let new = node.new(pod, ContainerState::ContainerRunning);
+    let new = node.new_container(pod, ContainerState::ContainerRunning);
     let new = NewContainer { image_volumes: vec![image.to_owned()], ..new };
     node.server.world(|world| world.add_container(new))
 }

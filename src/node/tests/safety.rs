@@ -43,7 +43,7 @@ async fn safety_1_an_unknown_container_is_stopped_first_and_stays_if_that_fails(
 async fn safety_1_a_sandbox_that_gets_a_container_stays() {
     let mut node = Node::set_up();
     let gone = node.gone_pod();
-    let late = node.new(&gone, ContainerState::ContainerRunning);
+    let late = node.new_container(&gone, ContainerState::ContainerRunning);
     node.server.fault(server::Fault::nth(
         Rpc::PodSandboxStatus,
         2,
@@ -141,7 +141,7 @@ async fn safety_5_a_log_path_that_leads_out_removes_nothing_but_the_container() 
         "*".to_owned(),
     ];
     for (attempt, log_path) in (0..).zip(paths) {
-        let new = node.new(&gone, ContainerState::ContainerExited);
+        let new = node.new_container(&gone, ContainerState::ContainerExited);
         let new = NewContainer { attempt, log_path, ..new };
         node.server.world(|world| world.add_container(new));
     }

@@ -130,7 +130,7 @@ mod tests {
     use tokio::time::Instant;
 
     use super::*;
-    use crate::scripted::{Reply, Server, widget, widget_json};
+    use crate::testing::{Reply, Server, widget, widget_json};
     use crate::{ApiSettings, ErrorClass, LookupResult, WriteGate};
 
     fn settings(qps: u32) -> ApiSettings {

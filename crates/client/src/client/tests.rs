@@ -2,7 +2,7 @@ use http::{Request, Response};
 use kube::client::Body;
 
 use super::*;
-use crate::scripted::{Part, Reply, Server, widget, widget_json};
+use crate::testing::{Part, Reply, Server, widget, widget_json};
 use crate::{Clock, ErrorClass, ReplicaRole};
 use kube_gc_core::object::PropagationPolicy;
 use kube_gc_observe::telemetry::DeletionLag;

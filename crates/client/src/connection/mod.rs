@@ -193,7 +193,7 @@ mod tests {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     use tokio::net::TcpListener;
 
-    use crate::scripted::widget;
+    use crate::testing::widget;
     use crate::{Api, ApiSettings, Deleted, ErrorClass, WriteGate};
     use kube_gc_core::object::PropagationPolicy;
 

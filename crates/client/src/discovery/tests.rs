@@ -3,7 +3,7 @@ use std::collections::HashMap;
 use super::document::{MOST_TYPES, MOST_VERSIONS};
 use super::*;
 use crate::ErrorClass;
-use crate::scripted::{ReceivedRequest, Reply, Server};
+use crate::testing::{ReceivedRequest, Reply, Server};
 use kube_gc_core::object::{GroupResource, Scope};
 
 const ALL: &str = r#"["create","delete","get","list","patch","watch"]"#;

@@ -5,7 +5,7 @@ use futures::future::join_all;
 use futures::stream::{FuturesUnordered, StreamExt as _};
 
 use super::*;
-use crate::scripted::{Reply, Server as Scripted, widget};
+use crate::testing::{Reply, Server as Scripted, widget};
 use crate::{Api, ApiSettings, Deleted, WriteGate};
 use kube_gc_core::object::{Identity, Namespace, PropagationPolicy};
 use machine::{FIRST_WAIT, PATIENCE};

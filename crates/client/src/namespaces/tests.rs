@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::scripted::{Reply, Server, namespace, widget};
+use crate::testing::{Reply, Server, namespace, widget};
 
 const OBJECT: &str = r#"{"kind":"Namespace","apiVersion":"v1","metadata":{"name":"ns","uid":"u","resourceVersion":"7",
     "deletionTimestamp":"2026-01-01T00:00:00Z","labels":{"kept":"verbatim"},"managedFields":[{"manager":"other",

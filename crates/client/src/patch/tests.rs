@@ -3,7 +3,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::scripted::{Reply, Server, widget, widget_json};
+use crate::testing::{Reply, Server, widget, widget_json};
 
 const OWNERS: &str = r#","ownerReferences":[
     {"apiVersion":"v1","kind":"A","name":"a","uid":"ua","blockOwnerDeletion":true,"later":{"x": 1.0}},

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::scripted::{Part, Reply, Server, lines};
+use crate::testing::{Part, Reply, Server, lines};
 
 fn page(names: &[&str], next: &str) -> Reply {
     let items: Vec<_> = names

@@ -6,7 +6,7 @@ use futures::future::join_all;
 
 use super::*;
 use crate::list_watch::{Step, WatchStart};
-use crate::scripted::{Part, Reply, Server, lines, widget, widgets};
+use crate::testing::{Part, Reply, Server, lines, widget, widgets};
 use crate::{Api, ErrorClass, HighWater};
 use kube_gc_core::object::{GroupResource, Identity, PropagationPolicy, ResourceType};
 

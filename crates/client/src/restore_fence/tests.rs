@@ -1,6 +1,6 @@
 use super::*;
 use crate::list_watch::{ListWatch, Step, WatchStart};
-use crate::scripted::{Part, ReceivedRequest, Reply, Server, lines, widget, widget_json, widgets};
+use crate::testing::{Part, ReceivedRequest, Reply, Server, lines, widget, widget_json, widgets};
 use crate::{Api, ApiError, ApiSettings, Deleted, ErrorClass, GateClosed};
 use kube_gc_core::object::PropagationPolicy;
 

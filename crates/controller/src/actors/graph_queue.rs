@@ -50,7 +50,7 @@ impl Default for GraphQueue {
     fn default() -> Self {
         Self(Arc::new(Inner {
             metrics: QueueMetrics::new(Queue::GraphChanges),
-            lag: EventLag::new(),
+            lag: EventLag::default(),
             waiting: AtomicUsize::new(0),
             applying: AtomicUsize::new(0),
             working: Mutex::default(),

@@ -1,5 +1,7 @@
 //! From an HTTP request to what the runtime does and answers: as containerd 1.6 does.
 
+#![allow(clippy::needless_pass_by_value, reason = "all calls have one form")]
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

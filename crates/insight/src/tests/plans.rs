@@ -227,8 +227,8 @@ fn the_brake_is_foreseen() {
         (per_minute(4), None, "Engages"),
         (in_namespace(5), None, "Passes"),
         (in_namespace(4), None, "Engages"),
-        (share.clone(), Some(50), "Passes"),
-        (share.clone(), Some(40), "Engages"),
+        (share, Some(50), "Passes"),
+        (share, Some(40), "Engages"),
         (share, None, "Unknown"),
     ] {
         plan.forecast(&limits, |_| population);

@@ -486,12 +486,14 @@ impl EventMetrics {
 #[derive(Clone, Debug)]
 pub struct EventLag(Histogram);
 
-impl EventLag {
+impl Default for EventLag {
     /// Looks up the metric, and creates its series.
-    pub fn new() -> Self {
+    fn default() -> Self {
         Self(histogram(&names::EVENT_LAG, []))
     }
+}
 
+impl EventLag {
     /// Records that this many changes took this long.
     pub fn took(&self, duration: Duration, count: usize) {
         self.0.record_many(duration, count);

@@ -1,5 +1,7 @@
 //! Catches the log of a test.
 
+#![allow(clippy::unwrap_used, reason = "only tests call it")]
+
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 

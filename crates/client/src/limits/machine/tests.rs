@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::scripted::widgets;
+use crate::testing::widgets;
 
 const SERVED: Outcome<'_> = Outcome::Served;
 const REJECTED: Outcome<'_> = Outcome::Rejected;

@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 
 use super::*;
 use kube_gc_client::AbsenceProof;
-use kube_gc_client::scripted::{Reply, Server, widget};
+use kube_gc_client::testing::{Reply, Server, widget};
 use kube_gc_core::brake::lease::{ENGAGED, NAMESPACES};
 
 fn brake(per_minute: u32) -> Brake {

@@ -149,7 +149,6 @@ pub struct DisagreementView {
 }
 
 /// Whether a count need not be shown.
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 pub const fn is_zero(count: &usize) -> bool {
     *count == 0
 }

@@ -9,7 +9,7 @@ use crate::worker::comparison::Comparison;
 use crate::worker::decision::{
     DecisionLine, DecisionObserver, DecisionRecord, DecisionRecorder, Ended, LoggedAs, Occurrence, Summaries,
 };
-use kube_gc_client::scripted::{Reply, Server};
+use kube_gc_client::testing::{Reply, Server};
 use kube_gc_client::{AbsenceProof, ApiError, ApiSettings, Deleted, ErrorClass, Patched, WriteGate};
 use kube_gc_core::verdict::ReferenceClass;
 use kube_gc_core::verdict::testing::item;

@@ -14,7 +14,7 @@ use crate::actors::absent_owner_cache::AbsentOwnerCache;
 use crate::actors::registry::RoundTypes;
 use crate::actors::tests::{EPOCH, graph_on, identity, in_system, reference, seen};
 use kube_gc_client::AbsenceProof;
-use kube_gc_client::scripted::{Reply, Server};
+use kube_gc_client::testing::{Reply, Server};
 
 fn failed(class: ErrorClass) -> Result<FinalizerRemoval, ApiError> {
     let (action, target) = ("PATCH", "secrets a/b".into());

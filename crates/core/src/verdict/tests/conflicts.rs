@@ -13,12 +13,15 @@ fn conflict(read: Option<&ObjectFacts>) -> AfterConflict {
     after_conflict(&Basis::of(&item(2)), Some(&sent), read, Dependents::default(), 1)
 }
 
+/// What somebody did to the object meanwhile.
+type Change = fn(&mut ObjectFacts);
+
 /// Rules 4.24, 4.25, 4.26 and 4.28.
 #[test]
 fn what_follows_a_conflict_depends_on_what_a_read_shows() {
     assert_eq!(conflict(None), AfterConflict::Absent);
     let newer = || AfterConflict::DeleteWith(ResourceVersion::number(11));
-    let cases: [(fn(&mut ObjectFacts), AfterConflict); 13] = [
+    let cases: [(Change, AfterConflict); 13] = [
         (|facts| facts.uid = uid(9), AfterConflict::Absent),
         (|facts| facts.being_deleted = true, AfterConflict::BeingDeleted),
         (|facts| facts.resource_version = version(10), AfterConflict::Backoff),

@@ -2,7 +2,7 @@
 
 use crate::actors::tests::in_system;
 use crate::worker::delete::tests::scene::{FOREGROUND, Scene, Thing};
-use kube_gc_client::scripted::{Reply, Server};
+use kube_gc_client::testing::{Reply, Server};
 use kube_gc_client::{ApiSettings, Watchable};
 use kube_gc_core::mailbox::Completion;
 use kube_gc_observe::telemetry::StuckReason;

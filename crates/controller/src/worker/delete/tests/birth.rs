@@ -9,7 +9,7 @@ use super::scene::{Scene, Thing};
 use crate::actors::pool::Outcome;
 use crate::actors::tests::in_system;
 use kube_gc_client::ApiSettings;
-use kube_gc_client::scripted::{Reply, Server};
+use kube_gc_client::testing::{Reply, Server};
 use kube_gc_core::graph::LARGE;
 use kube_gc_core::mailbox::Completion;
 use kube_gc_observe::telemetry::StuckReason;

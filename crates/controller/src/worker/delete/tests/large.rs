@@ -10,7 +10,7 @@ use super::scene::{Scene, Thing};
 use crate::actors::pool::{Outcome, Work as _, WorkerSlot};
 use crate::actors::tests::{identity, in_system, reference};
 use kube_gc_client::ApiSettings;
-use kube_gc_client::scripted::{Reply, Server};
+use kube_gc_client::testing::{Reply, Server};
 use kube_gc_core::graph::LARGE;
 use kube_gc_core::mailbox::Completion;
 use kube_gc_core::object::OwnerReference;

@@ -8,7 +8,7 @@ use tokio::time::sleep;
 use super::scene::{FOREGROUND, Scene, Thing};
 use crate::actors::tests::in_system;
 use kube_gc_client::ApiSettings;
-use kube_gc_client::scripted::{ReceivedRequest, Reply, Server};
+use kube_gc_client::testing::{ReceivedRequest, Reply, Server};
 use kube_gc_core::mailbox::Completion;
 
 /// One request a second about single objects, and none at once.

@@ -14,7 +14,7 @@ use crate::actors::pool::{Outcome, WorkerSlot};
 use crate::actors::tests::{EPOCH, graph_on, identity, reference, seen};
 use crate::worker::context::WorkContext;
 use crate::worker::delete::{Births, DeleteWork};
-use kube_gc_client::scripted::{Reply, Server};
+use kube_gc_client::testing::{Reply, Server};
 use kube_gc_client::{ApiSettings, WriteGate};
 use kube_gc_core::graph::WatchEvent;
 use kube_gc_core::object::{Finalizers, Identity, ObjectFacts, OwnerReference, ResourceVersion};

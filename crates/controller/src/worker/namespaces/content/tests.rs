@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use super::*;
-use kube_gc_client::scripted::{Part, ReceivedRequest, Reply, Server, namespace, widgets};
+use kube_gc_client::testing::{Part, ReceivedRequest, Reply, Server, namespace, widgets};
 
 /// How many objects a page has.
 const PAGE: usize = 500;
