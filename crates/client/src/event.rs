@@ -42,7 +42,7 @@ pub enum EventType {
 
 impl Api {
     /// Records a warning about an object: a core/v1 Event of the component
-    /// [`EVENT_COMPONENT`], in the object's namespace or, for cluster-scoped objects, in
+    /// `EVENT_COMPONENT`, in the object's namespace or, for cluster-scoped objects, in
     /// `default`. Repeating a warning increments the count of the existing event.
     ///
     /// # Errors

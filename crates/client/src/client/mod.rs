@@ -25,7 +25,7 @@ use kube_gc_observe::telemetry::record;
 pub use slots::WriteSlot;
 
 /// The client of one API server. Clones are cheap and share everything but their
-/// [`Options`].
+/// `Options`.
 #[derive(Clone)]
 pub struct Api(pub(super) Arc<Inner>, Options);
 

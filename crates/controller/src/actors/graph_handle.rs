@@ -171,7 +171,7 @@ impl GraphHandle {
         Ok(all.into_iter().flatten().collect())
     }
 
-    /// Puts a monitor's changes into one partition; see [`GraphActor::take_in`].
+    /// Puts a monitor's changes into one partition.
     pub async fn take_in(&self, partition: PartitionId, changes: TakeInChanges) -> Answer<()> {
         self.tell(partition, |actor, ctx, done| actor.take_in(changes, ctx, done)).await
     }

@@ -1,5 +1,5 @@
 //! The two listeners: health and metrics for machines, debug pages for people. TLS and authorization
-//! through a [`Reviewer`](access::Reviewer) are optional.
+//! through a [`Reviewer`] are optional.
 //!
 //! The debug pages themselves are where their answers are made; [`page`] is their form.
 
