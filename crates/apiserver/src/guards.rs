@@ -12,8 +12,6 @@
 //!   to the user. It stands in for RBAC, without groups, Roles, default roles and
 //!   aggregated roles. Requests with another token or without one are not limited, nor are
 //!   requests for discovery, health and metrics.
-//! - [`ApiServer::convert_by`](super::ApiServer::convert_by): what conversion webhooks answer whenever an object of a
-//!   custom resource is needed in another version than the stored one. By default they are unreachable.
 //!
 //! Guards do not apply to the server's own writes.
 
@@ -37,9 +35,6 @@ pub struct Guards {
     pub admission: Option<Admission>,
     /// The restricted users, by token.
     pub users: BTreeMap<Box<str>, Box<str>>,
-    /// What conversion webhooks answer; `None` if they are unreachable. A successful conversion
-    /// changes only the `apiVersion`.
-    pub conversion: Option<Result<(), String>>,
     /// What the request in progress asks admission and must wait for.
     pub(crate) asked: Option<Asked>,
 }
@@ -52,12 +47,6 @@ impl Guards {
         // Requests without a verb are rejected elsewhere.
         let Some(verb) = Verb::asked(call, path) else { return Ok(()) };
         check_roles(store, user, verb, path)
-    }
-
-    /// Converts an object by the webhook at this address.
-    pub(super) fn convert(&self, webhook: &str) -> Result<(), String> {
-        let unreachable = || Err(format!("Post \"{webhook}?timeout=30s\": connection refused"));
-        self.conversion.clone().unwrap_or_else(unreachable)
     }
 
     /// Asks the admission function about a write. Returns the state that it wants to be written, if

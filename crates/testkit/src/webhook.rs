@@ -1,5 +1,4 @@
-//! A webhook of the API server that reviews admissions and converts custom resources, as the test
-//! decides.
+//! A webhook of the API server that reviews admissions as the test decides.
 //!
 //! The embedded server calls no webhooks. There, a guard of the server gives the answers of the
 //! webhook.
@@ -20,7 +19,6 @@ use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::ApiResource;
 use kube_gc_apiserver::ApiServer;
-use kube_gc_apiserver::resources::ResourceName;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::task::{JoinHandle, JoinSet};
@@ -47,7 +45,7 @@ const NAME: &str = "guard.example.com";
 /// The behaviour of the webhook.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WebhookBehavior {
-    /// Allow and convert everything.
+    /// Allow everything.
     Accept,
     /// Deny everything with this message and, optionally, this code.
     Reject(&'static str, Option<u16>),
@@ -90,7 +88,6 @@ impl Webhook {
             // Nothing listens there.
             let config = json!({ "url": "https://127.0.0.1:1/" });
             let server = embedded.server().clone();
-            server.convert_by(Some(Ok(())));
             return Ok(Self { state, config, caller: Caller::Guard(server) });
         }
         let dir = &plane.info().dir;
@@ -121,22 +118,7 @@ impl Webhook {
 
     /// Changes the behaviour.
     pub fn set_behavior(&self, behavior: WebhookBehavior) {
-        if let Caller::Guard(embedded) = &self.caller {
-            embedded.convert_by(Some(match &behavior {
-                WebhookBehavior::Accept => Ok(()),
-                WebhookBehavior::Reject(message, _) => Err((*message).to_owned()),
-                other => panic!("the embedded server has no webhooks that {other:?}"),
-            }));
-        }
         *lock(&self.state.behavior) = behavior;
-    }
-
-    /// Ends the watches of a type on a server that does not convert for open watches, as a real
-    /// server does when a conversion fails.
-    pub fn ends_watches(&self, resource: &ApiResource) {
-        if let Caller::Guard(embedded) = &self.caller {
-            embedded.cut_watches(Some(&ResourceName::new(&resource.group, &resource.plural)));
-        }
     }
 
     /// Reviews updates and deletions of the Secrets of a namespace whose value of this label is
@@ -182,10 +164,7 @@ impl Drop for Webhook {
     fn drop(&mut self) {
         match &self.caller {
             Caller::Server(server) => server.abort(),
-            Caller::Guard(embedded) => {
-                embedded.admit_by(None);
-                embedded.convert_by(None);
-            }
+            Caller::Guard(embedded) => embedded.admit_by(None),
         }
     }
 }
@@ -256,13 +235,13 @@ async fn respond(state: &State, hook: Option<Arc<Registered>>, body: &[u8]) -> R
             if behavior == WebhookBehavior::Hang {
                 std::future::pending::<()>().await;
             }
-            behave(&behavior, &request, review["kind"] == "ConversionReview")?
+            behave(&behavior, &request)?
         }
     };
     Ok(json!({ "apiVersion": review["apiVersion"], "kind": review["kind"], "response": response }))
 }
 
-fn behave(behavior: &WebhookBehavior, request: &Value, converts: bool) -> Result<Value> {
+fn behave(behavior: &WebhookBehavior, request: &Value) -> Result<Value> {
     let (allowed, result) = match behavior {
         WebhookBehavior::Accept => (true, json!({ "status": "Success" })),
         WebhookBehavior::Reject(message, code) => {
@@ -270,12 +249,5 @@ fn behave(behavior: &WebhookBehavior, request: &Value, converts: bool) -> Result
         }
         WebhookBehavior::Fail | WebhookBehavior::Hang => anyhow::bail!("broken by the test"),
     };
-    if !converts {
-        return Ok(json!({ "uid": request["uid"], "allowed": allowed, "status": result }));
-    }
-    let mut objects = request["objects"].as_array().filter(|_| allowed).cloned().unwrap_or_default();
-    for object in &mut objects {
-        object["apiVersion"] = request["desiredAPIVersion"].clone();
-    }
-    Ok(json!({ "uid": request["uid"], "convertedObjects": objects, "result": result }))
+    Ok(json!({ "uid": request["uid"], "allowed": allowed, "status": result }))
 }

@@ -236,11 +236,6 @@ impl ApiServer {
         self.with(|server| server.guards.admission = admission);
     }
 
-    /// Sets what conversion webhooks answer.
-    pub fn convert_by(&self, conversion: Option<Result<(), String>>) {
-        self.with(|server| server.guards.conversion = conversion);
-    }
-
     /// Limits this bearer token to the stored roles of a user. A service account is the user
     /// `system:serviceaccount:NAMESPACE:NAME`.
     pub fn restrict(&self, token: &str, user: &str) {

@@ -115,17 +115,6 @@ async fn answer(shared: Shared, client: Client, mut incoming: http::Request<Inco
         return forward::answer(&parts.headers, upgrade, port, to);
     }
 
-    let in_progress = match shared.enter(&request) {
-        Ok(in_progress) => in_progress,
-        Err(reply) => {
-            shared.answered(index, reply.status);
-            return reply.into_response();
-        }
-    };
-    if in_progress.is_some() {
-        shared.service_time().await;
-    }
-
     let mut forwarded = http::Request::builder()
         .method(parts.method)
         .uri(parts.uri.path_and_query().map_or("/", |uri| uri.as_str()));

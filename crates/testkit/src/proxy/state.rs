@@ -83,7 +83,6 @@ pub(super) struct State {
     pub rules: Vec<Entry>,
     pub event_holds: Vec<EventHold>,
     pub streams: Vec<Stream>,
-    pub limit: Limit,
     pub echo: usize,
     pub bookmarks_dropped: bool,
     pub last_id: u64,
@@ -188,15 +187,4 @@ pub(super) enum StreamCommand {
     End(WatchEnd),
     /// Send a line.
     Show(Bytes),
-}
-
-/// The limit, and the requests in progress.
-#[derive(Debug, Default)]
-pub(super) struct Limit {
-    pub limit: Option<usize>,
-    pub in_progress: usize,
-    /// The maximum of the number in progress.
-    pub peak: usize,
-    /// The arrival of the latest request, admitted or not.
-    pub last: Option<Instant>,
 }
