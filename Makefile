@@ -90,7 +90,7 @@ bench-node: prerequisites node-oracle ## compare node collection with the kubele
 	@tests/prerequisites.sh image
 	binary=$$(deploy/build-static) && $(CARGO) bench --locked --bench node -- --kube-gc "$$binary" $(ARGS)
 
-bench-insight: prerequisites control-plane ## measure what answers about 1,000,000 objects cost, see docs/benchmarks.md (ARGS=--quick, --help)
+bench-insight: prerequisites ## measure what answers about 1,000,000 objects cost, see docs/benchmarks.md (ARGS=--quick, --help)
 	$(CARGO) bench --locked --bench insight -- $(ARGS)
 
 bench-scale: prerequisites ## measure 10,000 to 1,000,000 objects, see docs/benchmarks.md (ARGS=--quick, --help)

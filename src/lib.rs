@@ -41,10 +41,10 @@ pub use app::{Error, ErrorKind};
 pub mod settings {
     pub use kube_gc_config::{
         AccessSettings, BesideKubelet, BrakeSettings, ClientSettings, ComparisonSettings, DebugSettings,
-        DecisionLines, DiscoverySettings, Encoding, GraphSettings, GraphThreads, HttpSettings,
-        LeaderSettings, Listener, Listeners, LogFormat, LogSettings, NodeImageSettings, NodePressureSettings,
-        NodeRootSettings, NodeSettings, PodKnowledge, RetrySettings, Settings, ShutdownSettings,
-        StartupSettings, TlsSettings, WatchProtocol, WatchSettings, WorkerSettings,
+        DecisionLines, DiscoverySettings, Encoding, EventSettings, GraphSettings, GraphThreads, HttpSettings,
+        LeaderSettings, Listener, Listeners, LogFormat, LogSettings, NamespaceSettings, NodeImageSettings,
+        NodePressureSettings, NodeRootSettings, NodeSettings, PodKnowledge, RetrySettings, Settings,
+        ShutdownSettings, StartupSettings, TlsSettings, WatchProtocol, WatchSettings, WorkerSettings,
     };
     pub use kube_gc_core::object::GroupResource;
 }

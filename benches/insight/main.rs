@@ -10,9 +10,7 @@ mod command;
 #[allow(dead_code, reason = "shared with another benchmark, which takes more of it")]
 #[path = "../common/mod.rs"]
 mod common;
-mod lists;
 mod pages;
-mod streams;
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -37,7 +35,7 @@ struct Arguments {
     #[arg(long, value_name = "COUNT", default_value_t = 1_000_000)]
     objects: u64,
 
-    /// Small clusters and short times, to see that everything works
+    /// Small clusters, to see that everything works
     #[arg(long, conflicts_with = "objects")]
     quick: bool,
 
@@ -45,10 +43,6 @@ struct Arguments {
     /// kube-gc` builds]
     #[arg(long, value_name = "PATH")]
     kube_gc: Option<PathBuf>,
-
-    /// Leave out the rows that need a real API server
-    #[arg(long)]
-    no_server: bool,
 
     /// Passed by cargo
     #[arg(long, hide = true)]
@@ -65,11 +59,7 @@ fn main() -> Result<()> {
 }
 
 async fn measure(arguments: &Arguments, program: &std::path::Path) -> Result<Report> {
-    let (large, many, lists, lasting) = if arguments.quick {
-        (20_000, 2_000, 500, Duration::from_secs(1))
-    } else {
-        (arguments.objects, 100_000, 9_000, Duration::from_secs(5))
-    };
+    let (large, many) = if arguments.quick { (20_000, 2_000) } else { (arguments.objects, 100_000) };
     let mut report = Report::begin(program)?;
 
     // A tenth are blocks; the others belong to the first Deployment of a block.
@@ -82,7 +72,6 @@ async fn measure(arguments: &Arguments, program: &std::path::Path) -> Result<Rep
     report.extend([pages::neighbourhoods(&subject, &roots, cluster.objects()).await?]);
     report.extend(pages::opened(&subject, &roots, cluster.objects()).await?);
     report.extend([pages::changed(&subject, cluster.objects()).await?]);
-    report.extend(streams::cost(&subject, &roots, lasting).await?);
     subject.stop().await?;
 
     let cluster = Cluster { blocks: 1, custom: Custom { types: 10, objects: many, owners: 1 } };
@@ -92,9 +81,6 @@ async fn measure(arguments: &Arguments, program: &std::path::Path) -> Result<Rep
     report.extend(command::plan(program, cluster, &deployment(&cluster, 0)).await?);
 
     report.extend(command::check(program, Cluster::of(many)).await?);
-    if !arguments.no_server {
-        report.extend(lists::against_bare_client(program, lists).await?);
-    }
     Ok(report)
 }
 
@@ -124,10 +110,4 @@ fn quantile(times: &mut [Duration], part: f64) -> Duration {
     times.sort();
     let place = (times.len() as f64 * part).ceil() as usize;
     times.get(place.saturating_sub(1)).copied().unwrap_or_default()
-}
-
-/// The value in the middle; of an even number, the greater one.
-fn median(values: &mut [f64]) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or_default()
 }

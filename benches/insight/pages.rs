@@ -2,17 +2,17 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::Value;
-use tokio::io::AsyncReadExt as _;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use crate::common::cluster::Number;
 use crate::common::proc::forget_peak;
 use crate::common::report::Row;
 use crate::common::subject::Subject;
-use crate::{quantile, streams, uid};
+use crate::{quantile, uid};
 
 /// How many pages the quantile is of.
 const PAGES: usize = 1000;
@@ -26,6 +26,10 @@ const SEARCHES: usize = 50;
 const DEADLINE: Duration = Duration::from_secs(30);
 /// How the page asks for an object, as `REACH` of `crates/observe/src/http/ui/live.js`.
 const REACH: &str = "max=140&limit=140";
+/// The time within which a collector notices that a stream was closed.
+const NOTICED: Duration = Duration::from_secs(10);
+/// How often a full collector is asked for a stream.
+const AGAIN: Duration = Duration::from_millis(10);
 /// The milliseconds that a person waits for.
 const SECOND: Option<f64> = Some(1000.0);
 
@@ -133,7 +137,7 @@ pub struct Stream {
 
 impl Stream {
     pub async fn begin(subject: &Subject, uid: &str) -> Result<Self> {
-        Ok(Self { stream: streams::connect(subject, uid).await?, text: String::new() })
+        Ok(Self { stream: connect(subject, uid).await?, text: String::new() })
     }
 
     /// Reads until an event has this text, and forgets what came before.
@@ -148,17 +152,30 @@ impl Stream {
         timeout(DEADLINE, read).await.with_context(|| format!("{wanted} does not come"))?
     }
 
-    /// Reads to the end.
-    pub async fn end(mut self) {
-        while self.read().await.is_ok_and(|length| length > 0) {
-            self.text.clear();
-        }
-    }
-
     async fn read(&mut self) -> Result<usize> {
         let mut bytes = vec![0; 64 << 10];
         let length = self.stream.read(&mut bytes).await?;
         self.text.push_str(&String::from_utf8_lossy(&bytes[..length]));
         Ok(length)
+    }
+}
+
+/// Begins a stream about an object. A stream that was just closed counts until the collector notices, so
+/// a place may be free only a moment later.
+async fn connect(subject: &Subject, uid: &str) -> Result<TcpStream> {
+    let address = subject.collector.debug_address();
+    let deadline = Instant::now() + NOTICED;
+    loop {
+        let mut stream = TcpStream::connect(address).await?;
+        let request = format!("GET /debug/stream?uid={uid} HTTP/1.1\r\nHost: {address}\r\n\r\n");
+        stream.write_all(request.as_bytes()).await?;
+        let mut head = [0; 12];
+        stream.read_exact(&mut head).await.context("no answer")?;
+        match &head[9..] {
+            b"200" => return Ok(stream),
+            b"503" => ensure!(Instant::now() < deadline, "the collector admits no stream"),
+            _ => bail!("{}", String::from_utf8_lossy(&head)),
+        }
+        sleep(AGAIN).await;
     }
 }

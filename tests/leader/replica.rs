@@ -61,7 +61,7 @@ impl Replica {
             "[leader]\nenabled = true\nnamespace = \"{namespace}\"\nidentity = \"{name}\"\n\
              lease_duration = \"5s\"\nrenew_deadline = \"3s\"\nretry_period = \"400ms\"\n\
              [watch]\nmin_backoff = \"50ms\"\nmax_backoff = \"200ms\"\n\
-             [log]\nfilter = \"info,kube_gc::api::write_gate=debug\"\n{}",
+             [log]\nfilter = \"info,kube_gc_client::write_gate=debug\"\n{}",
             options.config.unwrap_or_default()
         ));
         let collector = Collector::start_with(proxy.kubeconfig(), options).await?;

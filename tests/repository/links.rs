@@ -115,7 +115,7 @@ fn sought(document: &str) -> Vec<&str> {
 #[test]
 fn every_message_that_a_runbook_looks_for_is_logged() -> Result<()> {
     let mut sources = String::new();
-    for path in files(&root().join("src"), ".rs")? {
+    for path in files(&root().join("src"), ".rs")?.into_iter().chain(files(&root().join("crates"), ".rs")?) {
         // A long literal is wrapped.
         let text = std::fs::read_to_string(path)?;
         sources.extend(text.split("\\\n").map(str::trim_start));

@@ -48,7 +48,7 @@ async fn log_of_cascade() -> Result<(Vec<String>, Obj, Vec<Obj>)> {
 }
 
 fn about_decisions(log: &[String]) -> impl Iterator<Item = &String> {
-    log.iter().filter(|line| line.contains(r#""target":"kube_gc::worker::decision"#))
+    log.iter().filter(|line| line.contains(r#""target":"kube_gc_controller::worker::decision"#))
 }
 
 /// The lines with a message that begins like this.
@@ -65,7 +65,7 @@ async fn a_cascade_costs_a_few_lines_and_none_is_missing_from_their_sum() -> Res
     let bytes: usize = about_decisions(&log).map(|line| line.len() + 1).sum();
     let in_all: usize = log.iter().map(|line| line.len() + 1).sum();
     eprintln!("{} bytes for each object, {in_all} in all, in {} lines", bytes / MANY, log.len());
-    ensure!(bytes <= BYTES_PER_OBJECT * MANY, "{bytes} bytes about {MANY} objects");
+    ensure!(bytes > 0 && bytes <= BYTES_PER_OBJECT * MANY, "{bytes} bytes about {MANY} objects");
     ensure!(in_all <= BYTES_IN_ALL && log.len() <= LINES_IN_ALL, "{in_all} bytes, {} lines", log.len());
 
     let single = lines(&log, "decision")?;

@@ -1,4 +1,4 @@
-//! The client of the API server. Only this module and the elector talk to one.
+//! The client of the API server. Only this crate and the elector talk to one.
 //!
 //! [`Api`] sends single requests: look-ups, deletes and patches with their preconditions,
 //! events, discovery. [`ListWatch`] follows one resource type. Both return

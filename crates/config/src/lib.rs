@@ -24,9 +24,9 @@ pub use error::ConfigError;
 pub use load::Loader;
 pub use settings::{
     AccessSettings, BrakeSettings, ClientSettings, ComparisonSettings, DebugSettings, DiscoverySettings,
-    GraphSettings, HttpSettings, LeaderSettings, LogSettings, NodeImageSettings, NodePressureSettings,
-    NodeRootSettings, NodeSettings, RetrySettings, Settings, ShutdownSettings, StartupSettings, TlsSettings,
-    WatchSettings, WorkerSettings,
+    EventSettings, GraphSettings, HttpSettings, LeaderSettings, LogSettings, NamespaceSettings,
+    NodeImageSettings, NodePressureSettings, NodeRootSettings, NodeSettings, RetrySettings, Settings,
+    ShutdownSettings, StartupSettings, TlsSettings, WatchSettings, WorkerSettings,
 };
 pub use values::{
     BesideKubelet, DecisionLines, Encoding, GraphThreads, Listener, Listeners, LogFormat, PodKnowledge,

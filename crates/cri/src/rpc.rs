@@ -85,6 +85,7 @@ calls! {
     RemoveContainer: "Runtime", "remove_container", RemoveContainerRequest => RemoveContainerResponse;
     ListImages: "Image", "list_images", ListImagesRequest => ListImagesResponse;
     StreamImages: "Image", "stream_images", StreamImagesRequest => StreamImagesResponse;
+    ImageStatus: "Image", "image_status", ImageStatusRequest => ImageStatusResponse;
     RemoveImage: "Image", "remove_image", RemoveImageRequest => RemoveImageResponse;
     ImageFsInfo: "Image", "image_fs_info", ImageFsInfoRequest => ImageFsInfoResponse;
 }

@@ -48,6 +48,7 @@ pub(super) async fn dispatch(shared: Arc<Shared>, request: http::Request<Incomin
         Rpc::RemoveContainer => arrived.answer(remove_container, |it| &it.container_id).await,
         Rpc::ListImages => arrived.answer(list_images, |_| "").await,
         Rpc::StreamImages => arrived.answer(stream_images, |_| "").await,
+        Rpc::ImageStatus => arrived.answer(image_status, name_of_status).await,
         Rpc::RemoveImage => arrived.answer(remove_image, name_of_image).await,
         Rpc::ImageFsInfo => arrived.answer(filesystem, |_| "").await,
         // Pods are put into the world directly.
@@ -347,6 +348,23 @@ fn stream_images(
 }
 
 /// Removes an image by its id, its tag or its digest, with the runtime handler that it was pulled for.
+/// A kubelet asks for the image of sandboxes.
+fn image_status(
+    request: ImageStatusRequest,
+    _: &Settings,
+    world: &mut World,
+) -> Answered<ImageStatusRequest> {
+    let spec = request.image.unwrap_or_default();
+    let image = world.images().find(|image| goes_by(image, &spec.image)).cloned();
+    Ok(vec![ImageStatusResponse { image, ..ImageStatusResponse::default() }])
+}
+
+/// Whether this is an image's id, its tag or its digest.
+fn goes_by(image: &Image, name: &str) -> bool {
+    let mut names = image.repo_tags.iter().chain(&image.repo_digests).chain([&image.id]);
+    names.any(|known| known == name)
+}
+
 fn remove_image(
     request: RemoveImageRequest,
     _: &Settings,
@@ -354,13 +372,16 @@ fn remove_image(
 ) -> Answered<RemoveImageRequest> {
     let spec = request.image.unwrap_or_default();
     let is_it = |image: &&Image| {
-        let mut names = image.repo_tags.iter().chain(&image.repo_digests).chain([&image.id]);
         let handler = image.spec.as_ref().map(|spec| spec.runtime_handler.as_str()).unwrap_or_default();
-        names.any(|known| *known == spec.image) && handler == spec.runtime_handler
+        goes_by(image, &spec.image) && handler == spec.runtime_handler
     };
     let found = world.images().find(is_it).map(|image| image.id.clone());
     found.iter().for_each(|id| world.remove_image(id));
     Ok(vec![RemoveImageResponse {}])
+}
+
+fn name_of_status(request: &ImageStatusRequest) -> &str {
+    request.image.as_ref().map_or("", |spec| &spec.image)
 }
 
 fn name_of_image(request: &RemoveImageRequest) -> &str {
