@@ -99,6 +99,7 @@ async fn every_page_answers_or_says_what_is_wrong() {
     stage.collector.stop().await.unwrap();
 }
 
+/// Rule 9.4.
 #[tokio::test]
 async fn the_graph_comes_as_dot_or_as_json() {
     let stage = Stage::new().await;
