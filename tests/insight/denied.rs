@@ -30,7 +30,7 @@ async fn who_may_not_look_at_everything_is_told() -> Result<()> {
     let both = ns.configmap("both").owned_by(&root).owned_by(&hidden).create().await?;
     ns.configmap("below").owned_by(&both).create().await?;
     let kinds = "--kinds configmaps,secrets";
-    let not_listed = "Not looked at: secrets (LIST secrets";
+    let not_listed = "secrets (LIST secrets";
     let not_read = "Not looked at: ConfigMap/root (";
     for (caller, line, code, said) in [
         (
