@@ -15,6 +15,7 @@ use kube_gc_client::{
 use kube_gc_core::graph::WatchEvent;
 use kube_gc_core::object::{ObjectFacts, ResourceType};
 use kube_gc_testkit::ControlPlane;
+use kube_gc_testkit::cluster::poll;
 use serde_json::{Value, json};
 use tower::util::MapResponseLayer;
 
@@ -107,11 +108,11 @@ async fn encodings_agree() {
         }
     });
     send(&raw, "POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &definition).await;
-    let mut discovered = clients[0].api.discover(None).await.unwrap();
-    while discovered.catalog.resolve(&format!("{GROUP}/v1"), "Widget").is_none() {
-        tokio::time::sleep(Duration::from_millis(100)).await;
-        discovered = clients[0].api.discover(Some(&discovered)).await.unwrap();
-    }
+    let discovered = async || clients[0].api.discover(None).await.unwrap();
+    let is_served =
+        async || Ok(discovered().await.catalog.resolve(&format!("{GROUP}/v1"), "Widget").is_some());
+    poll("the type to be served", is_served).await.unwrap();
+    let discovered = discovered().await;
     // Enough for compressed answers.
     let maps = "/api/v1/namespaces/default/configmaps";
     let long = json!({"metadata": {"generateName": "t-", "annotations": {"long": "x".repeat(400)}}});
