@@ -287,9 +287,12 @@ const NOT_WAITING: Interrupted =
     Interrupted::Changed("an owner no longer waits for its dependents, or has changed");
 
 /// The owners that must be waiting for a decision to hold, each with its confirmation.
-type WaitingOwners = Vec<(Identity, Confirmation)>;
+pub(super) type WaitingOwners = Vec<(Identity, Confirmation)>;
 
-fn waiting_owners(item: &ObjectSnapshot, classified: &[Classified]) -> Result<WaitingOwners, Interrupted> {
+pub(super) fn waiting_owners(
+    item: &ObjectSnapshot,
+    classified: &[Classified],
+) -> Result<WaitingOwners, Interrupted> {
     let mut owners: WaitingOwners = Vec::new();
     let mut known = HashSet::new();
     let each = item.references.iter().zip(classified);
@@ -312,7 +315,11 @@ impl DeleteWork {
     /// all the time would never end.
     ///
     /// Nothing is waited for between the last look at the graph and the return.
-    async fn still_waiting(&self, turn: &WriteSlot, owners: &mut WaitingOwners) -> Result<(), Interrupted> {
+    pub(super) async fn still_waiting(
+        &self,
+        turn: &WriteSlot,
+        owners: &mut WaitingOwners,
+    ) -> Result<(), Interrupted> {
         for _ in 0..RENEWALS {
             let old = self.grown_old(owners).await?;
             if old.is_empty() {
@@ -332,7 +339,7 @@ impl DeleteWork {
 
     /// The owners whose confirmation is too old, with their states in the graph. An error if an
     /// owner is known to have stopped waiting.
-    async fn grown_old<'a>(
+    pub(super) async fn grown_old<'a>(
         &self,
         owners: &'a mut WaitingOwners,
     ) -> Result<Vec<(&'a mut (Identity, Confirmation), OwnerState)>, Interrupted> {

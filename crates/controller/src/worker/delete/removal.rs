@@ -2,6 +2,7 @@
 //! the foreground deletion of an owner that no dependent blocks any more.
 
 use super::DeleteWork;
+use super::deletion::waiting_owners;
 use crate::actors::graph_handle::PartitionEnded;
 use crate::actors::pool::Outcome;
 use crate::worker::classified::Classified;
@@ -41,7 +42,7 @@ impl DeleteWork {
         let version = version.filter(|_| !mutation::is(Mutation::PatchWithoutVersion));
         let solid = confirm_solid.and_then(|index| item.references.get(index));
         let patched = match solid {
-            Some(solid) => self.remove_beside(solid, item, &removal, version).await,
+            Some(solid) => self.remove_beside(solid, item, classified, &removal, version).await,
             None => self.remove_at_rest(item, &removal, version, gone_for_good).await.map_err(Into::into),
         };
         line.finish(&patched);
@@ -52,12 +53,14 @@ impl DeleteWork {
         patched.map(|_| Completion::Done)
     }
 
-    /// Removes references to owners of which some are waiting. One solid owner is confirmed right
-    /// before the patch is sent.
+    /// Removes references to owners of which some are waiting. That they still wait, and one solid owner,
+    /// is confirmed right before the patch is sent: an owner that has ended its foreground deletion and
+    /// is kept by another finalizer is solid again.
     async fn remove_beside(
         &self,
         solid: &ReferenceSnapshot,
         item: &ObjectSnapshot,
+        classified: &[Classified],
         removal: &ReferenceRemoval,
         version: Option<ResourceVersion>,
     ) -> Result<Patched, Interrupted> {
@@ -65,7 +68,13 @@ impl DeleteWork {
         let references = removal.references();
         let requests = 1 + api.requests_for_patch(&item.identity.resource.group_resource, references);
         let turn = api.write_slot(Verb::Patch, &item.identity, requests).await?;
+        let mut owners = waiting_owners(item, classified)?;
+        self.still_waiting(&turn, &mut owners).await?;
         self.confirm_solid(&turn, solid).await?;
+        // The confirmation of the solid owner may have taken long.
+        if !self.grown_old(&mut owners).await?.is_empty() {
+            return Err(Interrupted::Changed("checking the owners took so long that the evidence expired"));
+        }
         Ok(turn.api().remove_references(&item.identity, references, version.as_ref()).await?)
     }
 
