@@ -13,6 +13,9 @@ use super::trace::Trace;
 
 /// If a step causes more requests than this, the collector is in an endless loop.
 const RUNAWAY: u64 = 100_000;
+/// And so many more in each second of the step. Owners of large objects are looked up 250 times a
+/// second, for minutes if connections break all the time, because each break makes earlier answers void.
+const IN_A_SECOND: u64 = 500;
 
 /// The state of the network. Clones share it.
 #[derive(Clone, Debug)]
@@ -50,6 +53,7 @@ struct Shared {
     rates: Rates,
     requests: u64,
     in_step: u64,
+    step_began: Option<Instant>,
     life: u64,
     refused: BTreeMap<(Refused, String), Refusal>,
     webhooks: BTreeMap<Webhook, Refusal>,
@@ -151,6 +155,7 @@ impl Network {
     pub fn begin_step(&self, random: Random, rates: Rates) {
         self.with(|shared| {
             (shared.random, shared.rates, shared.in_step) = (random, rates, 0);
+            shared.step_began = Some(Instant::now());
         });
     }
 
@@ -159,7 +164,7 @@ impl Network {
         self.with(|shared| shared.requests)
     }
 
-    /// The request that exceeded [`RUNAWAY`], if the collector is in an endless loop.
+    /// The request that exceeded [`RUNAWAY`] and [`IN_A_SECOND`], if the collector is in an endless loop.
     pub fn runaway(&self) -> Option<String> {
         self.with(|shared| shared.runaway.clone())
     }
@@ -182,7 +187,8 @@ impl Network {
         self.with(|shared| {
             shared.requests += 1;
             shared.in_step += 1;
-            if shared.in_step > RUNAWAY {
+            let seconds = shared.step_began.map_or(0, |began| began.elapsed().as_secs());
+            if shared.in_step > RUNAWAY + IN_A_SECOND * seconds {
                 shared.runaway.get_or_insert_with(|| line.to_owned());
             }
             shared.fate(kind, plural)
