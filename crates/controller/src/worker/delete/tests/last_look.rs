@@ -10,6 +10,7 @@ use crate::actors::tests::in_system;
 use kube_gc_client::ApiSettings;
 use kube_gc_client::testing::{ReceivedRequest, Reply, Server};
 use kube_gc_core::mailbox::Completion;
+use kube_gc_core::object::Finalizers;
 
 /// One request a second about single objects, and none at once.
 fn slow() -> ApiSettings {
@@ -116,6 +117,29 @@ fn a_solid_owner_is_confirmed_right_before_the_patch_is_sent() {
             _ if seen.path.ends_with("owner") => waits.clone(),
             at if at < Duration::from_millis(1_500) => kept.clone(),
             _ => going.clone(),
+        });
+        let scene = Scene::set(&server, slow(), &[&owner, &solid, &dependent]).await;
+        scene.decide(&dependent).await;
+        let patches = server.seen().into_iter().filter(|seen| seen.method == "PATCH").count();
+        assert_eq!(patches, 0, "{:?}", server.requests());
+    });
+}
+
+/// The waiting owner ends its foreground deletion, and another finalizer keeps it, while the patch that
+/// removes the reference to it waits for the limiter (rule 4.32). Fails if the patch rests on what the
+/// owner was before that wait.
+#[test]
+fn a_reference_stays_if_its_owner_stops_waiting_before_the_patch_is_sent() {
+    in_system(async {
+        let (owner, solid) = (Thing::new("owner", 1, &[]), Thing::new("solid", 1, &[]));
+        let dependent = Thing::new("dependent", 2, &[&owner, &solid]);
+        let owner = owner.deleted(5, FOREGROUND);
+        let (waits, kept, stays) =
+            (owner.reply(), solid.reply(), owner.deleted(6, Finalizers::default()).reply());
+        let server = answering(move |seen| match seen.at {
+            _ if seen.path.ends_with("solid") => kept.clone(),
+            at if at < Duration::from_millis(1_500) => waits.clone(),
+            _ => stays.clone(),
         });
         let scene = Scene::set(&server, slow(), &[&owner, &solid, &dependent]).await;
         scene.decide(&dependent).await;
