@@ -31,8 +31,7 @@ fn main() -> ExitCode {
     // The longest first.
     harness::main(&[
         Lane::new(Real, "conformance", &[POLICIES, OTHERS, namespaces::ALL]).on(2),
-        Lane::new(newest, "conformance", &[POLICIES, RESTARTS, OTHERS, LARGE, insight::ALL, namespaces::ALL])
-            .on(2),
+        Lane::new(newest, "conformance", &[POLICIES, RESTARTS, LARGE, insight::ALL]).on(2),
         Lane::new(Real, "process", &[leader::ALL, run::ALL, http::ALL, insight::ALL]),
         Lane::new(Deployed, "deployment", &[deployment::ALL]),
         Lane::new(Beside, "beside", &[beside::ALL]),
@@ -40,6 +39,7 @@ fn main() -> ExitCode {
         Lane::new(old, "faults", &[faults::ON_ANY_SERVER]).on(2),
         // The same in other environments, and what takes minutes.
         Lane::new(Real, "hostile", &[faults::HOSTILE]).nightly(),
+        Lane::new(newest, "rules", &[OTHERS, namespaces::ALL]).nightly(),
         Lane::new(Real, "faults", &[RESTARTS, LARGE, faults::ON_ANY_SERVER]).nightly(),
         Lane::new(Deployed, "policies", &[POLICIES, RESTARTS]).nightly(),
         Lane::new(Beside, "policies", &[POLICIES]).nightly(),
