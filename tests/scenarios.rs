@@ -41,7 +41,6 @@ fn main() -> ExitCode {
         // The same in other environments, and what takes minutes.
         Lane::new(Real, "hostile", &[faults::HOSTILE]).nightly(),
         Lane::new(Real, "faults", &[RESTARTS, LARGE, faults::ON_ANY_SERVER]).nightly(),
-        Lane::new(Deployed, "policies", &[POLICIES, RESTARTS]).nightly(),
         Lane::new(Beside, "policies", &[POLICIES]).nightly(),
     ])
 }
