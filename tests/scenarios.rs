@@ -41,7 +41,6 @@ fn main() -> ExitCode {
         Lane::new(Real, "hostile", &[faults::HOSTILE]).nightly(),
         Lane::new(newest, "rules", &[OTHERS, namespaces::ALL]).nightly(),
         Lane::new(Real, "faults", &[RESTARTS, LARGE, faults::ON_ANY_SERVER]).nightly(),
-        Lane::new(Deployed, "policies", &[POLICIES, RESTARTS]).nightly(),
         Lane::new(Beside, "policies", &[POLICIES]).nightly(),
     ])
 }

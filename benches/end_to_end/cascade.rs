@@ -8,43 +8,22 @@ use crate::contestants::{Cascade, Contestant, WORKERS};
 use crate::objects::{Mode, clear, make_family, remaining};
 use crate::observe::{Watch, emptied, requests};
 use crate::process::Process;
-use crate::report::{Figure, Target};
+use crate::report::Figure;
 use crate::rows::Measured;
 use crate::stage::Stage;
 
-/// The figures of a cascade; only the rate has another target in each row.
-pub const fn figures(rate: &'static [Target]) -> [Figure; 4] {
-    const MILLISECONDS: Figure = Figure {
-        key: "cpu_per_object",
-        title: "CPU of the collector per object",
+/// The figures of a cascade.
+pub const FIGURES: [Figure; 4] = [
+    Figure { key: "objects_per_second", title: "objects per second", unit: "1/s", digits: 0 },
+    Figure { key: "requests_per_object", title: "requests per object", unit: "", digits: 3 },
+    Figure { key: "cpu_per_object", title: "CPU of the collector per object", unit: "ms", digits: 3 },
+    Figure {
+        key: "server_cpu_per_object",
+        title: "CPU of the API server and etcd per object",
         unit: "ms",
         digits: 3,
-        targets: &[Target::AtMost(0.2)],
-    };
-    [
-        Figure {
-            key: "objects_per_second",
-            title: "objects per second",
-            unit: "1/s",
-            digits: 0,
-            targets: rate,
-        },
-        Figure {
-            key: "requests_per_object",
-            title: "requests per object",
-            unit: "",
-            targets: &[Target::AtMost(1.02)],
-            ..MILLISECONDS
-        },
-        MILLISECONDS,
-        Figure {
-            key: "server_cpu_per_object",
-            title: "CPU of the API server and etcd per object",
-            targets: &[],
-            ..MILLISECONDS
-        },
-    ]
-}
+    },
+];
 
 /// Creates an owner with dependents, starts the contestant, deletes the owner, and waits for the end.
 pub async fn run(

@@ -18,34 +18,6 @@ pub struct Figure {
     /// The number of decimals.
     #[serde(skip)]
     pub digits: usize,
-    /// The targets of kube-gc. All must be met.
-    #[serde(skip)]
-    pub targets: &'static [Target],
-}
-
-/// A target of kube-gc. A ratio always compares two values of the same round.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Target {
-    /// At least this multiple of the limit, in the median of the rounds.
-    OfLimit(f64),
-    /// At least this multiple of the peer, in every round.
-    TimesPeer(f64),
-    /// At most this multiple of the peer, in every round.
-    OfPeerAtMost(f64),
-    /// At most this value, in the median of the rounds.
-    AtMost(f64),
-}
-
-impl Target {
-    /// Its text in the table.
-    pub fn text(self) -> String {
-        match self {
-            Self::OfLimit(factor) => format!("≥ {factor} × limit"),
-            Self::TimesPeer(factor) => format!("≥ {factor} × peer in every round"),
-            Self::OfPeerAtMost(factor) => format!("≤ {factor} × peer in every round"),
-            Self::AtMost(bound) => format!("≤ {bound}"),
-        }
-    }
 }
 
 /// The values of one figure, by round and in the order of [`Contestant::ALL`]; `None` if it was not measured.
@@ -73,44 +45,6 @@ impl Samples {
             (other != 0.0).then(|| ours / other)
         });
         pairs.collect()
-    }
-
-    /// Whether a target is met; `None` if it was not measured.
-    fn meets(&self, target: Target) -> Option<bool> {
-        let ratios = |to| Spread::of(&self.ratios(to));
-        Some(match target {
-            Target::OfLimit(factor) => ratios(Contestant::Limit)?.median >= factor,
-            Target::TimesPeer(factor) => ratios(Contestant::Peer)?.min >= factor,
-            Target::OfPeerAtMost(factor) => ratios(Contestant::Peer)?.max <= factor,
-            Target::AtMost(bound) => Spread::of(&self.of(Contestant::KubeGc))?.median <= bound,
-        })
-    }
-}
-
-/// The minimum, the median and the maximum.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Spread {
-    /// The minimum.
-    pub min: f64,
-    /// The median: the middle value, or the mean of the two middle values.
-    pub median: f64,
-    /// The maximum.
-    pub max: f64,
-}
-
-impl Spread {
-    /// The statistics of these values; `None` if there are none.
-    pub fn of(numbers: &[f64]) -> Option<Self> {
-        let mut sorted = numbers.to_vec();
-        sorted.sort_by(f64::total_cmp);
-        let (&min, &max) = (sorted.first()?, sorted.last()?);
-        let middle = sorted.len() / 2;
-        let median = if sorted.len() % 2 == 1 {
-            sorted[middle]
-        } else {
-            f64::midpoint(sorted[middle - 1], sorted[middle])
-        };
-        Some(Self { min, median, max })
     }
 }
 
@@ -157,8 +91,7 @@ pub fn page(Report { circumstances, rows }: &Report) -> String {
         "kube-gc {kube_gc}, measured {date} on {processors}; kube-apiserver {api_server}; peer: {peer}; \
          {rounds} rounds of {objects} objects. Each cell is the median, with the least and the greatest; \
          ratios are of numbers of the same round.\n\n\
-         | | target | limit | peer | kube-gc | of the limit | of the peer | met |\n\
-         |---|---|--:|--:|--:|--:|--:|---|\n",
+         | | limit | peer | kube-gc | of the limit | of the peer |\n|---|--:|--:|--:|--:|--:|\n",
     );
     for result in rows {
         for (figure, samples) in &result.figures {
@@ -173,40 +106,22 @@ fn line(result: &Measurement, figure: &Figure, samples: &Samples) -> String {
     if !figure.unit.is_empty() {
         let _ = write!(line, " ({})", figure.unit);
     }
-    let targets: Vec<_> = figure.targets.iter().map(|target| target.text()).collect();
-    let _ = write!(line, " | {} |", if targets.is_empty() { "–".to_owned() } else { targets.join("; ") });
+    line.push_str(" |");
     for contestant in Contestant::ALL {
         let _ = write!(line, " {} |", cell(&samples.of(contestant), figure.digits));
     }
     for to in [Contestant::Limit, Contestant::Peer] {
         let _ = write!(line, " {} |", cell(&samples.ratios(to), 2));
     }
-    let _ = writeln!(line, " {} |", met(figure.targets, samples));
+    line.push('\n');
     line
 }
 
+/// The median, with the least and the greatest.
 fn cell(numbers: &[f64], digits: usize) -> String {
-    match Spread::of(numbers) {
-        None => "–".to_owned(),
-        Some(Spread { median, .. }) if numbers.len() == 1 => format!("{median:.digits$}"),
-        Some(Spread { min, median, max }) => {
-            format!("{median:.digits$} ({min:.digits$}–{max:.digits$})")
-        }
-    }
-}
-
-/// Whether all targets are met. An unmeasured target leaves it open, unless another one is
-/// missed.
-fn met(targets: &[Target], samples: &Samples) -> &'static str {
-    if targets.is_empty() {
-        return "–";
-    }
-    let met: Vec<_> = targets.iter().map(|target| samples.meets(*target)).collect();
-    if met.contains(&Some(false)) {
-        "**no**"
-    } else if met.contains(&None) {
-        "open"
-    } else {
-        "yes"
-    }
+    let mut sorted = numbers.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let (Some(least), Some(greatest)) = (sorted.first(), sorted.last()) else { return "–".to_owned() };
+    let median = f64::midpoint(sorted[(sorted.len() - 1) / 2], sorted[sorted.len() / 2]);
+    format!("{median:.digits$} ({least:.digits$}–{greatest:.digits$})")
 }

@@ -58,7 +58,7 @@ pub struct Stage {
 impl Stage {
     /// Starts a control plane.
     pub async fn start(programs: &Programs, objects: usize) -> Result<Self> {
-        let plane = ControlPlane::start_with(None, &[])?;
+        let plane = ControlPlane::start_with(&[])?;
         let client = Client::of(plane.kubeconfig()).await?;
         let kubeconfig = kubeconfig(plane.info(), &client).await?;
         let programs = programs.clone();

@@ -31,48 +31,25 @@ pub async fn tree(program: &Path, subject: &Subject, uid: &str, objects: u64) ->
     Ok(Row::milliseconds(what, quantile(&mut times, 0.5), Some(300.0)))
 }
 
-/// `check` of everything.
+/// The time of `check` of everything, and the peak of its memory.
 pub async fn check(program: &Path, cluster: Cluster) -> Result<[Row; 2]> {
     let of = format!("`check -A` of {} objects", cluster.objects());
-    let targets = (Some(3000.0), Some(60.0));
-    from_lists(program, cluster, &of, &["check", "-A"], targets).await
-}
-
-/// `plan` of an object to which nearly everything belongs.
-pub async fn plan(program: &Path, cluster: Cluster, uid: &str) -> Result<[Row; 2]> {
-    let of = format!(
-        "`plan` from lists of {} objects, {} of them dependents",
-        cluster.objects(),
-        cluster.custom.objects
-    );
-    let object = format!("uid:{uid}");
-    from_lists(program, cluster, &of, &["plan", &object, "--cascade", "foreground"], (None, None)).await
-}
-
-/// The time of a command that lists a cluster, and the peak of its memory.
-async fn from_lists(
-    program: &Path,
-    cluster: Cluster,
-    of: &str,
-    line: &[&str],
-    targets: (Option<f64>, Option<f64>),
-) -> Result<[Row; 2]> {
-    progress(of);
+    progress(&of);
     let feeder = Feeder::start(cluster).await?;
     let kubeconfig = tempfile::NamedTempFile::new()?;
     std::fs::write(&kubeconfig, feeder.kubeconfig())?;
     let (mut times, mut peak) = (Vec::new(), 0.0_f64);
     for _ in 0..RUNS {
-        let mut command = command(program, line[0], kubeconfig.path());
-        command.args(&line[1..]);
+        let mut command = command(program, "check", kubeconfig.path());
+        command.arg("-A");
         let ran = run(command).await?;
         times.push(ran.took);
         peak = peak.max(ran.peak);
     }
     feeder.understood_all()?;
     Ok([
-        Row::milliseconds(format!("{of}, median"), quantile(&mut times, 0.5), targets.0),
-        Row::new(format!("{of}, peak memory"), peak, "MiB", targets.1),
+        Row::milliseconds(format!("{of}, median"), quantile(&mut times, 0.5), Some(3000.0)),
+        Row::new(format!("{of}, peak memory"), peak, "MiB", Some(60.0)),
     ])
 }
 

@@ -64,21 +64,20 @@ async fn measure(arguments: &Arguments, program: &std::path::Path) -> Result<Rep
 
     // A tenth are blocks; the others belong to the first Deployment of a block.
     let blocks = (large / 10 / BLOCK).max(1);
-    let custom = Custom { types: 10, objects: large - blocks * BLOCK, owners: 1 };
+    let custom = Custom { types: 10, objects: large - blocks * BLOCK };
     let cluster = Cluster { blocks, custom };
     let subject = started(program, cluster).await?;
     let roots: Vec<String> = (0..blocks).map(|block| deployment(&cluster, block)).collect();
     report.extend([command::tree(program, &subject, &roots[0], cluster.objects()).await?]);
     report.extend([pages::neighbourhoods(&subject, &roots, cluster.objects()).await?]);
-    report.extend(pages::opened(&subject, &roots, cluster.objects()).await?);
+    report.extend([pages::searches(&subject, cluster.objects()).await?]);
     report.extend([pages::changed(&subject, cluster.objects()).await?]);
     subject.stop().await?;
 
-    let cluster = Cluster { blocks: 1, custom: Custom { types: 10, objects: many, owners: 1 } };
+    let cluster = Cluster { blocks: 1, custom: Custom { types: 10, objects: many } };
     let subject = started(program, cluster).await?;
-    report.extend(pages::plan(&subject, &deployment(&cluster, 0), many).await?);
+    report.extend([pages::plan(&subject, &deployment(&cluster, 0), many).await?]);
     subject.stop().await?;
-    report.extend(command::plan(program, cluster, &deployment(&cluster, 0)).await?);
 
     report.extend(command::check(program, Cluster::of(many)).await?);
     Ok(report)

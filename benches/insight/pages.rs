@@ -9,7 +9,6 @@ use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 
 use crate::common::cluster::Number;
-use crate::common::proc::forget_peak;
 use crate::common::report::Row;
 use crate::common::subject::Subject;
 use crate::{quantile, uid};
@@ -18,7 +17,7 @@ use crate::{quantile, uid};
 const PAGES: usize = 1000;
 /// How many plans are made.
 const PLANS: usize = 5;
-/// How often the page is opened, and how many objects change.
+/// How many objects change.
 const TIMES: usize = 20;
 /// How many searches are made.
 const SEARCHES: usize = 50;
@@ -55,61 +54,27 @@ pub async fn neighbourhoods(subject: &Subject, roots: &[String], objects: u64) -
     Ok(Row::milliseconds(what, quantile(&mut times, 0.99), Some(50.0)))
 }
 
-/// The plan of an object with many dependents: its time, and what it adds to the collector's memory.
-pub async fn plan(subject: &Subject, uid: &str, dependents: u64) -> Result<[Row; 2]> {
-    let before = subject.memory()?.resident;
-    forget_peak(subject.collector.pid())?;
+/// The time of the plan of an object with many dependents.
+pub async fn plan(subject: &Subject, uid: &str, dependents: u64) -> Result<Row> {
     let mut times = Vec::new();
     for _ in 0..PLANS {
         let (took, plan) = get(subject, &format!("/debug/plan?uid={uid}&policy=foreground&limit=1")).await?;
         ensure!(plan["deletes"].as_u64() > Some(dependents), "{plan}");
         times.push(took);
     }
-    let what = format!("`/debug/plan` of an object with {dependents} dependents");
-    let more = subject.memory()?.peak - before;
-    Ok([
-        Row::milliseconds(format!("{what}, median"), quantile(&mut times, 0.5), SECOND),
-        Row::new(format!("{what}: more memory, peak"), more, "MiB", None),
-    ])
+    let what = format!("`/debug/plan` of an object with {dependents} dependents, median");
+    Ok(Row::milliseconds(what, quantile(&mut times, 0.5), SECOND))
 }
 
-/// The files that the page consists of, by the names in it and in its scripts.
-async fn files(subject: &Subject) -> Result<Vec<String>> {
-    let page = subject.collector.get_debug("/ui/main.js").await?.body;
-    let scripts = page.lines().filter_map(|line| Some(line.split_once("from \"./")?.1.split_once('"')?.0));
-    let mut files: Vec<String> = scripts.map(|name| format!("/ui/{name}")).collect();
-    files.extend(["page.css", "object.css", "drawing.css", "main.js"].map(|name| format!("/ui/{name}")));
-    Ok(files)
-}
-
-/// Opens the page of an object: its files, the stream up to the drawing, and the explanation, one
-/// after the other, which a browser does not.
-pub async fn opened(subject: &Subject, roots: &[String], objects: u64) -> Result<[Row; 2]> {
-    let files = files(subject).await?;
+/// The 99th percentile of searches.
+pub async fn searches(subject: &Subject, objects: u64) -> Result<Row> {
     let mut times = Vec::new();
-    for root in roots.iter().cycle().take(TIMES) {
-        let began = Instant::now();
-        for file in &files {
-            let answer = subject.collector.get_debug(file).await?;
-            ensure!(answer.status == 200, "{file}: {answer:?}");
-        }
-        let mut stream = Stream::begin(subject, &format!("{root}&{REACH}")).await?;
-        stream.until(root).await?;
-        get(subject, &format!("/debug/explain?uid={root}")).await?;
-        times.push(began.elapsed());
-    }
-    let mut searches = Vec::new();
     for number in 0..SEARCHES {
         // Nothing has this name, so everything is looked at.
-        searches.push(get(subject, &format!("/debug/search?q=pod/nothing-{number}")).await?.0);
+        times.push(get(subject, &format!("/debug/search?q=pod/nothing-{number}")).await?.0);
     }
-    let of = format!("{objects} objects");
-    let opened = format!("the data of the page of an object, {of}: all requests, slowest of {TIMES}");
-    let searched = format!("`/debug/search` that finds nothing, {of}, 99th percentile");
-    Ok([
-        Row::milliseconds(opened, quantile(&mut times, 1.0), SECOND),
-        Row::milliseconds(searched, quantile(&mut searches, 0.99), SECOND),
-    ])
+    let what = format!("`/debug/search` that finds nothing, {objects} objects, 99th percentile");
+    Ok(Row::milliseconds(what, quantile(&mut times, 0.99), SECOND))
 }
 
 /// The time from a change in the cluster to the event that shows it.
@@ -117,7 +82,7 @@ pub async fn changed(subject: &Subject, objects: u64) -> Result<Row> {
     let cluster = &subject.feeder.cluster;
     let mut times = Vec::new();
     for number in (cluster.end().0..).map(Number).take(TIMES) {
-        let owner = cluster.owners(number).next().context("a pod has an owner")?;
+        let owner = cluster.owner(number).context("a pod has an owner")?;
         let mut stream = Stream::begin(subject, &format!("{}&{REACH}", uid(cluster, owner))).await?;
         stream.until("event: neighbourhood").await?;
         let began = Instant::now();

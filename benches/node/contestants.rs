@@ -27,7 +27,6 @@ const MAX_AGE: Duration = Duration::from_secs(3600);
 pub struct Idle {
     pub calls: f64,
     pub cpu_milliseconds: f64,
-    pub peak_mib: f64,
 }
 
 /// A pass that removes something.
@@ -251,11 +250,7 @@ fn idle(host: &Host, pid: u32, passes: usize, calls: usize, cpu: Duration) -> Re
     let containers = usize::try_from(CONTAINERS)?;
     ensure!(host.containers() == containers, "{} containers are left", host.containers());
     let cpu = process::cpu(pid)?.saturating_sub(cpu);
-    Ok(Idle {
-        calls: calls / passes,
-        cpu_milliseconds: cpu.as_secs_f64() * 1000.0 / passes,
-        peak_mib: process::peak(pid)?,
-    })
+    Ok(Idle { calls: calls / passes, cpu_milliseconds: cpu.as_secs_f64() * 1000.0 / passes })
 }
 
 fn dead_containers(host: &Host, started: Instant) -> Result<Removal> {

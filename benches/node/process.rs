@@ -14,11 +14,3 @@ pub fn cpu(pid: u32) -> Result<Duration> {
     }
     Ok(Duration::from_nanos(sum))
 }
-
-/// The largest resident memory so far, in MiB.
-pub fn peak(pid: u32) -> Result<f64> {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).context("no VmHWM")?;
-    let kib: f64 = line.trim().trim_end_matches("kB").trim().parse()?;
-    Ok(kib / 1024.0)
-}

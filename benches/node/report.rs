@@ -9,10 +9,9 @@ use crate::contestants::Turn;
 /// A title, how many digits are shown, and the number of a turn.
 type Figure = (&'static str, usize, fn(&Turn) -> f64);
 
-const FIGURES: [Figure; 7] = [
+const FIGURES: [Figure; 6] = [
     ("idle pass: calls", 1, |it| it.idle.calls),
     ("idle pass: CPU (ms)", 2, |it| it.idle.cpu_milliseconds),
-    ("memory, largest (MiB)", 1, |it| it.idle.peak_mib),
     ("300 dead containers: calls for each", 2, |it| it.containers.calls_for_each),
     ("300 dead containers: time (ms)", 0, |it| it.containers.milliseconds),
     ("50 unused images: calls for each", 2, |it| it.images.calls_for_each),

@@ -89,7 +89,7 @@ async fn send(client: &kube::Client, method: &str, path: &str, body: &Value) -> 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn encodings_agree() {
-    let server = tokio::task::spawn_blocking(|| ControlPlane::start_with(None, &[])).await.unwrap().unwrap();
+    let server = tokio::task::spawn_blocking(|| ControlPlane::start_with(&[])).await.unwrap().unwrap();
     let config = load_config(Some(server.kubeconfig()), None).await.unwrap();
     let raw = kube::Client::try_from(config.clone()).unwrap();
     let clients = [

@@ -119,7 +119,7 @@ async fn an_action_that_nobody_takes_is_reported_and_counted_once() -> Result<()
 
     // Another client does it in the end. It stays counted as late.
     drop(suspended);
-    poll("the garbage to go", async || Ok(!cluster.exists_with_uid(&dependent).await?)).await?;
+    cluster.gone(&dependent).await?;
     disputes(&collector, &expected).await?;
     poll("the page to show how it has ended", async || {
         let ended = [

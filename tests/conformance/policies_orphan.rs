@@ -157,7 +157,7 @@ async fn orphan_while_broken(
     let hidden = ns.object(widgets.resource(), name).owned_by(&owner).create().await?;
     cluster.forget(widgets.resource());
     cluster.delete(&owner, Policy::Orphan).await?;
-    poll("the owner to go", async || Ok(!cluster.exists_with_uid(&owner).await?)).await?;
+    cluster.gone(&owner).await?;
     lives_with(cluster, &listed, &[]).await?;
 
     widgets.mend().await?;

@@ -207,7 +207,7 @@ async fn many_unresolvable_references_delay_no_other_object() -> Result<()> {
         let first = there.secret("first").owned_by(&owner).create().await?;
         if scene.collector().is_some() {
             let created = Instant::now();
-            poll("the garbage to go", async || Ok(!scene.cluster().exists_with_uid(&first).await?)).await?;
+            scene.cluster().gone(&first).await?;
             ensure!(created.elapsed() < NOT_DELAYED, "{:?}", created.elapsed());
         }
         Ok(Outcome {
@@ -292,7 +292,7 @@ async fn an_absent_owner_beside_an_unknown_one_changes_nothing() -> Result<()> {
     let unknown = reference("no.such.group/v1", "Unknown", "x", &unused_uid());
     let kept = ns.secret("kept").owner_reference(never.clone()).owner_reference(unknown).create().await?;
     let gone = ns.secret("gone").owner_reference(never).create().await?;
-    poll("the garbage to go", async || Ok(!cluster.exists_with_uid(&gone).await?)).await?;
+    cluster.gone(&gone).await?;
     cluster.settled_with_parked(&collector).await?;
     Outcome { untouched: vec![kept.clone()], ..Outcome::default() }.check(cluster).await?;
     reported_as_failing(&collector, &[&kept], "no.such.group").await?;

@@ -209,7 +209,7 @@ impl NeverSeen {
     }
 
     async fn goes(&self) -> Result<()> {
-        poll("the owner to go", async || Ok(!self.stage.cluster.exists_with_uid(&self.owner).await?)).await
+        self.stage.cluster.gone(&self.owner).await
     }
 
     async fn end(self) -> Result<()> {

@@ -8,7 +8,6 @@ use serde_json::{Value, json};
 
 use kube_gc_testkit::cluster::{create_all, key, poll};
 use kube_gc_testkit::controller_manager::Frozen;
-use kube_gc_testkit::deployment::{self, Standing};
 use kube_gc_testkit::{
     Cluster, Collector, ControlPlane, ControllerManager, Crd, Ns, Obj, Options, Policy, Scope, Turn,
     controller_manager,
@@ -29,8 +28,6 @@ pub struct Stage {
     pub plane: &'static ControlPlane,
     /// The client.
     pub cluster: Cluster,
-    /// The installation, if the manifests run the collector.
-    pub standing: Option<Standing>,
     _turn: Turn,
 }
 
@@ -47,11 +44,8 @@ impl Stage {
             ControllerManager::on(plane)?;
         }
         let cluster = Cluster::new(plane.client().await?);
-        let mut stage = Self { plane, cluster, standing: None, _turn: turn };
+        let stage = Self { plane, cluster, _turn: turn };
         stage.clear().await.context("cannot clear the stage")?;
-        if deployment::runs_the_collector() {
-            stage.standing = Some(Standing::on(plane).await?);
-        }
         Ok(stage)
     }
 
@@ -76,10 +70,7 @@ impl Stage {
         ];
         self.cluster.delete(&owner, Policy::Background).await?;
         for marker in &markers {
-            poll("the other collector to delete a marker", async || {
-                Ok(!self.cluster.exists_with_uid(marker).await?)
-            })
-            .await?;
+            self.cluster.gone(marker).await?;
         }
         Ok(())
     }
@@ -96,12 +87,9 @@ impl Stage {
         Ok(collector)
     }
 
-    /// Starts the collector without waiting until it is ready. Where the manifests are tested, they
-    /// run it. Where Kubernetes' own collector does the work, this one only observes.
+    /// Starts the collector without waiting until it is ready. Where Kubernetes' own collector does the
+    /// work, this one only observes.
     pub async fn start(&self, options: Options) -> Result<Collector> {
-        if let Some(standing) = &self.standing {
-            return standing.start(options).await;
-        }
         let options = if controller_manager::collects() { options.looking_on() } else { options };
         Collector::start(self.plane, options).await
     }
@@ -311,11 +299,7 @@ pub async fn seen(cluster: &Cluster, collector: &Collector, resource: &ApiResour
         .into_iter()
         .find(|(seen, _)| *seen == key(resource))
         .context("nothing was done with the type")?;
-    poll(&format!("{key} to be seen"), async || {
-        let report = collector.get_debug(&format!("/debug/idle?seen={key}%3D{version}")).await?.json()?;
-        Ok(report["not_seen"].as_array().is_some_and(Vec::is_empty))
-    })
-    .await
+    collector.sees(&key, &version).await
 }
 
 /// A custom resource that can be made impossible to list: its objects are stored in one version and

@@ -1,6 +1,9 @@
 //! Stuck objects are listed until they are done, and so are the decisions about them. Warning events tell
 //! people what they are stuck on.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::api::core::v1::Event;
 use serde_json::Value;
@@ -8,7 +11,8 @@ use serde_json::Value;
 use crate::conformance::outcome::{reference, unused_uid};
 use crate::conformance::stage::{HOLD, Stage};
 use kube_gc_testkit::cluster::poll;
-use kube_gc_testkit::{Cluster, Collector, Ns, Obj, Options, Policy, Webhook, WebhookBehavior};
+use kube_gc_testkit::webhook::{Asked, Decision, Denial, Hook};
+use kube_gc_testkit::{Cluster, Collector, Ns, Obj, Options, Policy, Webhook};
 
 kube_gc_testkit::scenarios! {
     stuck_objects_are_listed_until_they_are_finished,
@@ -16,8 +20,6 @@ kube_gc_testkit::scenarios! {
 }
 
 const MESSAGE: &str = "not before the audit";
-/// The label of objects whose writes are denied.
-const LABEL: &str = "kube-gc-test/stuck";
 /// The shortest time that can be set.
 const SOON: &str = "[events]\nstuck_after = \"1s\"\n[retry]\nmax = \"300ms\"\n";
 
@@ -101,13 +103,17 @@ async fn stuck_objects_are_listed_until_they_are_finished() -> Result<()> {
     let collector = stage.collector_with(Options::config(SOON)).await?;
     let owner = ns.configmap("owner").create().await?;
     let solid = ns.configmap("solid").create().await?;
-    let denied = ns.secret("denied").label(LABEL, "yes").owned_by(&owner).create().await?;
+    let denied = ns.secret("denied").owned_by(&owner).create().await?;
     let invalid = cluster.node(format!("{}-invalid", ns.name())).owned_by(&solid).create().await?;
-    webhook.set_behavior(WebhookBehavior::Reject(MESSAGE, Some(403)));
-    let guard = webhook.guard_secrets(cluster, &ns, LABEL).await?;
-    let path = denied.path() + "?dryRun=All";
-    poll("the webhook to be asked", async || Ok(cluster.send("DELETE", &path, None, None).await.is_err()))
-        .await?;
+    let is_allowed = Arc::new(AtomicBool::new(false));
+    let allowed = Arc::clone(&is_allowed);
+    let judge = move |asked: Asked| {
+        let denial = Denial { code: Some(403), message: MESSAGE.to_owned(), ..Denial::default() };
+        let is_free = asked.name() != "denied" || allowed.load(Ordering::SeqCst);
+        std::future::ready(if is_free { Decision::Allow } else { Decision::Deny(denial) })
+    };
+    let hook = Hook { mutating: false, resource: &denied.resource, operations: &["UPDATE", "DELETE"] };
+    let guard = webhook.review(cluster, &ns, hook, judge).await?;
     let (waiting, blocking) = blocked_owner(cluster, &ns).await?;
     let unserved = reference("nowhere.example.com/v1", "Nothing", "x", &unused_uid());
     let unresolved = ns.configmap("unresolved").owner_reference(unserved).create().await?;
@@ -166,7 +172,7 @@ async fn stuck_objects_are_listed_until_they_are_finished() -> Result<()> {
         ensure!(events.len() == 1 && events[0].count == Some(1), "{events:?}");
     }
 
-    webhook.set_behavior(WebhookBehavior::Accept);
+    is_allowed.store(true, Ordering::SeqCst);
     cluster.set_finalizers(&blocking, &[]).await?;
     cluster.set_owner_references(&unresolved, &[]).await?;
     cluster.delete(&invalid, Policy::Background).await?;

@@ -1,12 +1,12 @@
 //! Users with limited rights.
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
 use serde_json::{Value, json};
 use tempfile::NamedTempFile;
 
-use kube_gc_testkit::{Cluster, ControlPlane, Ns, Obj};
+use kube_gc_testkit::{Cluster, ControlPlane, Ns};
 
 /// A service account with a ClusterRole of its own.
 pub struct User {
@@ -31,7 +31,7 @@ impl User {
             .await?;
         let token = match plane.embedded() {
             Some(embedded) => embedded.token_of(&account),
-            None => request_token(cluster, &account).await?,
+            None => cluster.token(ns.name(), &account.name, 3600, None).await?,
         };
         Self::with_token(plane, &token)
     }
@@ -61,10 +61,4 @@ impl User {
     pub fn kubeconfig(&self) -> &std::path::Path {
         self.kubeconfig.path()
     }
-}
-
-async fn request_token(cluster: &Cluster, account: &Obj) -> Result<String> {
-    let request = json!({ "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {} });
-    let answer = cluster.send("POST", &(account.path() + "/token"), None, Some(&request)).await?;
-    Ok(answer["status"]["token"].as_str().context("no token")?.to_owned())
 }

@@ -37,8 +37,7 @@ async fn the_component_grants_what_finishing_namespaces_needs() -> Result<()> {
     let collector = Pod::of(&installation).await?.start().await?;
     collector.ready().await?;
     cluster.delete(ns.as_object(), Policy::Background).await?;
-    poll("the namespace to be finalized", async || Ok(!cluster.exists_with_uid(ns.as_object()).await?))
-        .await?;
+    cluster.gone(ns.as_object()).await?;
     let metrics = collector.metrics().await?;
     let denied = metrics
         .keys()

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use kube_gc_testkit::deployment::Installation;
 use kube_gc_testkit::harness::Module;
 
-/// The scenarios in addition to those of the policies, which the plain overlay also runs.
+/// All scenarios.
 pub const ALL: &[Module] = &[
     finish_namespaces::SCENARIOS,
     manifests::SCENARIOS,

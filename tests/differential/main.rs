@@ -60,7 +60,7 @@ fn embedded() -> Side {
 #[tokio::test(flavor = "multi_thread")]
 async fn written_sequences() {
     // Without managed fields: see `compare`.
-    let plane = ControlPlane::start_with(None, &["--feature-gates=ServerSideApply=false"]).unwrap();
+    let plane = ControlPlane::start_with(&["--feature-gates=ServerSideApply=false"]).unwrap();
     let client = plane.client().await.unwrap();
     let sides = [Side { name: "real", client, now: Arc::new(SystemTime::now) }, embedded()];
     futures::future::join_all(sides.iter().map(serve_custom_resources)).await;

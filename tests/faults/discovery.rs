@@ -116,7 +116,7 @@ async fn others_go_on(reply: Reply) -> Result<()> {
     cluster.assert_kept([&live, &garbage]).await?;
 
     rule.remove();
-    poll("the group's garbage to go", async || Ok(!cluster.exists_with_uid(&garbage).await?)).await?;
+    cluster.gone(&garbage).await?;
     cluster.settled(&collector).await?;
     cluster.assert_gone([&of_dead]).await?;
     stage.assert_owners(&of_live, &[&live]).await?;

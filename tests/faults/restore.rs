@@ -4,7 +4,7 @@ use anyhow::{Result, ensure};
 
 use crate::conformance::stage::{as_created, lives_with};
 use crate::faults::stage::{Stage, never};
-use kube_gc_testkit::cluster::{create_all, poll};
+use kube_gc_testkit::cluster::create_all;
 use kube_gc_testkit::proxy::{Fault, Matcher, Reply, Request, Verb};
 use kube_gc_testkit::{Cluster, Collector, ControlPlane, Crd, Ns, Obj, Options, Policy, Scope};
 
@@ -123,10 +123,7 @@ async fn nothing_alive_is_deleted_after_the_store_was_restored_from_a_backup() -
     let cluster = Cluster::new(plane.client().await?);
     collector.log_line("data was restored from a backup; kube-gc rebuilds the graph").await?;
     family.is_back(&cluster).await?;
-    poll("the garbage of the backup to go again", async || {
-        Ok(!cluster.exists_with_uid(&family.garbage).await?)
-    })
-    .await?;
+    cluster.gone(&family.garbage).await?;
     cluster.settled(&collector).await?;
     family.is_back(&cluster).await?;
     cluster.assert_gone([&filler[0]]).await?;

@@ -81,7 +81,7 @@ async fn nothing_alive_is_deleted_after_a_restore_with_a_raised_version() -> Res
     cluster.delete(&family.orphaning, Policy::Orphan).await?;
     deletes.hit(2).await?;
     for gone in [&family.owner, &family.child, &family.grandchild, &family.orphaning] {
-        poll(&format!("{gone} to go"), async || Ok(!cluster.exists_with_uid(gone).await?)).await?;
+        cluster.gone(gone).await?;
     }
     create_all((0..VERSIONS).map(|n| ns.configmap(format!("filler-{n}")))).await?;
 

@@ -109,18 +109,13 @@ impl Stage {
 
     /// Waits until an object is gone.
     pub async fn gone(&self, object: &Obj) -> Result<()> {
-        poll(&format!("{object} to go"), async || Ok(!self.cluster.exists_with_uid(object).await?)).await
+        self.cluster.gone(object).await
     }
 
     /// Waits until the collector has seen an object at the version that the client got, whatever
     /// else it has to do.
     pub async fn seen(&self, collector: &Collector, object: &Obj) -> Result<()> {
-        let path = format!("/debug/idle?seen={}%3D{}", object.resource_key(), object.resource_version);
-        poll(&format!("{object} to be seen"), async || {
-            let report = collector.get_debug(&path).await?.json()?;
-            Ok(report["not_seen"].as_array().is_some_and(Vec::is_empty))
-        })
-        .await
+        collector.sees(&object.resource_key(), &object.resource_version).await
     }
 
     /// Fails unless an object exists and has exactly these owners.

@@ -1,14 +1,17 @@
 //! Admission webhooks of one namespace that hang or fail.
 
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::ApiResource;
 
 use crate::faults::stage::{Stage, never};
 use kube_gc_testkit::cluster::{create_all, poll};
 use kube_gc_testkit::proxy::{Matcher, Verb};
-use kube_gc_testkit::webhook::{Webhook, WebhookBehavior};
-use kube_gc_testkit::{Collector, Ns, Obj, Policy};
+use kube_gc_testkit::webhook::{Decision, Hook};
+use kube_gc_testkit::{Collector, Ns, Obj, Policy, Webhook};
 
 kube_gc_testkit::scenarios! {
     a_webhook_that_hangs_for_deletions_in_one_namespace_delays_no_other,
@@ -24,16 +27,23 @@ const OTHERS: usize = 20;
 const QUIET: usize = 5;
 /// How much longer an object may exist while requests of another namespace hang or fail.
 const DELAY: Duration = Duration::from_secs(2);
-/// The timeout of the API server for the webhook, and that of the collector for the API server.
-const SECONDS: u32 = 30;
-const LABEL: &str = "hostile";
+
+/// What the webhook does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Behavior {
+    Accept,
+    Fail,
+    /// It does not answer before the API server gives up, after as long as the collector waits for that.
+    Hang,
+}
 
 /// A namespace whose requests are sent to a webhook, another one without, and a collector.
 struct Scene {
     stage: Stage,
     hostile: Ns,
-    webhook: Webhook,
+    behavior: Arc<Mutex<Behavior>>,
     guard: Obj,
+    _webhook: Webhook,
     collector: Collector,
     /// The longest lifetimes on a quiet server: of garbage, and of an owner that orphans.
     quiet: (Duration, Duration),
@@ -45,21 +55,25 @@ impl Scene {
         let stage = Stage::alone().await?;
         let cluster = &stage.cluster;
         let hostile = cluster.namespace().await?;
-        cluster.set_label(hostile.as_object(), LABEL, "here").await?;
         let webhook = Webhook::start(stage.plane()?).await?;
-        let guard = webhook.guard_configmaps(cluster, LABEL, &[operation], SECONDS).await?;
-        let mut tries = 0;
-        poll("the webhook to be asked", async || {
-            tries += 1;
-            let object = hostile.configmap(format!("try-{tries}")).create().await?;
-            let object = cluster.set_label(&object, "try", "yes").await?;
-            cluster.delete(&object, Policy::Background).await?;
-            Ok(webhook.asked() > 0)
-        })
-        .await?;
+        let behavior = Arc::new(Mutex::new(Behavior::Accept));
+        let now = Arc::clone(&behavior);
+        let judge = move |_| {
+            let behavior = *now.lock().unwrap_or_else(PoisonError::into_inner);
+            async move {
+                match behavior {
+                    Behavior::Accept => Decision::Allow,
+                    Behavior::Fail => Decision::Fail,
+                    Behavior::Hang => std::future::pending().await,
+                }
+            }
+        };
+        let resource = ApiResource::erase::<ConfigMap>(&());
+        let hook = Hook { mutating: false, resource: &resource, operations: &[operation] };
+        let guard = webhook.review(cluster, &hostile, hook, judge).await?;
         let collector = stage.collector().await?;
         let quiet = (Duration::ZERO, Duration::ZERO);
-        let mut scene = Self { stage, hostile, webhook, guard, collector, quiet };
+        let mut scene = Self { stage, hostile, behavior, guard, _webhook: webhook, collector, quiet };
         for number in 0..QUIET {
             let garbage = scene.lifetime_of_garbage(format!("quiet-{number}")).await?;
             let owner = scene.lifetime_of_owner(&format!("quiet-{number}")).await?;
@@ -68,9 +82,14 @@ impl Scene {
         Ok(scene)
     }
 
+    /// From now on the webhook does this.
+    fn behave(&self, behavior: Behavior) {
+        *self.behavior.lock().unwrap_or_else(PoisonError::into_inner) = behavior;
+    }
+
     /// Creates garbage in the namespace of the webhook, which behaves like this from now on.
-    async fn misbehave(&self, behavior: WebhookBehavior) -> Result<Vec<Obj>> {
-        self.webhook.set_behavior(behavior);
+    async fn misbehave(&self, behavior: Behavior) -> Result<Vec<Obj>> {
+        self.behave(behavior);
         create_all((0..GARBAGE).map(|n| self.hostile.configmap(format!("g-{n}")).owner_reference(never())))
             .await
     }
@@ -119,7 +138,7 @@ impl Scene {
     /// Waits until all work is done, which nothing delays any more.
     async fn recover(&self) -> Result<()> {
         self.stage.cluster.delete(&self.guard, Policy::Background).await?;
-        self.webhook.set_behavior(WebhookBehavior::Accept);
+        self.behave(Behavior::Accept);
         self.stage.cluster.settled(&self.collector).await
     }
 }
@@ -135,7 +154,7 @@ fn is_not_delayed(what: &str, worst: Duration, quiet: Duration) -> Result<()> {
 /// about the deletions of one namespace.
 async fn a_webhook_that_hangs_for_deletions_in_one_namespace_delays_no_other() -> Result<()> {
     let scene = Scene::set("DELETE").await?;
-    let garbage = scene.misbehave(WebhookBehavior::Hang).await?;
+    let garbage = scene.misbehave(Behavior::Hang).await?;
     scene.others_go(Verb::Delete).await?;
     scene.stage.cluster.assert_kept(&garbage).await?;
     scene.recover().await?;
@@ -153,7 +172,7 @@ async fn a_webhook_that_hangs_for_patches_in_one_namespace_delays_no_orphaning_i
         .iter()
         .flat_map(|owner| (0..10).map(|n| hostile.configmap(format!("{}-{n}", owner.name)).owned_by(owner)));
     let dependents = create_all(dependents).await?;
-    scene.webhook.set_behavior(WebhookBehavior::Hang);
+    scene.behave(Behavior::Hang);
     stage.cluster.delete_all(&owners, Policy::Orphan).await?;
 
     scene.others_go(Verb::Patch).await?;
@@ -176,7 +195,7 @@ async fn a_webhook_that_hangs_for_patches_in_one_namespace_delays_no_orphaning_i
 async fn a_webhook_that_fails_for_one_namespace_delays_no_other() -> Result<()> {
     let scene = Scene::set("DELETE").await?;
     let (stage, collector) = (&scene.stage, &scene.collector);
-    let garbage = scene.misbehave(WebhookBehavior::Fail).await?;
+    let garbage = scene.misbehave(Behavior::Fail).await?;
     let failing = Matcher::verb(Verb::Delete).within(scene.hostile.name());
     stage.proxy.answered(GARBAGE, &failing).await?;
     let mut worst = Duration::ZERO;

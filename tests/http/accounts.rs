@@ -1,12 +1,11 @@
-//! Service accounts with tokens. Each test target uses a part of this module.
+//! Service accounts that may read pages. Each test target uses a part of this module.
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
 use serde_json::json;
 
 use kube_gc_testkit::Cluster;
 use kube_gc_testkit::cluster::poll;
-
-const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 
 /// A namespace with service accounts.
 pub struct Accounts {
@@ -21,22 +20,13 @@ impl Accounts {
         let accounts = format!("/api/v1/namespaces/{}/serviceaccounts", self.namespace);
         self.cluster.send("POST", &accounts, None, Some(&account)).await?;
         let Some(path) = path else { return Ok(()) };
-        let name_of_role = format!("{}-{name}", self.namespace);
-        let role = json!({
-            "apiVersion": "rbac.authorization.k8s.io/v1",
-            "kind": "ClusterRole",
-            "metadata": { "name": name_of_role },
-            "rules": [{ "nonResourceURLs": [path], "verbs": ["get"] }],
-        });
-        let binding = json!({
-            "apiVersion": "rbac.authorization.k8s.io/v1",
-            "kind": "ClusterRoleBinding",
-            "metadata": { "name": name_of_role },
-            "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name_of_role },
-            "subjects": [{ "kind": "ServiceAccount", "name": name, "namespace": self.namespace }],
-        });
-        self.cluster.send("POST", &format!("{RBAC}/clusterroles"), None, Some(&role)).await?;
-        self.cluster.send("POST", &format!("{RBAC}/clusterrolebindings"), None, Some(&binding)).await?;
+        let role = format!("{}-{name}", self.namespace);
+        let rules = json!([{ "nonResourceURLs": [path], "verbs": ["get"] }]);
+        let of = json!({ "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role });
+        let to = json!([{ "kind": "ServiceAccount", "name": name, "namespace": self.namespace }]);
+        self.cluster.of::<ClusterRole>(&role).field("rules", rules).create().await?;
+        let binding = self.cluster.of::<ClusterRoleBinding>(&role);
+        binding.field("roleRef", of).field("subjects", to).create().await?;
         // A rejection would be cached.
         let review = json!({
             "apiVersion": "authorization.k8s.io/v1",
@@ -56,13 +46,6 @@ impl Accounts {
 
     /// A token of an account with this lifetime.
     pub async fn token(&self, name: &str, seconds: u32) -> Result<String> {
-        let path = format!("/api/v1/namespaces/{}/serviceaccounts/{name}/token", self.namespace);
-        let request = json!({
-            "apiVersion": "authentication.k8s.io/v1",
-            "kind": "TokenRequest",
-            "spec": { "expirationSeconds": seconds },
-        });
-        let answer = self.cluster.send("POST", &path, None, Some(&request)).await?;
-        Ok(answer["status"]["token"].as_str().context("no token")?.to_owned())
+        self.cluster.token(&self.namespace, name, seconds, None).await
     }
 }

@@ -8,21 +8,20 @@ use kube_gc::internals::node::{NodeCollector, PassResult, PodSource, now};
 use kube_gc_cri::server::{Code, CriServer, Effect, Fault, Settings, World};
 use kube_gc_cri::testing::{Kubelet, KubeletPass};
 use kube_gc_cri::{ApiVersion, Client, Rpc};
+use kube_gc_node::Ledger;
 use kube_gc_node::pass::Scope;
 use kube_gc_node::plan::What;
-use kube_gc_node::{Ledger, Rules};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
 use super::case::{Case, PAUSE};
-use super::pods::Pod;
 use super::{pods, server};
 
 /// What both collect on.
 pub struct Stage {
-    pub kubelet: Kubelet,
-    pub runtime: Arc<CriServer>,
-    pub root: TempDir,
+    kubelet: Kubelet,
+    runtime: Arc<CriServer>,
+    root: TempDir,
 }
 
 /// What is left after one of them has collected, and in which order it went.
@@ -137,16 +136,13 @@ impl Stage {
         self.left(case)
     }
 
-    /// kube-gc on this runtime, beside an API server with these pods.
-    pub async fn collector(&self, rules: &Rules, pods: &[Pod]) -> Result<NodeCollector> {
-        let client = Client::connect(self.runtime.endpoint(), kube_gc_cri::Settings::default()).await?;
-        let source = Some(PodSource::new(server::client(pods), "node-1"));
-        let collector = NodeCollector::new(client, rules.clone(), false, source, Ledger::default()).await;
-        Ok(collector.with_disk(Arc::<CriServer>::clone(&self.runtime)))
-    }
-
+    /// kube-gc on this runtime, beside an API server with the pods of the case.
     async fn ours(&self, case: &Case) -> Result<(Left, Vec<String>)> {
-        let mut collector = self.collector(&case.rules, &case.pods).await?;
+        let client = Client::connect(self.runtime.endpoint(), kube_gc_cri::Settings::default()).await?;
+        let source = Some(PodSource::new(server::client(&case.pods), "node-1"));
+        let collector =
+            NodeCollector::new(client, case.rules.clone(), false, source, Ledger::default()).await;
+        let mut collector = collector.with_disk(Arc::<CriServer>::clone(&self.runtime));
         for world in &case.history {
             self.show(world);
             collector.look(now()).await?;

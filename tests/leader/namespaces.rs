@@ -51,8 +51,7 @@ async fn a_standby_finishes_the_namespace_that_a_killed_leader_had_begun() -> Re
     one.collector.kill()?;
     held.end(Fault::Instead(Reply::broken()));
 
-    poll("the namespace to be finalized", async || Ok(!cluster.exists_with_uid(ns.as_object()).await?))
-        .await?;
+    cluster.gone(ns.as_object()).await?;
     cluster.assert_gone(configmaps.iter().chain(&secrets)).await?;
     cluster.assert_kept([&kept]).await?;
     let path = format!("/api/v1/namespaces/{}/finalize", ns.name());

@@ -14,12 +14,7 @@ kube_gc_testkit::scenarios! {
 
 /// Waits until the graph of a standby has an object at this version or later.
 async fn sees(replica: &Replica, object: &Obj) -> Result<()> {
-    let path = format!("/debug/idle?seen={}%3D{}", object.resource_key(), object.resource_version);
-    poll(&format!("{} to see {object}", replica.name), async || {
-        let report = replica.collector.get_debug(&path).await?.json()?;
-        Ok(report["not_seen"].as_array().is_some_and(Vec::is_empty))
-    })
-    .await
+    replica.collector.sees(&object.resource_key(), &object.resource_version).await
 }
 
 async fn answers(cluster: &Cluster) -> bool {
@@ -51,7 +46,7 @@ async fn a_standby_that_takes_over_during_a_restore_deletes_nothing_of_the_backu
     cluster.delete(&family.orphaning, Policy::Orphan).await?;
     failing.hit(2).await?;
     for gone in [&family.owner, &family.child, &family.grandchild, &family.orphaning] {
-        poll(&format!("{gone} to go"), async || Ok(!cluster.exists_with_uid(gone).await?)).await?;
+        cluster.gone(gone).await?;
     }
     let filler = create_all((0..VERSIONS).map(|n| ns.configmap(format!("filler-{n}")))).await?;
     sees(&other, &family.pending).await?;

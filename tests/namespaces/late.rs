@@ -48,7 +48,7 @@ async fn objects_that_waited_in_a_webhook_are_deleted_with_their_namespace() -> 
     // The second one is written right after the first was deleted: the wait begins anew.
     let one_after_the_other = async {
         let late = ns.configmap("late").create().await?;
-        poll("it to be deleted", async || Ok(!cluster.exists_with_uid(&late).await?)).await?;
+        cluster.gone(&late).await?;
         gates[1].open();
         anyhow::Ok(late)
     };

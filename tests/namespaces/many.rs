@@ -1,10 +1,10 @@
 //! A namespace with many objects.
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Result, ensure};
 use serde_json::json;
 
 use super::{delete, finishing, gone};
-use crate::conformance::stage::Stage;
+use crate::conformance::stage::{Stage, status};
 use kube_gc_testkit::cluster::{Builder, create_all};
 use kube_gc_testkit::proxy::{Matcher, Proxy, Verb};
 use kube_gc_testkit::{Collector, Scope};
@@ -22,10 +22,7 @@ const CONTENT: usize = 16_384;
 
 /// The most memory that a process has had so far, in bytes.
 fn peak(collector: &Collector) -> Result<usize> {
-    let status = std::fs::read_to_string(format!("/proc/{}/status", collector.pid()))?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).context("no VmHWM")?;
-    let kib: usize = line.trim().trim_end_matches(" kB").parse()?;
-    Ok(kib * 1024)
+    Ok(usize::try_from(status(collector, "VmHWM")?)? * 1024)
 }
 
 /// Rules 11.2 and 11.3. A look that read whole objects would need as much memory as their content,

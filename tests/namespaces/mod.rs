@@ -34,7 +34,7 @@ fn finishing() -> Options {
 }
 
 async fn gone(cluster: &Cluster, ns: &Ns) -> Result<()> {
-    poll("the namespace to be finalized", async || Ok(!cluster.exists_with_uid(ns.as_object()).await?)).await
+    cluster.gone(ns.as_object()).await
 }
 
 async fn delete(cluster: &Cluster, ns: &Ns) -> Result<()> {
@@ -124,7 +124,7 @@ async fn a_type_that_cannot_be_listed_holds_its_namespaces() -> Result<()> {
     delete(cluster, &ns).await?;
     let failure = condition(cluster, &ns, "NamespaceDeletionContentFailure").await?;
     ensure!(failure.contains("widgets.broken.finish.example.com"), "{failure}");
-    poll("everything else to be deleted", async || Ok(!cluster.exists_with_uid(&free).await?)).await?;
+    cluster.gone(&free).await?;
     poll("a further turn", async || Ok(turns(&collector, "held").await? >= 2.0)).await?;
     cluster.assert_kept([ns.as_object()]).await?;
     widgets.mend().await?;

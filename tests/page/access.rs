@@ -12,7 +12,7 @@ use kube_gc_testkit::{Cluster, Collector, ControlPlane, Options};
 #[tokio::test(flavor = "multi_thread")]
 async fn the_page_asks_for_a_token_and_keeps_it_in_memory() -> Result<()> {
     let browser = Browser::start(LAPTOP).await?;
-    let plane = tokio::task::spawn_blocking(|| ControlPlane::start_with(None, &[])).await??;
+    let plane = tokio::task::spawn_blocking(|| ControlPlane::start_with(&[])).await??;
     let cluster = Cluster::new(plane.client().await?);
     let accounts = Accounts { cluster, namespace: "default".to_owned() };
     accounts.create("person", Some("/debug/*")).await?;

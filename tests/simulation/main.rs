@@ -13,14 +13,12 @@
 //! | [`admission`] | webhooks and policies that deny, delay and change writes |
 //! | [`collector`], [`lease`] | the real collector, and whether it may write |
 //! | [`oracle`], [`judge`] | the rules, and the observer that applies them |
-//! | [`births`] | very many owners that are stored after their dependents |
 //! | [`hunt`], [`shrink`], [`options`] | many runs, the reduction of failures, the command line |
 //! | [`mutations`] | the check that mistakes would be found |
 #![expect(clippy::print_stdout, reason = "this is what the person who runs it came for")]
 
 mod actions;
 mod admission;
-mod births;
 mod collector;
 mod hunt;
 mod judge;

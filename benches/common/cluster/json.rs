@@ -41,30 +41,9 @@ impl Type {
         }
     }
 
-    /// Whether it is a built-in type.
-    pub fn is_built_in(self) -> bool {
-        self.0 < BUILT_IN.len()
-    }
-
     pub(super) fn is_namespaced(self) -> bool {
         BUILT_IN.get(self.0).is_none_or(|built_in| built_in.namespaced)
     }
-}
-
-/// Appends a watch event about an object at a version.
-pub fn event(out: &mut String, cluster: &Cluster, number: Number, happened: &str, version: u64) {
-    out.push_str(r#"{"type":""#);
-    out.push_str(happened);
-    out.push_str(r#"","object":"#);
-    object(out, cluster, number, version);
-    out.push_str("}\n");
-}
-
-/// A bookmark at a version.
-pub fn bookmark(version: u64) -> String {
-    format!(
-        r#"{{"type":"BOOKMARK","object":{{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{{"resourceVersion":"{version}","creationTimestamp":null}}}}}}"#
-    ) + "\n"
 }
 
 /// Appends the metadata of an object at a version.
@@ -86,7 +65,7 @@ pub fn object(out: &mut String, cluster: &Cluster, number: Number, version: u64)
     );
     map(out, "labels", |put| labels(cluster, number, version, put));
     map(out, "annotations", |put| annotations(number, put));
-    references(out, cluster, number);
+    reference(out, cluster, number);
     out.push_str("}}");
 }
 
@@ -102,24 +81,16 @@ fn map(out: &mut String, name: &str, entries: impl FnOnce(&mut dyn FnMut(&str, &
     out.push('}');
 }
 
-fn references(out: &mut String, cluster: &Cluster, number: Number) {
-    const CONTROLLER: &str = r#"","controller":true,"blockOwnerDeletion":true}"#;
-    let mut is_first = true;
-    for owner in cluster.owners(number) {
-        out.push_str(if is_first { r#","ownerReferences":["# } else { "," });
-        let owners = &BUILT_IN[cluster.resource(owner).0];
-        out.push_str(r#"{"apiVersion":""#);
-        api_version(out, owners);
-        out.push_str(r#"","kind":""#);
-        out.push_str(owners.kind);
-        out.push_str(r#"","name":""#);
-        name(out, cluster, owner);
-        out.push_str(r#"","uid":""#);
-        uid(out, owner);
-        out.push_str(if is_first { CONTROLLER } else { r#"","blockOwnerDeletion":true}"# });
-        is_first = false;
-    }
-    if !is_first {
-        out.push(']');
-    }
+fn reference(out: &mut String, cluster: &Cluster, number: Number) {
+    let Some(owner) = cluster.owner(number) else { return };
+    let of_owner = &BUILT_IN[cluster.resource(owner).0];
+    out.push_str(r#","ownerReferences":[{"apiVersion":""#);
+    api_version(out, of_owner);
+    out.push_str(r#"","kind":""#);
+    out.push_str(of_owner.kind);
+    out.push_str(r#"","name":""#);
+    name(out, cluster, owner);
+    out.push_str(r#"","uid":""#);
+    uid(out, owner);
+    out.push_str(r#"","controller":true,"blockOwnerDeletion":true}]"#);
 }

@@ -6,11 +6,11 @@ mod names;
 pub mod protobuf;
 mod shape;
 
-pub use self::json::{bookmark, event, object};
+pub use self::json::object;
 use self::names::mix;
 pub use self::names::{name, namespace};
-pub use self::shape::{APPS, BLOCK, BUILT_IN, FAMILIES};
-use self::shape::{DEPLOYMENTS, OFFSETS, PODS, REPLICA_SETS};
+pub use self::shape::BLOCK;
+use self::shape::{APPS, BUILT_IN, DEPLOYMENTS, FAMILIES, OFFSETS, PODS, REPLICA_SETS};
 
 /// The number of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -35,13 +35,11 @@ pub struct Cluster {
     pub custom: Custom,
 }
 
-/// Objects of custom types.
+/// Objects of custom types. The first Deployment of a block owns each of them.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Custom {
     pub types: usize,
     pub objects: u64,
-    /// How many owners each one has: Deployments of its namespace, up to [`APPS`].
-    pub owners: u64,
 }
 
 /// The place of an object.
@@ -68,7 +66,7 @@ pub enum Place {
 impl Cluster {
     /// A cluster with this many objects, in the usual shape.
     pub const fn of(objects: u64) -> Self {
-        Self { blocks: objects / BLOCK, custom: Custom { types: 0, objects: 0, owners: 0 } }
+        Self { blocks: objects / BLOCK, custom: Custom { types: 0, objects: 0 } }
     }
 
     /// All served types.
@@ -121,19 +119,16 @@ impl Cluster {
         Number(block * BLOCK + OFFSETS[family] + index)
     }
 
-    /// The owners of an object.
-    pub fn owners(&self, number: Number) -> impl Iterator<Item = Number> {
-        let (first, count) = match self.place(number) {
-            Place::Block { block, family, index } => match FAMILIES[family].owner {
-                Some(owner) => (Self::number(block, owner.family, (owner.index)(index)), 1),
-                None => (Number(0), 0),
-            },
-            Place::Custom { block, .. } => {
-                (Self::number(block, DEPLOYMENTS, 0), self.custom.owners.min(APPS))
+    /// The owner of an object.
+    pub fn owner(&self, number: Number) -> Option<Number> {
+        match self.place(number) {
+            Place::Block { block, family, index } => {
+                let owner = FAMILIES[family].owner?;
+                Some(Self::number(block, owner.family, (owner.index)(index)))
             }
-            Place::Later { block, index } => (Self::number(block, REPLICA_SETS, index % APPS * 4 + 3), 1),
-        };
-        (first.0..first.0 + count).map(Number)
+            Place::Custom { block, .. } => Some(Self::number(block, DEPLOYMENTS, 0)),
+            Place::Later { block, index } => Some(Self::number(block, REPLICA_SETS, index % APPS * 4 + 3)),
+        }
     }
 
     /// The objects of a type from this number on, ascending. Objects that are created later are

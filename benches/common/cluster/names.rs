@@ -91,7 +91,7 @@ pub fn namespace(out: &mut String, cluster: &Cluster, number: Number) {
 /// Appends the name of an object.
 pub fn name(out: &mut String, cluster: &Cluster, number: Number) {
     let of_owner = |out: &mut String| {
-        for owner in cluster.owners(number).take(1) {
+        if let Some(owner) = cluster.owner(number) {
             name(out, cluster, owner);
             out.push('-');
         }

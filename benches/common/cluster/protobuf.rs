@@ -43,17 +43,14 @@ pub fn event(out: &mut Vec<u8>, cluster: &Cluster, number: Number, happened: &st
     };
     labels(cluster, number, version, &mut |key, value| entry(&mut metadata, 11, key, value));
     annotations(number, &mut |key, value| entry(&mut metadata, 12, key, value));
-    let mut reference = Vec::with_capacity(128);
-    for (index, owner) in cluster.owners(number).enumerate() {
-        let owners = &BUILT_IN[cluster.resource(owner).0];
-        reference.clear();
-        bytes(&mut reference, 1, owners.kind.as_bytes());
+    if let Some(owner) = cluster.owner(number) {
+        let of_owner = &BUILT_IN[cluster.resource(owner).0];
+        let mut reference = Vec::with_capacity(128);
+        bytes(&mut reference, 1, of_owner.kind.as_bytes());
         put(&mut reference, 3, &|out| name(out, cluster, owner));
         put(&mut reference, 4, &|out| uid(out, owner));
-        put(&mut reference, 5, &|out| api_version(out, owners));
-        if index == 0 {
-            integer(&mut reference, 6, 1);
-        }
+        put(&mut reference, 5, &|out| api_version(out, of_owner));
+        integer(&mut reference, 6, 1);
         integer(&mut reference, 7, 1);
         bytes(&mut metadata, 13, &reference);
     }

@@ -15,7 +15,7 @@ use tokio::time::{Instant, interval_at, sleep_until};
 
 use super::Feeder;
 use super::events::{Reader, Record};
-use crate::common::cluster::{Number, Type, bookmark, event, object, protobuf};
+use crate::common::cluster::{Number, Type, object, protobuf};
 
 /// The body of an answer.
 pub type Body = UnsyncBoxBody<Bytes, Infallible>;
@@ -81,21 +81,14 @@ struct Watch {
     bookmarks: tokio::time::Interval,
     /// An event that was read together with few others is written alone.
     ready: VecDeque<Vec<u8>>,
-    protobuf: bool,
 }
 
-/// A watch of a type with this duration.
-pub fn watch(
-    feeder: &Arc<Feeder>,
-    resource: Type,
-    reader: Reader,
-    lasting: Duration,
-    protobuf: bool,
-) -> Body {
+/// A watch of a type with this duration, in protobuf.
+pub fn watch(feeder: &Arc<Feeder>, resource: Type, reader: Reader, lasting: Duration) -> Body {
     let now = Instant::now();
     let bookmarks = interval_at(now + BOOKMARK_EVERY, BOOKMARK_EVERY);
     let (feeder, ready) = (Arc::clone(feeder), VecDeque::new());
-    let watch = Watch { feeder, resource, reader, ends: now + lasting, bookmarks, ready, protobuf };
+    let watch = Watch { feeder, resource, reader, ends: now + lasting, bookmarks, ready };
     streamed(stream::unfold(watch, |mut watch| async move {
         let piece = watch.next().await?;
         Some((piece, watch))
@@ -127,8 +120,8 @@ impl Watch {
         }
         let few = records.len() < FEW;
         let mut piece = Vec::with_capacity(if few { 1536 } else { records.len() * 1024 });
-        for record in records {
-            self.event(&mut piece, record);
+        for Record { version, number, happened } in records {
+            protobuf::event(&mut piece, &self.feeder.cluster, number, happened, version);
             if few {
                 self.ready.push_back(std::mem::take(&mut piece));
             }
@@ -138,27 +131,12 @@ impl Watch {
         }
     }
 
-    /// Appends an event.
-    fn event(&self, piece: &mut Vec<u8>, Record { version, number, happened }: Record) {
-        let cluster = &self.feeder.cluster;
-        if self.protobuf {
-            return protobuf::event(piece, cluster, number, happened, version);
-        }
-        let mut text = String::with_capacity(1536);
-        event(&mut text, cluster, number, happened, version);
-        piece.extend_from_slice(text.as_bytes());
-    }
-
     /// Writes a bookmark, unless there are events before it.
     fn bookmark(&mut self) {
         let present = || self.feeder.version.load(Ordering::SeqCst);
         let Some(version) = self.feeder.logs[self.resource.0].passed(&self.reader, present) else { return };
         let mut piece = Vec::new();
-        if self.protobuf {
-            protobuf::bookmark(&mut piece, version);
-        } else {
-            piece = bookmark(version).into_bytes();
-        }
+        protobuf::bookmark(&mut piece, version);
         self.ready.push_back(piece);
     }
 }

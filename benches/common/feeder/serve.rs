@@ -4,8 +4,8 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::header::{ACCEPT, CONTENT_TYPE};
-use http::{HeaderMap, Method, Request, Response, StatusCode};
+use http::header::CONTENT_TYPE;
+use http::{Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -17,7 +17,7 @@ use super::bodies::{self, Body, whole};
 use super::{Feeder, discovery};
 use crate::common::cluster::{Number, Type, name, namespace, object};
 
-const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+const PROTOBUF: &str = "application/vnd.kubernetes.protobuf;stream=watch";
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
 /// Serves until the runtime ends.
@@ -73,12 +73,7 @@ fn answer(feeder: &Arc<Feeder>, request: &Request<Incoming>) -> Response<Body> {
             json_reply(StatusCode::OK, &discovery::services(&feeder.cluster))
         }
         (&Method::GET, _) => match collection(feeder, path) {
-            Some(resource) => read(
-                feeder,
-                resource,
-                request.uri().query().unwrap_or_default(),
-                wants_protobuf(request.headers()),
-            ),
+            Some(resource) => read(feeder, resource, request.uri().query().unwrap_or_default()),
             None => one(feeder, path),
         },
         (method, _) => unexpected(feeder, method, path),
@@ -114,13 +109,7 @@ fn collection(feeder: &Feeder, path: &str) -> Option<Type> {
     feeder.cluster.types().find(|&resource| of_type(resource, path) == Some(""))
 }
 
-/// Whether protobuf is the first choice.
-fn wants_protobuf(headers: &HeaderMap) -> bool {
-    let accept = headers.get(ACCEPT).and_then(|accept| accept.to_str().ok());
-    accept.is_some_and(|accept| accept.starts_with(PROTOBUF))
-}
-
-fn read(feeder: &Arc<Feeder>, resource: Type, query: &str, protobuf: bool) -> Response<Body> {
+fn read(feeder: &Arc<Feeder>, resource: Type, query: &str) -> Response<Body> {
     let parameter = |name: &str| {
         query
             .split('&')
@@ -138,14 +127,8 @@ fn read(feeder: &Arc<Feeder>, resource: Type, query: &str, protobuf: bool) -> Re
         return failure(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", "lists are not streamed");
     }
     let lasting = Duration::from_secs(number("timeoutSeconds").unwrap_or(300));
-    let protobuf = protobuf && resource.is_built_in();
-    let content_type =
-        if protobuf { "application/vnd.kubernetes.protobuf;stream=watch" } else { "application/json" };
     match feeder.logs[resource.0].read_after(number("resourceVersion").unwrap_or_default()) {
-        Some(reader) => {
-            let body = bodies::watch(feeder, resource, reader, lasting, protobuf);
-            reply(StatusCode::OK, content_type, body)
-        }
+        Some(reader) => reply(StatusCode::OK, PROTOBUF, bodies::watch(feeder, resource, reader, lasting)),
         None => failure(StatusCode::GONE, "Expired", "too old resource version"),
     }
 }

@@ -8,7 +8,7 @@ use futures::future::LocalBoxFuture;
 use crate::cascade;
 use crate::contestants::Contestant;
 use crate::objects::Mode;
-use crate::report::{Figure, Target};
+use crate::report::Figure;
 use crate::stage::Stage;
 
 /// The future of a step of a row.
@@ -39,7 +39,7 @@ pub const ALL: &[Row] = &[
     Row {
         name: "background",
         about: |objects| format!("background, 1 owner, {objects} ConfigMaps"),
-        figures: &cascade::figures(&[Target::OfLimit(0.95), Target::TimesPeer(1.6)]),
+        figures: &cascade::FIGURES,
         contestants: &Contestant::ALL,
         prepare: None,
         measure: |stage, contestant, namespace| {
@@ -49,7 +49,7 @@ pub const ALL: &[Row] = &[
     Row {
         name: "foreground",
         about: |objects| format!("foreground, {objects} blocking ConfigMaps"),
-        figures: &cascade::figures(&[Target::OfLimit(0.9), Target::TimesPeer(2.5)]),
+        figures: &cascade::FIGURES,
         contestants: &Contestant::ALL,
         prepare: None,
         measure: |stage, contestant, namespace| {
@@ -59,7 +59,7 @@ pub const ALL: &[Row] = &[
     Row {
         name: "orphan",
         about: |objects| format!("orphan, {objects} ConfigMaps"),
-        figures: &cascade::figures(&[Target::OfLimit(0.9), Target::TimesPeer(2.0)]),
+        figures: &cascade::FIGURES,
         contestants: &Contestant::ALL,
         prepare: None,
         measure: |stage, contestant, namespace| {

@@ -38,8 +38,6 @@ pub use json::{Keyed, Text, keyed_or_default, or_default};
 pub use list::{Envelope, ListReader};
 pub use object::{Decoded, FactsReader, ObjectView, reference};
 pub use status::{Named, Status};
-#[cfg(feature = "test-util")]
-pub use testing::benching;
 #[cfg(any(test, feature = "test-util"))]
 pub use testing::encoder;
 #[cfg(any(test, feature = "test-util"))]

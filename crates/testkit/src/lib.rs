@@ -36,7 +36,7 @@ pub use control_plane::{ControlPlane, Info, Server, Turn};
 pub use controller_manager::ControllerManager;
 pub use environment::Environment;
 pub use object::Obj;
-pub use webhook::{Webhook, WebhookBehavior};
+pub use webhook::Webhook;
 
 /// The interval between checks of a condition.
 const POLL: Duration = Duration::from_millis(20);

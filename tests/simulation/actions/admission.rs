@@ -14,7 +14,7 @@ use super::scenes::{Stage, wait};
 
 /// Fewer milliseconds than this after the creation of its dependents, an owner in admission is
 /// stored.
-pub const BOUND: u64 = 2_000;
+const BOUND: u64 = 2_000;
 
 /// Somebody learns the uid of an object that is still in admission, and creates its dependents, or
 /// makes one of an older object. In the end it is stored or denied.
@@ -46,7 +46,7 @@ pub async fn birth(world: &mut World, random: &mut Random) {
 }
 
 /// Sends an owner into admission, and returns a reference to it.
-pub async fn in_admission(
+async fn in_admission(
     world: &mut World,
     stage: &Stage,
     name: &str,

@@ -9,9 +9,7 @@ mod references;
 mod restore;
 mod scenes;
 
-pub use self::admission::{BOUND, in_admission};
 pub use self::references::FOREIGN;
-pub use self::scenes::Stage;
 
 use futures::future::LocalBoxFuture;
 

@@ -1,7 +1,5 @@
-//! What only tests, fuzz targets and benchmarks call.
+//! What only tests and fuzz targets call.
 
-#[cfg(feature = "test-util")]
-pub mod benching;
 #[cfg(any(test, feature = "test-util"))]
 pub mod encoder;
 #[cfg(any(test, feature = "test-util"))]

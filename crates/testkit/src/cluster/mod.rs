@@ -177,6 +177,29 @@ impl Cluster {
         Ok(self.get(object).await?.is_some_and(|now| now.uid == object.uid))
     }
 
+    /// Waits until an object is gone.
+    pub async fn gone(&self, object: &Obj) -> Result<()> {
+        poll(&format!("{object} to go"), async || Ok(!self.exists_with_uid(object).await?)).await
+    }
+
+    /// Requests a token of a service account. One that is bound to an object ends with the object.
+    pub async fn token(
+        &self,
+        namespace: &str,
+        account: &str,
+        seconds: u32,
+        bound_to: Option<&Value>,
+    ) -> Result<String> {
+        let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token");
+        let request = json!({
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenRequest",
+            "spec": { "expirationSeconds": seconds, "boundObjectRef": bound_to },
+        });
+        let answer = self.send("POST", &path, None, Some(&request)).await?;
+        Ok(answer["status"]["token"].as_str().context("no token")?.to_owned())
+    }
+
     /// Fails unless all these objects are gone.
     pub async fn assert_gone<'a>(&self, objects: impl IntoIterator<Item = &'a Obj>) -> Result<()> {
         let wrong = self.those_that(objects, true).await?;

@@ -14,6 +14,16 @@ pub enum Rest {
 }
 
 impl Collector {
+    /// Waits until it has seen this version of a type, such as `widgets.example.com`.
+    pub async fn sees(&self, resource: &str, version: &str) -> Result<()> {
+        let path = format!("/debug/idle?seen={resource}%3D{version}");
+        poll(&format!("version {version} of {resource} to be seen"), async || {
+            let report = self.get_debug(&path).await?.json()?;
+            Ok(report["not_seen"].as_array().is_some_and(Vec::is_empty))
+        })
+        .await
+    }
+
     /// Waits until the collector has nothing to do and has seen each of these resources at the
     /// given resourceVersion or later.
     pub async fn idle(&self, seen: &[(String, String)]) -> Result<()> {

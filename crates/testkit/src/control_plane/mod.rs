@@ -50,7 +50,7 @@ impl ControlPlane {
     pub fn start() -> Result<Self> {
         match environment::current() {
             Environment::Embedded(release) => Self::start_embedded(release),
-            Environment::Real | Environment::Deployed | Environment::Beside => Self::start_with(None, &[]),
+            Environment::Real | Environment::Deployed | Environment::Beside => Self::start_with(&[]),
         }
     }
 
@@ -59,10 +59,9 @@ impl ControlPlane {
         Ok(Self { kind: Kind::Embedded(Arc::new(server)), info, turn: tokio::sync::Mutex::new(()) })
     }
 
-    /// Starts a real control plane with further flags for kube-apiserver. A given directory is kept
-    /// and can be used again with the same data, keys and ports.
-    pub fn start_with(dir: Option<&Path>, apiserver_flags: &[&str]) -> Result<Self> {
-        let (script, info) = Script::start(dir, apiserver_flags)?;
+    /// Starts a real control plane with further flags for kube-apiserver.
+    pub fn start_with(apiserver_flags: &[&str]) -> Result<Self> {
+        let (script, info) = Script::start(apiserver_flags)?;
         Ok(Self { kind: Kind::Real(Arc::new(Mutex::new(script))), info, turn: tokio::sync::Mutex::new(()) })
     }
 

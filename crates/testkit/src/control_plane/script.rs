@@ -4,7 +4,6 @@
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::process::CommandExt as _;
-use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -27,12 +26,9 @@ pub(super) struct Script {
 
 impl Script {
     /// Runs the script, and waits until the servers are ready.
-    pub(super) fn start(dir: Option<&Path>, apiserver_flags: &[&str]) -> Result<(Self, Info)> {
+    pub(super) fn start(apiserver_flags: &[&str]) -> Result<(Self, Info)> {
         let script = target::repository().join("tests/control-plane/serve.sh");
         let mut command = Command::new(&script);
-        if let Some(dir) = dir {
-            command.arg("--dir").arg(dir);
-        }
         command.arg("--").args(apiserver_flags);
         let mut child = command
             .stdin(Stdio::piped())

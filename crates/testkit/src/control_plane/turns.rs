@@ -47,8 +47,7 @@ pub struct Turn {
 enum Held {
     /// A control plane for any scenario of the lane.
     Shared { _back: Back, _permit: OwnedSemaphorePermit },
-    /// The only one of its kind: for scenarios that need an old release, and those that share it
-    /// with the tests of the manifests.
+    /// The only one of its kind: for scenarios that need an old release.
     Single { _turn: tokio::sync::MutexGuard<'static, ()> },
 }
 
@@ -69,9 +68,6 @@ impl Turn {
     /// Waits for a control plane of the lane, and starts it when it is first used.
     pub async fn take() -> Result<Self> {
         let running = environment::running().ok_or_else(|| anyhow!("only scenarios take turns"))?;
-        if running.environment == Environment::Deployed {
-            return Self::single(deployment::plane()?).await;
-        }
         let pool = Pool::of(&running);
         let permit = Arc::clone(&pool.turns).acquire_owned().await?;
         let plane = lock(&pool.free).pop().ok_or_else(|| anyhow!("a turn without a control plane"))?;
@@ -87,14 +83,11 @@ impl Turn {
         static OLD: Shared = OnceLock::new();
         match environment::current() {
             Environment::Embedded(_) => {
-                Self::single(shared(&OLD, || ControlPlane::start_embedded(Release::V1_20))?).await
+                let plane = shared(&OLD, || ControlPlane::start_embedded(Release::V1_20))?;
+                Ok(Self { plane, _held: Held::Single { _turn: plane.exclusive().await } })
             }
             _ => Self::take().await,
         }
-    }
-
-    async fn single(plane: &'static ControlPlane) -> Result<Self> {
-        Ok(Self { plane, _held: Held::Single { _turn: plane.exclusive().await } })
     }
 
     /// The control plane.

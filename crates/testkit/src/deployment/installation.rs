@@ -13,7 +13,6 @@ use tokio::sync::MutexGuard;
 
 use super::super::cluster::{Cluster, poll};
 use super::super::control_plane::ControlPlane;
-use super::standing::applied;
 use crate::{Shared, shared, target};
 
 /// The name of all objects of the manifests, and of their namespace.
@@ -38,8 +37,7 @@ pub struct Installation<'a> {
     pub name: &'static str,
     // The kubeconfig for kubectl.
     directory: TempDir,
-    // `None` if the caller has the turn.
-    _turn: Option<MutexGuard<'a, ()>>,
+    _turn: MutexGuard<'a, ()>,
 }
 
 static PLANE: Shared<ControlPlane> = Shared::new();
@@ -48,7 +46,7 @@ static PLANE: Shared<ControlPlane> = Shared::new();
 /// strict as those of an API server can be.
 pub fn plane() -> Result<&'static ControlPlane> {
     let strict = "--enable-admission-plugins=OwnerReferencesPermissionEnforcement";
-    shared(&PLANE, || ControlPlane::start_with(None, &[strict]))
+    shared(&PLANE, || ControlPlane::start_with(&[strict]))
 }
 
 /// Stops the shared control plane, if it was started.
@@ -73,22 +71,15 @@ impl<'a> Installation<'a> {
     /// Waits for this test's turn, applies an overlay, and waits until its role takes effect.
     pub async fn of(plane: &'a ControlPlane, overlay: &str) -> Result<Self> {
         let turn = plane.exclusive().await;
-        *applied() = None;
+        let cluster = Cluster::new(plane.client().await?);
+        let directory = tempfile::Builder::new().prefix("kube-gc-deploy-").tempdir()?;
         let name = if overlay == "node" { NODE } else { NAME };
-        let installation = Self { _turn: Some(turn), name, ..Self::found(plane).await? };
+        let installation = Self { plane, cluster, name, directory, _turn: turn };
         installation.install(overlay).await?;
         Ok(installation)
     }
 
-    /// An overlay that has already been applied, in the caller's turn.
-    pub(super) async fn found(plane: &'a ControlPlane) -> Result<Self> {
-        let cluster = Cluster::new(plane.client().await?);
-        let directory = tempfile::Builder::new().prefix("kube-gc-deploy-").tempdir()?;
-        Ok(Self { plane, cluster, name: NAME, directory, _turn: None })
-    }
-
-    /// Applies an overlay, and waits until its role takes effect.
-    pub(super) async fn install(&self, overlay: &str) -> Result<()> {
+    async fn install(&self, overlay: &str) -> Result<()> {
         self.kubectl(&["apply", "--filename"], &repository("tests/deployment/operator.yaml")).await?;
         let operator = repository("tests/deployment/operator.yaml");
         self.kubectl(&["wait", "--for=condition=Established", "--filename"], &operator).await?;
@@ -233,18 +224,7 @@ impl<'a> Installation<'a> {
     /// Requests a token of the service account, as the kubelet does. A token that is bound to an
     /// object is invalid after the object is deleted.
     pub async fn request_token(&self, bound_to: Option<&Value>) -> Result<String> {
-        self.token(self.name, self.name, bound_to).await
-    }
-
-    async fn token(&self, namespace: &str, account: &str, bound_to: Option<&Value>) -> Result<String> {
-        let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token");
-        let request = json!({
-            "apiVersion": "authentication.k8s.io/v1",
-            "kind": "TokenRequest",
-            "spec": { "expirationSeconds": 3600, "boundObjectRef": bound_to },
-        });
-        let answer = self.cluster.send("POST", &path, None, Some(&request)).await?;
-        Ok(answer["status"]["token"].as_str().context("no token")?.to_owned())
+        self.cluster.token(self.name, self.name, 3600, bound_to).await
     }
 
     /// Whether the API server allows this to a user.
@@ -270,7 +250,7 @@ impl<'a> Installation<'a> {
 
     /// Requests a token of a service account.
     pub async fn token_of(&self, name: &str) -> Result<String> {
-        self.token(NAME, name, None).await
+        self.cluster.token(NAME, name, 3600, None).await
     }
 }
 

@@ -4,18 +4,9 @@
 
 mod installation;
 mod pod;
-mod standing;
 
 pub(crate) use self::installation::end;
 pub use self::installation::{
     Installation, NAME, NODE, USER, grants, overlays, plane, repository, role_path,
 };
 pub use self::pod::{NODE_NAME, Pod};
-pub use self::standing::Standing;
-
-use crate::environment::{self, Environment};
-
-/// Whether the manifests run the collector in this scenario.
-pub fn runs_the_collector() -> bool {
-    environment::current() == Environment::Deployed
-}

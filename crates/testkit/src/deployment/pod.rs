@@ -74,14 +74,8 @@ impl Pod {
 
     /// Starts the collector, with listeners on free ports of loopback.
     pub async fn start(&self) -> Result<Collector> {
-        self.start_with(&[], &[]).await
-    }
-
-    /// The same with further arguments and environment variables.
-    pub async fn start_with(&self, args: &[String], env: &[(String, String)]) -> Result<Collector> {
         let mut command = self.command()?;
         command.args(["--listen", "127.0.0.1:0", "--debug-listen", "127.0.0.1:0"]);
-        command.args(args).envs(env.iter().map(|(name, value)| (name, value)));
         let root = Arc::clone(&self.root);
         Collector::spawn(command, Some(Box::new(root))).await
     }

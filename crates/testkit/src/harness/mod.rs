@@ -31,19 +31,12 @@ use crate::environment::{self, Environment, Running};
 pub struct Scenario {
     name: &'static str,
     play: fn() -> LocalBoxFuture<'static, Result<()>>,
-    alone: bool,
 }
 
 impl Scenario {
     /// A scenario with one thread, which runs in parallel with those of other lanes.
     pub const fn new(name: &'static str, play: fn() -> LocalBoxFuture<'static, Result<()>>) -> Self {
-        Self { name, play, alone: false }
-    }
-
-    /// The same, but no other scenario runs at that time: for those that depend on speed.
-    #[must_use]
-    pub const fn alone(self) -> Self {
-        Self { alone: true, ..self }
+        Self { name, play }
     }
 }
 
@@ -64,27 +57,21 @@ pub struct Module {
 ///
 /// scenarios! {
 ///     nothing_happens,
-///     nothing_happens_quickly(alone),
 /// }
 ///
 /// async fn nothing_happens() -> anyhow::Result<()> {
 ///     Ok(())
 /// }
-///
-/// async fn nothing_happens_quickly() -> anyhow::Result<()> {
-///     Ok(())
-/// }
-/// # fn main() { assert_eq!(SCENARIOS.scenarios.len(), 2); }
+/// # fn main() { assert_eq!(SCENARIOS.scenarios.len(), 1); }
 /// ```
 #[macro_export]
 macro_rules! scenarios {
-    ($($name:ident $(($how:ident))?),+ $(,)?) => {
+    ($($name:ident),+ $(,)?) => {
         /// The scenarios of this module.
         pub const SCENARIOS: $crate::harness::Module = $crate::harness::Module {
             path: ::core::module_path!(),
             scenarios: &[$(
                 $crate::harness::Scenario::new(::core::stringify!($name), || ::std::boxed::Box::pin($name()))
-                    $(.$how())?
             ),+],
         };
     };

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use futures::FutureExt as _;
@@ -11,6 +11,7 @@ use futures::future::BoxFuture;
 use kube::api::ApiResource;
 use kube_gc_apiserver::guards::{Admission, Denial, Operation, Review, Verdict};
 use kube_gc_apiserver::resources::ResourceName;
+use kube_gc_apiserver::status::Status;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -59,6 +60,8 @@ pub enum Decision {
     Allow,
     /// It does not. The name of the webhook is filled in.
     Deny(Denial),
+    /// The webhook fails.
+    Fail,
     /// This object, which has at least the same top-level fields, is written instead. Only for
     /// mutating webhooks.
     Mutate(Value),
@@ -110,6 +113,7 @@ impl Registered {
                     "status": "Failure", "code": code, "reason": reason, "message": message, "details": details,
                 });
             }
+            Decision::Fail => bail!("broken by the test"),
             Decision::Mutate(new) => {
                 let fields = new.as_object().into_iter().flatten();
                 let patch = fields.map(|(field, value)| {
@@ -145,13 +149,13 @@ impl Webhook {
             is_in_effect: AtomicBool::new(false),
         });
         let number = {
-            let mut hooks = lock(&self.state.hooks);
+            let mut hooks = lock(&self.hooks);
             hooks.push(Arc::clone(&registered));
             hooks.len() - 1
         };
         if let Caller::Guard(embedded) = &self.caller {
-            let state = Arc::clone(&self.state);
-            embedded.admit_by(Some(Admission::new(move |review| ask(&state.hooks, review))));
+            let hooks = Arc::clone(&self.hooks);
+            embedded.admit_by(Some(Admission::new(move |review| ask(&hooks, review))));
         }
         let configuration = self.configure(cluster, ns, hook, number).await?;
         let probe = ns.object(resource, PROBE).create().await?;
@@ -181,14 +185,22 @@ impl Webhook {
     async fn configure(&self, cluster: &Cluster, ns: &Ns, hook: Hook<'_>, number: usize) -> Result<Obj> {
         let Hook { mutating, resource, operations } = hook;
         cluster.set_label(ns.as_object(), REVIEWED, ns.name()).await?;
-        let mut client_config = self.client_config().clone();
+        let mut client_config = self.config.clone();
         let url = client_config["url"].as_str().unwrap_or_default();
         client_config["url"] = json!(format!("{url}{number}"));
-        let type_name = (&*resource.group, &*resource.plural);
-        let labels = json!({ REVIEWED: ns.name() });
-        let mut webhook = super::registration(&client_config, type_name, operations, &labels);
-        webhook["timeoutSeconds"] = json!(30);
-        let webhooks = json!([webhook]);
+        let webhooks = json!([{
+            "name": NAME,
+            "clientConfig": client_config,
+            "rules": [{
+                "apiGroups": [resource.group], "apiVersions": ["*"], "resources": [resource.plural],
+                "operations": operations, "scope": "*",
+            }],
+            "namespaceSelector": { "matchLabels": { REVIEWED: ns.name() } },
+            "timeoutSeconds": 30,
+            "admissionReviewVersions": ["v1"],
+            "sideEffects": "None",
+            "failurePolicy": "Fail",
+        }]);
         let name = format!("{}-{number}", ns.name());
         let configuration = if mutating {
             cluster.of::<k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration>(name)
@@ -215,6 +227,9 @@ fn ask(hooks: &Hooks, review: &Review<'_>) -> Verdict {
             match hook.decide(operation, object.clone()).await {
                 Decision::Allow => {}
                 Decision::Deny(denial) => return Denial { webhook: NAME.to_owned(), ..denial }.into(),
+                Decision::Fail => {
+                    return Verdict::Deny(Status::new(500, "InternalError", "failed calling webhook"));
+                }
                 Decision::Mutate(new) => {
                     object = new;
                     verdict = Verdict::Mutate(object.clone());
