@@ -30,10 +30,10 @@ use std::fmt;
 #[cfg(feature = "demo")]
 pub use crate::introspect::{CollectorIntrospection, IdleQuery};
 #[cfg(feature = "demo")]
-pub use process::{Threads, block_on_one_runtime, termination};
+pub use process::{Threads, block_on, termination};
 pub use run::{RunOptions, Target, run};
 #[cfg(feature = "demo")]
-pub use served::{Protections, ServedCollector};
+pub use served::{Bound, ServedCollector};
 #[cfg(feature = "demo")]
 pub use settings::api as api_settings;
 

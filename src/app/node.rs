@@ -9,9 +9,9 @@ use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
 use super::connect;
-use super::process::{Threads, block_on_one_thread, termination};
+use super::process::{Threads, block_on, termination};
 use super::run::Target;
-use super::served::{Bound, Protections, certificates};
+use super::served::{Bound, certificates};
 use super::{Error, ErrorKind, settings};
 use crate::introspect::node::NodeView;
 use crate::node::run::{self, NodeContext, NodeEvents, NodeStatus};
@@ -32,7 +32,7 @@ const SAMPLE: Duration = Duration::from_secs(5);
 /// # Errors
 /// The container runtime or the API server cannot be used.
 pub fn plan(target: &Target, settings: &Settings) -> Result<Report, Error> {
-    block_on_one_thread(|_| async {
+    block_on(1, |_| async {
         let mut node = Node::connect(target, settings, None).await?;
         node.look().await.map(|(report, _)| report)
     })?
@@ -43,7 +43,7 @@ pub fn plan(target: &Target, settings: &Settings) -> Result<Report, Error> {
 /// # Errors
 /// The container runtime or the API server cannot be used.
 pub fn once(target: &Target, settings: &Settings, free: Option<u8>) -> Result<Report, Error> {
-    block_on_one_thread(|_| async {
+    block_on(1, |_| async {
         let terminated = termination()?;
         let mut node = Node::connect(target, settings, free).await?;
         let (report, look) = node.look().await?;
@@ -180,7 +180,7 @@ fn rejected(server: &str, error: &ApiError) -> Error {
 /// # Errors
 /// It cannot start, or a part of it fails.
 pub fn run(target: &Target, settings: &Settings) -> Result<(), Error> {
-    block_on_one_thread(|threads| collect(target, settings, threads))?
+    block_on(1, |threads| collect(target, settings, threads))?
 }
 
 async fn collect(target: &Target, settings: &Settings, threads: Threads) -> Result<(), Error> {
@@ -196,8 +196,7 @@ async fn collect(target: &Target, settings: &Settings, threads: Threads) -> Resu
     let mut begun = Begun::new(target, settings, None).await?;
     begun.pods = begun.pods.map(PodSource::watched);
     let events = begun.pods.as_ref().and_then(|pods| NodeEvents::new(pods.api.clone(), &pods.node));
-    let protections = Protections::new(settings, certificates, begun.connection.as_ref())?;
-    let listeners = Bound::new(settings, protections).await?;
+    let listeners = Bound::new(settings, certificates, begun.connection.as_ref()).await?;
     let Node { options, collector, .. } = tokio::select! {
         biased;
         signal = &mut terminated => {

@@ -27,14 +27,6 @@ pub struct Threads {
     pub lease: Handle,
 }
 
-impl Threads {
-    /// The current runtime, for all of them.
-    #[cfg(any(feature = "demo", feature = "node"))]
-    pub fn current() -> Self {
-        Self { lists: Handle::current(), watches: Handle::current(), lease: Handle::current() }
-    }
-}
-
 /// Builds a runtime with this many threads. `init` runs first on each of them.
 pub fn runtime(name: &str, threads: usize, init: impl Fn() + Send + Sync + 'static) -> io::Result<Runtime> {
     Builder::new_multi_thread()
@@ -67,31 +59,6 @@ pub fn block_on<F: Future>(
     // Does not wait for tasks whose results are not needed.
     others.into_iter().for_each(Runtime::shutdown_background);
     Ok(output)
-}
-
-/// The same with everything on the current thread, for a process that is idle most of the time.
-///
-/// # Errors
-/// The operating system provides no thread.
-#[cfg(feature = "node")]
-pub fn block_on_one_thread<F: Future>(future: impl FnOnce(Threads) -> F) -> Result<F::Output, Error> {
-    let runtime = Builder::new_current_thread()
-        .enable_all()
-        // They remove logs. The default of 512 is for work that waits longer.
-        .max_blocking_threads(4)
-        .build()
-        .map_err(no_threads)?;
-    Ok(System::with_tokio_rt(|| runtime).block_on(async { future(Threads::current()).await }))
-}
-
-/// The same for a process that also contains the API server: one runtime carries everything.
-///
-/// # Errors
-/// The operating system provides no thread.
-#[cfg(feature = "demo")]
-pub fn block_on_one_runtime<T>(future: impl Future<Output = T>) -> Result<T, Error> {
-    let runtime = Builder::new_multi_thread().enable_all().build().map_err(no_threads)?;
-    Ok(System::with_tokio_rt(|| runtime).block_on(future))
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "for map_err")]

@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::process::{Parent, ReadyFile, Threads, block_on, termination};
-use super::served::{Protections, ServedCollector, certificates};
+use super::served::{Bound, ServedCollector, certificates};
 use super::{Error, ErrorKind, connect, settings};
 use kube_gc_client::{Api, Clock, ConnectError, Connection, WriteGate};
 use kube_gc_config::{LeaderSettings, Settings, available_cores};
@@ -96,11 +96,10 @@ async fn collect(
     };
 
     let gate = api.gate().clone();
-    let protections = Protections::new(settings, certificates, Some(&connection))?;
+    let listeners = Bound::new(settings, certificates, Some(&connection)).await?;
     let candidate = candidate(&connection, &settings.leader, &gate, &threads.lease)
         .map_err(|error| Error::new(ErrorKind::Credentials, error))?;
-    let collector =
-        ServedCollector::start(api, settings, &threads, exporter, Vec::new(), protections).await?;
+    let collector = ServedCollector::start(api, settings, &threads, exporter, Vec::new(), listeners)?;
     let status = collector.controller.status();
     let annotations = Arc::new(status.brake.clone());
     let mut election = Election::join(candidate, &threads.lease, status.collects(), annotations);

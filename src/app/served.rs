@@ -42,21 +42,21 @@ pub fn certificates(settings: &Settings) -> Result<Option<Arc<Certificates>>, Er
     }
 }
 
-/// TLS, authorization and names of both listeners.
-#[derive(Default)]
-pub struct Protections {
-    health: Protection,
-    debug: Protection,
+/// Both listeners, bound and not served yet.
+pub struct Bound {
+    health: Listening,
+    debug: Listening,
     /// The certificate, which has to be reloaded when its files change.
     certificates: Option<Arc<Certificates>>,
 }
 
-impl Protections {
-    /// Builds what the settings ask for. Sends nothing yet. Node collection may have no API server.
+impl Bound {
+    /// Binds both addresses, with TLS and authorization as the settings ask for. Node collection may
+    /// have no API server.
     ///
     /// # Errors
-    /// Nobody can review tokens and access.
-    pub fn new(
+    /// An address cannot be bound, or nobody can review tokens and access.
+    pub async fn new(
         settings: &Settings,
         certificates: Option<Arc<Certificates>>,
         connection: Option<&Connection>,
@@ -76,36 +76,17 @@ impl Protections {
                 ));
             }
         };
-        let of = |listener: Listener| Protection {
-            certificates: certificates.clone().filter(|_| settings.tls.listeners.include(listener)),
-            authorizer: authorizer.clone().filter(|_| settings.access.listeners.include(listener)),
-            hosts: Hosts::new(&settings.http.hosts),
+        let bound = async |listener, address| {
+            let protection = Protection {
+                certificates: certificates.clone().filter(|_| settings.tls.listeners.include(listener)),
+                authorizer: authorizer.clone().filter(|_| settings.access.listeners.include(listener)),
+                hosts: Hosts::new(&settings.http.hosts),
+            };
+            bind(listener, address, protection).await.map_err(|error| Error::new(ErrorKind::Address, error))
         };
-        Ok(Self { health: of(Listener::Health), debug: of(Listener::Debug), certificates })
-    }
-}
-
-/// Both listeners, bound and not served yet.
-pub struct Bound {
-    health: Listening,
-    debug: Listening,
-    certificates: Option<Arc<Certificates>>,
-}
-
-impl Bound {
-    /// Binds both addresses.
-    ///
-    /// # Errors
-    /// An address cannot be bound.
-    pub async fn new(settings: &Settings, protections: Protections) -> Result<Self, Error> {
-        let Protections { health, debug, certificates } = protections;
-        let unusable = |error| Error::new(ErrorKind::Address, error);
         Ok(Self {
-            health: bind(Listener::Health, settings.http.listen).await.map_err(unusable)?.protected(health),
-            debug: bind(Listener::Debug, settings.http.debug_listen)
-                .await
-                .map_err(unusable)?
-                .protected(debug),
+            health: bound(Listener::Health, settings.http.listen).await?,
+            debug: bound(Listener::Debug, settings.http.debug_listen).await?,
             certificates,
         })
     }
@@ -159,20 +140,18 @@ pub struct ServedCollector {
 }
 
 impl ServedCollector {
-    /// Binds both addresses and starts the actors on the current thread. Pages, lists and watches
-    /// are on the other threads.
+    /// Starts the actors on the current thread. Pages, lists and watches are on the other threads.
     ///
     /// # Errors
-    /// An address cannot be bound, or the operating system provides no thread.
-    pub async fn start(
+    /// The operating system provides no thread.
+    pub fn start(
         api: Api,
         settings: &Settings,
         threads: &Threads,
         exporter: Exporter,
         decisions: Vec<Arc<dyn DecisionObserver>>,
-        protections: Protections,
+        listeners: Bound,
     ) -> Result<Self, Error> {
-        let listeners = Bound::new(settings, protections).await?;
         let placement = Placement {
             own_graph_threads: settings.graph.has_own_threads(available_cores()),
             runtimes: Some((threads.lists.clone(), threads.watches.clone())),

@@ -15,7 +15,7 @@ use serde_json::Value;
 use super::Options;
 use super::recorder::{Recorder, Request};
 use crate::app::{
-    CollectorIntrospection, Error, ErrorKind, IdleQuery, Protections, ServedCollector, Threads, api_settings,
+    Bound, CollectorIntrospection, Error, ErrorKind, IdleQuery, ServedCollector, Threads, api_settings,
 };
 use kube_gc_apiserver::ApiServer;
 use kube_gc_apiserver::http::{Scheme, Serving};
@@ -49,7 +49,7 @@ pub struct Endpoints {
 impl Cluster {
     /// Starts the server and its collector. They communicate within the process. The server also
     /// listens on an address, for kubectl.
-    pub async fn start(options: &Options, recorder: &Recorder) -> Result<Self, Error> {
+    pub async fn start(options: &Options, threads: &Threads, recorder: &Recorder) -> Result<Self, Error> {
         let Options { api_listen, kubeconfig, settings, .. } = options;
         let exporter = Exporter::install().map_err(|error| Error::new(ErrorKind::Internal, error))?;
         record::zeros();
@@ -68,12 +68,11 @@ impl Cluster {
         let collector = ServedCollector::start(
             api,
             settings,
-            &Threads::current(),
+            threads,
             exporter,
             vec![Arc::new(recorder.clone())],
-            Protections::default(),
-        )
-        .await?;
+            Bound::new(settings, None, None).await?,
+        )?;
         let endpoints = Endpoints {
             server: serving.url(),
             health: format!("http://{}", collector.serving.health),

@@ -22,9 +22,9 @@ mod shop;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use crate::app::{Error, ErrorKind, block_on_one_runtime, termination};
+use crate::app::{Error, ErrorKind, Threads, block_on, termination};
 use cluster::Cluster;
-use kube_gc_config::Settings;
+use kube_gc_config::{Settings, available_cores};
 use kube_gc_core::object::PropagationPolicy;
 pub use output::Format;
 use output::Output;
@@ -53,14 +53,15 @@ pub struct Options {
 /// # Errors
 /// The demo cannot start, or a scenario does not end as expected.
 pub fn run(options: &Options) -> Result<(), Error> {
-    block_on_one_runtime(demo(options))?
+    let list_threads = options.settings.watch.list_thread_count(available_cores());
+    block_on(list_threads, |threads| demo(options, threads))?
 }
 
-async fn demo(options: &Options) -> Result<(), Error> {
+async fn demo(options: &Options, threads: Threads) -> Result<(), Error> {
     // Before anything that takes long, so that no signal is missed.
     let terminated = termination()?;
     let recorder = Recorder::new();
-    let cluster = Cluster::start(options, &recorder).await?;
+    let cluster = Cluster::start(options, &threads, &recorder).await?;
     let output = Output::new(options.output);
     output.text(&output::begin(&cluster.endpoints));
     output.event("begin", &cluster.endpoints);

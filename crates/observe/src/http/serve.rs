@@ -9,8 +9,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use axum::Router;
-use axum::body::{Body, Bytes};
-use http_body::{Body as HttpBody, Frame, SizeHint};
+use http_body_util::BodyExt as _;
 use hyper::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -36,9 +35,6 @@ use super::tls::Certificates;
 /// The most evicted connections that are not closed yet. A listener may have these open in
 /// addition to [`MAX_CONNECTIONS`].
 const MAX_CLOSING: usize = 32;
-
-/// The number of connections to accept before yielding to the accepted ones.
-const ACCEPT_BATCH: usize = 16;
 
 /// The timeout for all headers of the first request.
 const FIRST_REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
@@ -122,23 +118,22 @@ pub struct Listening {
 ///
 /// # Errors
 /// If the address cannot be bound. The message is for people.
-pub async fn bind(listener: Listener, address: SocketAddr) -> Result<Listening, BindError> {
+pub async fn bind(
+    listener: Listener,
+    address: SocketAddr,
+    protection: Protection,
+) -> Result<Listening, BindError> {
     let failed = |error| BindError { listener, address, error };
     let socket = TcpListener::bind(address).await.map_err(failed)?;
     let address = socket.local_addr().map_err(failed)?;
     tracing::info!(listener = listener.name(), %address, "listening");
-    Ok(Listening { purpose: listener, listener: socket, address, protection: Protection::default() })
+    Ok(Listening { purpose: listener, listener: socket, address, protection })
 }
 
 impl Listening {
     /// The address with its actual port.
     pub const fn address(&self) -> SocketAddr {
         self.address
-    }
-
-    /// Adds TLS and authorization.
-    pub fn protected(self, protection: Protection) -> Self {
-        Self { protection, ..self }
     }
 
     /// Serves until the token is cancelled and requests in flight are answered.
@@ -154,7 +149,8 @@ impl Listening {
         let files = Arc::new(Semaphore::new(MAX_CONNECTIONS + MAX_CLOSING));
         let connections = TaskTracker::new();
         let accept = async {
-            let (mut accepted, mut failing) = (0, false);
+            let mut failing = false;
+            // tokio's budget for a task leaves time for the connections that were accepted.
             loop {
                 // The semaphore is never closed, so this cannot fail.
                 let file = Arc::clone(&files).acquire_owned().await;
@@ -175,10 +171,6 @@ impl Listening {
                         }
                         tokio::time::sleep(ACCEPT_PAUSE).await;
                     }
-                }
-                accepted += 1;
-                if accepted % ACCEPT_BATCH == 0 {
-                    tokio::task::yield_now().await;
                 }
             }
         };
@@ -238,8 +230,17 @@ impl ConnectionHandler {
             slot.request_begins();
             request.extensions_mut().insert(Arc::clone(slot));
             request.extensions_mut().insert(closing.clone());
-            let (answer, slot) = (self.pages.clone().oneshot(request), Arc::clone(slot));
-            async move { Ok::<_, Infallible>(answer.await?.map(|body| TrackedBody { body, slot })) }
+            let (answer, end) = (self.pages.clone().oneshot(request), AnswerEnd(Arc::clone(slot)));
+            async move {
+                let answer = answer.await?;
+                // The body owns the value, and ends with it.
+                Ok::<_, Infallible>(answer.map(|body| {
+                    body.map_frame(move |frame| {
+                        let _ = &end;
+                        frame
+                    })
+                }))
+            }
         });
         let mut connection = std::pin::pin!(
             http1::Builder::new()
@@ -273,35 +274,12 @@ impl ConnectionHandler {
     }
 }
 
-/// A response body that records when it is complete.
-struct TrackedBody {
-    body: Body,
-    slot: Arc<ConnectionSlot>,
-}
+/// Records, when it is dropped, that a response is complete.
+struct AnswerEnd(Arc<ConnectionSlot>);
 
-impl Drop for TrackedBody {
+impl Drop for AnswerEnd {
     fn drop(&mut self) {
-        self.slot.answer_ends();
-    }
-}
-
-impl HttpBody for TrackedBody {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(context)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        self.0.answer_ends();
     }
 }
 

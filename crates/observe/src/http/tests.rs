@@ -71,7 +71,7 @@ async fn exchange(address: SocketAddr, request: &str) -> String {
 #[tokio::test]
 async fn a_listener_serves_until_it_is_stopped() {
     let any = "127.0.0.1:0".parse().unwrap();
-    let listening = bind(Listener::Health, any).await.unwrap();
+    let listening = bind(Listener::Health, any, Protection::default()).await.unwrap();
     let address = listening.address();
     assert_ne!(address.port(), 0);
     let shutdown = CancellationToken::new();
@@ -95,8 +95,9 @@ async fn a_listener_serves_until_it_is_stopped() {
 
 #[tokio::test]
 async fn a_taken_address_is_explained() {
-    let first = bind(Listener::Health, "127.0.0.1:0".parse().unwrap()).await.unwrap();
-    let error = bind(Listener::Debug, first.address()).await.err().unwrap().to_string();
+    let bound = async |listener, address| bind(listener, address, Protection::default()).await;
+    let first = bound(Listener::Health, "127.0.0.1:0".parse().unwrap()).await.unwrap();
+    let error = bound(Listener::Debug, first.address()).await.err().unwrap().to_string();
     assert_eq!(
         error,
         format!(

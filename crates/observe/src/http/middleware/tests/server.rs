@@ -75,7 +75,7 @@ impl Server {
                     "done"
                 }),
             );
-        let listening = bind(listener, "127.0.0.1:0".parse().unwrap()).await.unwrap().protected(protection);
+        let listening = bind(listener, "127.0.0.1:0".parse().unwrap(), protection).await.unwrap();
         let (address, shutdown) = (listening.address(), CancellationToken::new());
         tokio::spawn(listening.serve(pages, shutdown.clone()));
         Self { address, waiting, go_on, _end: shutdown.drop_guard() }
