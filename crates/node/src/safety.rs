@@ -8,27 +8,10 @@ use std::collections::{HashMap, HashSet};
 use std::fmt;
 
 use crate::logs::{c8_log_file, parse_directory};
-use crate::plan::{Candidate, Plan, Target, What};
-use crate::rules::{Effects, Rules};
+use crate::plan::{Candidate, Inputs, Plan, Target, What};
+use crate::rules::Effects;
 use crate::view::{Answer, Container, ContainerState, Extent, Listed, Phase, SandboxState};
-use crate::{Files, Ledger, PodView, Rule, RuntimeView, Timestamp};
-
-/// What a plan was made from.
-#[derive(Clone, Copy, Debug)]
-pub struct Inputs<'a> {
-    /// The runtime.
-    pub runtime: &'a RuntimeView,
-    /// The API server.
-    pub pods: &'a PodView,
-    /// The file system.
-    pub files: &'a Files,
-    /// The ages of images.
-    pub ledger: &'a Ledger,
-    /// The settings.
-    pub rules: &'a Rules,
-    /// The time.
-    pub now: Timestamp,
-}
+use crate::{PodView, Rule, Timestamp};
 
 /// A broken invariant.
 #[derive(Clone, Debug, PartialEq, Eq)]

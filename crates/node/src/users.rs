@@ -46,14 +46,10 @@ impl Users {
                 users.add(reference, Rule::I1, || format!("container {} uses it", escaped(&container.id)));
             }
         }
-        if !mutation::is(Mutation::ForgetImageVolumes) {
-            for reference in &runtime.image_volumes {
-                users.add(reference, Rule::I1, || "a container mounts it as a volume".to_owned());
-            }
+        for reference in &runtime.image_volumes {
+            users.add(reference, Rule::I1, || "a container mounts it as a volume".to_owned());
         }
-        if let (PodView::Listed(Listed { pods, .. }), true) = (pods, spec_images)
-            && !mutation::is(Mutation::ForgetSpecs)
-        {
+        if let (PodView::Listed(Listed { pods, .. }), true) = (pods, spec_images) {
             for Pod { pod: PodRef { namespace, name, .. }, images, .. } in pods {
                 let reason =
                     || format!("the spec of pod {} names it", escaped(&format!("{namespace}/{name}")));
