@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 use serde_json::{Value, json};
 
-use crate::call::{Call, ObjectPath, Verb};
+use crate::call::{Call, ObjectPath, Request, Verb};
 use crate::controllers::{Due, definition_changed, definitions, namespace_changed, services_changed};
 use crate::guards::Begun;
 use crate::object::{Key, Object};
@@ -16,7 +16,7 @@ use crate::resources::{Resource, ResourceName};
 use crate::server::Server;
 use crate::status::Status;
 use crate::store::{Cause, Ending};
-use crate::writes::{self, Write};
+use crate::writes;
 
 fn get<'a>(server: &'a Server, crd: &str) -> Option<&'a Object> {
     server.store.get(&definitions(), &Key::new(None, crd))
@@ -144,7 +144,7 @@ fn delete_instances(server: &mut Server, resource: &Arc<Resource>, now: SystemTi
             subresource: None,
         };
         let begun = &Begun::default();
-        writes::delete_collection(server, &Write { resource, path, call: &call, begun, now })?;
+        writes::delete_collection(server, &Request { resource, path, call: &call, begun, now })?;
         if let Some(namespace) = namespace {
             namespace_changed(server, &namespace, now);
         }
