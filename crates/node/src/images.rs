@@ -47,7 +47,7 @@ pub fn decide(
     goes: impl Fn(usize) -> bool,
 ) -> Selection {
     let Inputs { runtime, pods, files, ledger, rules, now } = *inputs;
-    let users = Users::without(runtime, pods, goes, rules.additions.spec_images);
+    let users = Users::without(runtime, pods, goes);
     let ambiguous = duplicates(runtime.images.iter().map(|image| image.id.as_str()));
     let whole =
         is_whole(runtime) && (runtime.images_extent == Extent::Whole || mutation::is(Mutation::TrustSlices));

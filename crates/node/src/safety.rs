@@ -66,7 +66,7 @@ pub fn nothing_in_use_goes(inputs: &Inputs<'_>, plan: &Plan) -> Vec<String> {
     let mut used: HashSet<&str> = HashSet::new();
     used.extend(stay().flat_map(|container| &container.image_refs).map(String::as_str));
     used.extend(runtime.image_volumes.iter().map(String::as_str));
-    if let (PodView::Listed(Listed { pods, .. }), true) = (pods, rules.additions.spec_images) {
+    if let PodView::Listed(Listed { pods, .. }) = pods {
         used.extend(pods.iter().flat_map(|pod| &pod.images).map(String::as_str));
     }
     let occupied: HashSet<&str> = stay().map(|container| container.sandbox_id.as_str()).collect();
@@ -104,7 +104,7 @@ pub fn nothing_in_use_goes(inputs: &Inputs<'_>, plan: &Plan) -> Vec<String> {
                     .containers
                     .iter()
                     .any(|other| other.pod_uid == *uid && other.state == ContainerState::Running);
-                if running && rules.additions.running_logs {
+                if running {
                     complain("a container of its pod is running");
                 }
                 if !whole {
