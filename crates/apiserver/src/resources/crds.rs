@@ -11,7 +11,7 @@ use crate::call::{Call, ObjectPath, Request, Verb};
 use crate::controllers::{Due, definition_changed, definitions, namespace_changed, services_changed};
 use crate::guards::Begun;
 use crate::object::{Key, Object};
-use crate::resources::definition::{FINALIZER, condition, resource, resource_of, set_condition, settle};
+use crate::resources::definition::{FINALIZER, condition, resource, set_condition, settle};
 use crate::resources::{Resource, ResourceName};
 use crate::server::Server;
 use crate::status::Status;
@@ -92,9 +92,7 @@ fn accept(server: &mut Server, crd: &Object, now: SystemTime) {
 /// Deletes the objects of a definition that is being deleted, and then the definition.
 fn clean_up(server: &mut Server, crd: &Object, now: SystemTime) {
     let mut value = crd.to_value();
-    let established = condition(&value, "Established") == Some("True");
-    let resource = resource_of(crd).map(Arc::new);
-    if let Some(resource) = resource.filter(|_| established) {
+    if let Some(resource) = resource(crd).map(Arc::new) {
         let message = "CustomResource deletion is in progress";
         let reason = "InstanceDeletionInProgress";
         set_condition(&mut value, "Terminating", ("True", reason, message), now);
