@@ -8,9 +8,9 @@ use futures::{StreamExt as _, stream};
 use kube_gc_cri as cri;
 use kube_gc_cri::client::PodKey;
 use kube_gc_node::logs::parse_directory;
-use kube_gc_node::plan::{Candidate, Plan, What};
+use kube_gc_node::plan::{Candidate, Inputs, Plan, What};
 use kube_gc_node::pods::Pods;
-use kube_gc_node::safety::{self, Inputs};
+use kube_gc_node::safety;
 use kube_gc_node::users::i1_may_mount;
 use kube_gc_node::view::{ContainerState, Extent, Listed, LogDirectory};
 use kube_gc_node::{Files, PodView, RuntimeView, Timestamp, plan, pods};
@@ -62,22 +62,26 @@ impl NodeCollector {
                 plan = self.plan(&runtime, &pods, &files, now);
             }
         }
-        let inputs = Inputs {
-            runtime: &runtime,
-            pods: &pods,
-            files: &files,
-            ledger: &self.ledger,
-            rules: &self.rules,
-            now,
-        };
-        let violations: Vec<String> = safety::check(&inputs, &plan).iter().map(ToString::to_string).collect();
+        let broken = safety::check(&self.inputs(&runtime, &pods, &files, now), &plan);
+        let violations: Vec<String> = broken.iter().map(ToString::to_string).collect();
         notes.extend(violations.iter().cloned());
         Ok(Look { plan: Arc::new(plan), notes, api_error, pods, files, violations })
     }
 
     fn plan(&mut self, runtime: &RuntimeView, pods: &PodView, files: &Files, now: Timestamp) -> Plan {
         self.ledger.observe(runtime, pods, now);
-        plan(runtime, pods, files, &self.ledger, &self.rules, now)
+        plan(&self.inputs(runtime, pods, files, now))
+    }
+
+    /// What a plan is made from.
+    const fn inputs<'a>(
+        &'a self,
+        runtime: &'a RuntimeView,
+        pods: &'a PodView,
+        files: &'a Files,
+        now: Timestamp,
+    ) -> Inputs<'a> {
+        Inputs { runtime, pods, files, ledger: &self.ledger, rules: &self.rules, now }
     }
 
     /// The logs and symlinks.
@@ -228,8 +232,9 @@ impl NodeCollector {
         gone: &HashSet<&str>,
     ) -> bool {
         let client = &self.client;
-        let may_mount = if client.mounts_images() { i1_may_mount(runtime, pods) } else { Vec::new() };
-        let ids = may_mount.into_iter().map(|index| (index, runtime.containers[index].id.clone()));
+        let ids = i1_may_mount(runtime, pods)
+            .into_iter()
+            .map(|index| (index, runtime.containers[index].id.clone()));
         let unknown = ids.filter(|(_, id)| !gone.contains(id.as_str()) && !self.volumes.contains_key(id));
         let ask = unknown.map(|(index, id)| async move { (index, client.container(&id).await) });
         let answers: Vec<_> = stream::iter(ask).buffer_unordered(STATUSES_AT_A_TIME).collect().await;

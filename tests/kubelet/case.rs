@@ -11,6 +11,7 @@
 //! | fewer than half of the ready sandboxes known to the API server | to kube-gc the node has the wrong name |
 //! | a log directory of a gone pod whose name lacks namespace and name, without a sandbox | kube-gc cannot prove that the pod is gone |
 //! | files whose names begin with that of a log, without a dot after it | the kubelet removes them with the log |
+//! | images in the specs of pods, inodes | kube-gc counts them, 1.20.2 does not |
 //! | containers without labels, images without an id, pinned images, image volumes | 1.20.2 knows none of them |
 
 use std::collections::BTreeMap;
@@ -20,7 +21,7 @@ use kube_gc_cri::Rpc;
 use kube_gc_cri::messages::ContainerState;
 use kube_gc_cri::server::{Layer, NewContainer, NewImage, NewSandbox, World};
 use kube_gc_cri::testing::KubeletRules;
-use kube_gc_node::rules::Pressure;
+use kube_gc_node::rules::{Limits, Pressure};
 use kube_gc_node::testing::Random;
 use kube_gc_node::{Rules, Timestamp};
 
@@ -123,7 +124,10 @@ impl Case {
 }
 
 fn settings(random: &mut Random, root: &str) -> (Rules, KubeletRules) {
-    let mut rules = Rules::kubelet_only();
+    let mut rules = Rules::default();
+    rules.images.keep_local = false;
+    rules.limits = Limits { containers: usize::MAX, images: usize::MAX };
+    rules.created_grace = Duration::ZERO;
     rules.containers.min_age = Duration::from_secs(random.pick(&[0, 0, HOUR]));
     rules.containers.max_per_container = random.pick(&[Some(0), Some(1), Some(1), Some(2), None]);
     rules.containers.max_total = random.pick(&[None, None, Some(0), Some(1), Some(4), Some(10)]);

@@ -1,7 +1,12 @@
 //! Parsed requests.
 
+use std::sync::Arc;
+use std::time::SystemTime;
+
 use bytes::Bytes;
 
+use crate::guards::Begun;
+use crate::resources::Resource;
 use crate::status::Status;
 
 /// A parsed request.
@@ -187,6 +192,24 @@ impl<'a> Target<'a> {
         };
         Self::Objects(ObjectPath { group, version, namespace, plural, name, subresource })
     }
+}
+
+/// A request for objects of a type, with everything that it depends on besides the objects.
+///
+/// The dispatcher has checked that the type is served in this version, has the verb and the
+/// subresource, and that the path has a namespace if the type needs one.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'a> {
+    /// The type.
+    pub resource: &'a Arc<Resource>,
+    /// The target. Answers use its version.
+    pub path: ObjectPath<'a>,
+    /// The request as it came.
+    pub call: &'a Call,
+    /// The number of the request, for the cause of the change, and what admission has answered.
+    pub begun: &'a Begun,
+    /// The time of the request.
+    pub now: SystemTime,
 }
 
 /// The 404 of a path that is not served. It is no statement about any object.

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use crate::call::{Call, ObjectPath, Target, Verb, no_such_path};
+use crate::call::{Call, ObjectPath, Request, Target, Verb, no_such_path};
 use crate::guards::{Begun, Waiting};
-use crate::reads::{self, Read};
+use crate::reads;
 use crate::resources::{Resource, aggregated, crds, discovery};
 use crate::server::{Answer, Release, Reply, Server};
 use crate::status::Status;
-use crate::writes::{self, Write};
+use crate::writes;
 use crate::{controllers, documents};
 
 /// Answers a request.
@@ -30,8 +30,8 @@ fn route(server: &mut Server, call: &Call, begun: &Begun, now: SystemTime) -> Re
     if let Target::Resources(group, version) | Target::Objects(ObjectPath { group, version, .. }) = target
         && let Some(delegated) = server.catalog.delegated(group, version)
     {
-        return Ok(match delegated.resources {
-            Some(_) => Answer::Elsewhere(delegated.service.clone()),
+        return Ok(match server.backends.get(&delegated.service) {
+            Some(backend) => Answer::Elsewhere(backend.server.clone()),
             None => Answer::Whole(Reply::unavailable()),
         });
     }
@@ -47,22 +47,21 @@ fn route(server: &mut Server, call: &Call, begun: &Begun, now: SystemTime) -> Re
         server.counts.add(verb.counted_as(), &resource.name);
     }
     crds::check(server, &resource, path, verb)?;
+    let request = Request { resource: &resource, path, call, begun, now };
     if !verb.changes() {
-        let read = Read { resource: &resource, path, call, now };
         return match verb {
-            Verb::Watch => reads::Watch::begin(server, &read).map(Answer::Watch),
-            Verb::List => reads::list(server, &read).map(Answer::Whole),
-            _ => reads::get(server, &read).map(Answer::Whole),
+            Verb::Watch => reads::Watch::begin(server, &request).map(Answer::Watch),
+            Verb::List => reads::list(server, &request).map(Answer::Whole),
+            _ => reads::get(server, &request).map(Answer::Whole),
         };
     }
     let before = server.store.head();
-    let write = Write { resource: &resource, path, call, begun, now };
     let reply = match verb {
-        Verb::Create => writes::create(server, &write),
-        Verb::Update => writes::update(server, &write),
-        Verb::Patch => writes::patch(server, &write),
-        Verb::Delete => writes::delete(server, &write),
-        _ => writes::delete_collection(server, &write),
+        Verb::Create => writes::create(server, &request),
+        Verb::Update => writes::update(server, &request),
+        Verb::Patch => writes::patch(server, &request),
+        Verb::Delete => writes::delete(server, &request),
+        _ => writes::delete_collection(server, &request),
     };
     // Also after an error, because a collection may have been deleted in part.
     if server.store.head() != before {
@@ -164,9 +163,6 @@ pub(super) fn by_itself(
     (method, path): (http::Method, &str),
     body: &serde_json::Value,
     now: SystemTime,
-) -> Reply {
-    match answer(server, &Call::own(agent, (method, path), body), Begun::default(), now) {
-        Answer::Whole(reply) => reply,
-        Answer::Watch(_) | Answer::Elsewhere(_) | Answer::Waits(_) => Reply::unknown_path(),
-    }
+) {
+    answer(server, &Call::own(agent, (method, path), body), Begun::default(), now);
 }

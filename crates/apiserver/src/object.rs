@@ -101,8 +101,8 @@ impl Object {
     }
 }
 
-/// The last second that the format can write. The grace period of a Pod may reach beyond it.
-const LAST_SECOND: Duration = Duration::from_secs(253_402_300_799);
+/// The last second that clients can read. The grace period of a Pod may reach beyond it.
+const LAST_SECOND: Duration = Duration::from_secs(253_402_207_200);
 
 /// A time in the format of Kubernetes: `2026-01-01T00:00:00Z`.
 pub fn timestamp(time: SystemTime) -> String {

@@ -10,7 +10,8 @@ use crate::controllers::{Due, Schedule};
 use crate::documents::Counts;
 use crate::guards::{Begun, Guards, Waiting};
 use crate::reads::Watch;
-use crate::resources::{Backends, Catalog, ServiceName, api_services, crds};
+use crate::resources::{Backends, Catalog, api_services, crds};
+use crate::service::ApiServer;
 use crate::status::Status;
 use crate::store::Store;
 use crate::{controllers, dispatch};
@@ -136,7 +137,7 @@ pub struct Server {
     pub store: Store,
     /// The served types.
     pub catalog: Catalog,
-    /// The catalogs of the available backends.
+    /// The available backends.
     pub backends: Backends,
     /// Scheduled work.
     pub due: Schedule,
@@ -155,8 +156,8 @@ pub enum Answer {
     Whole(Reply),
     /// A stream of changes.
     Watch(Watch),
-    /// The backend behind this service answers.
-    Elsewhere(ServiceName),
+    /// This backend answers.
+    Elsewhere(ApiServer),
     /// Admission takes time.
     Waits(Box<Waiting>),
 }

@@ -86,7 +86,7 @@ fn unusable(
     if container.id.is_empty() || container.name.is_empty() {
         return keep("it has no id or no name");
     }
-    if ambiguous.contains(container.id.as_str()) && !mutation::is(Mutation::DuplicatesMayGo) {
+    if ambiguous.contains(container.id.as_str()) {
         return keep("another container has the same id");
     }
     if container.state == ContainerState::Running {
@@ -112,7 +112,7 @@ fn c1(container: &Container, rules: &Rules, now: Timestamp) -> Option<Decision> 
     }
     let grace = rules.created_grace;
     let young = container.state == ContainerState::Created && !container.created_at.is_older_than(grace, now);
-    if young && !grace.is_zero() && !mutation::is(Mutation::YoungCreatedMayGo) {
+    if young && !grace.is_zero() {
         return keep(
             Rule::Safety3,
             format!("it was created less than {} ago and may be about to start", words(grace)),
@@ -226,7 +226,7 @@ fn keep_newest_dead(
 /// Whether the runtime must stop a container before it removes it (C7, `removeOldestN` in
 /// `kuberuntime_gc.go`): it may still be running.
 pub fn c7_stops_first(state: ContainerState) -> bool {
-    state == ContainerState::Unknown && !mutation::is(Mutation::UnknownWithoutStop)
+    state == ContainerState::Unknown
 }
 
 #[cfg(test)]

@@ -6,45 +6,23 @@ use std::time::Duration;
 
 use crate::ledger::Record;
 use crate::mutation::{self, Mutation};
+use crate::plan::Inputs;
 use crate::pods::is_whole;
 use crate::pressure::{self, Goal, Usage};
 use crate::rule::{Decision, escaped, words};
 use crate::users::{Users, has_key, keys_of_reference};
 use crate::view::{Extent, Image, duplicates};
-use crate::{Ledger, PodView, Rule, Rules, RuntimeView, Timestamp};
+use crate::{Ledger, Rule, Rules, Timestamp};
 
 /// What becomes of the images.
 #[derive(Debug)]
 pub struct Selection {
     /// About every image, in the order of the view.
     pub decisions: Vec<Decision>,
-    /// Whether something uses each image, in the order of the view.
-    pub used: Vec<bool>,
     /// The indexes of those that go, in order: first by age (I6), then for space.
     pub removals: Vec<usize>,
     /// The indexes of those that go next if what goes frees less than it seems.
     pub in_line: Vec<usize>,
-}
-
-/// Everything that decides about images.
-#[derive(Clone, Copy, Debug)]
-pub struct Input<'a> {
-    /// What is there.
-    pub runtime: &'a RuntimeView,
-    /// What specs name.
-    pub pods: &'a PodView,
-    /// Ages.
-    pub ledger: &'a Ledger,
-    /// Settings.
-    pub rules: &'a Rules,
-    /// The time.
-    pub now: Timestamp,
-    /// How full the file system is.
-    pub usage: Option<&'a Usage>,
-    /// What is to be freed.
-    pub goal: Option<&'a Goal>,
-    /// What the containers of this plan free.
-    pub freed_before: u64,
 }
 
 /// An image that nothing uses, and that may go.
@@ -60,10 +38,16 @@ fn recorded(key: &str, ledger: &Ledger, now: Timestamp) -> Record {
     ledger.record(key).unwrap_or(Record { first_detected: now, last_used: None })
 }
 
-/// Decides about every image. `goes` says whether a container, by its index, goes before.
-pub fn decide(input: &Input<'_>, goes: impl Fn(usize) -> bool) -> Selection {
-    let Input { runtime, pods, ledger, rules, now, .. } = *input;
-    let users = Users::without(runtime, pods, goes, rules.additions.spec_images);
+/// Decides about every image, to reach a goal. `goes` says whether a container, by its index, goes before, and
+/// `freed_before` how many bytes these free.
+pub fn decide(
+    inputs: &Inputs<'_>,
+    goal: Option<&Goal>,
+    freed_before: u64,
+    goes: impl Fn(usize) -> bool,
+) -> Selection {
+    let Inputs { runtime, pods, files, ledger, rules, now } = *inputs;
+    let users = Users::without(runtime, pods, goes);
     let ambiguous = duplicates(runtime.images.iter().map(|image| image.id.as_str()));
     let whole =
         is_whole(runtime) && (runtime.images_extent == Extent::Whole || mutation::is(Mutation::TrustSlices));
@@ -72,16 +56,13 @@ pub fn decide(input: &Input<'_>, goes: impl Fn(usize) -> bool) -> Selection {
         Some(reference) if !is_pinning => keys_of_reference(reference),
         _ => Vec::new(),
     };
-    let (no_goal, reason) = pressure::no_goal(input.usage, rules);
+    let (no_goal, reason) = pressure::no_goal(files.image_usage.as_ref(), rules);
     let min_age = words(rules.images.min_age);
     let young = Decision::keep(Rule::I5, format!("it was detected less than {min_age} ago"));
-    let mut used = Vec::with_capacity(runtime.images.len());
     let mut decisions = Vec::with_capacity(runtime.images.len());
     let mut candidates = Vec::new();
     for (index, image) in runtime.images.iter().enumerate() {
-        let user = users.user(image);
-        used.push(user.is_some());
-        if let Some((rule, reason)) = user {
+        if let Some((rule, reason)) = users.user(image) {
             decisions.push(Decision::keep(*rule, reason.clone()));
             continue;
         }
@@ -91,7 +72,7 @@ pub fn decide(input: &Input<'_>, goes: impl Fn(usize) -> bool) -> Selection {
             unusable(image, &users, &ambiguous)
                 .or_else(|| i2(image))
                 .or_else(|| b5(image, rules, &sandbox_image))
-                .or_else(|| i5_is_young(record, input).then(|| young.clone()))
+                .or_else(|| i5_is_young(record, inputs).then(|| young.clone()))
         } else {
             Some(Decision::keep(Rule::B1, "images wait for whole lists"))
         };
@@ -101,9 +82,9 @@ pub fn decide(input: &Input<'_>, goes: impl Fn(usize) -> bool) -> Selection {
         }));
     }
     candidates.sort_by(|one, other| i3(one).cmp(&i3(other)));
-    let mut selection = Selection { decisions, used, removals: Vec::new(), in_line: Vec::new() };
-    i6(&mut candidates, input, &mut selection);
-    for_space(&candidates, input, &mut selection);
+    let mut selection = Selection { decisions, removals: Vec::new(), in_line: Vec::new() };
+    i6(&mut candidates, inputs, &mut selection);
+    for_space(&candidates, inputs, goal, freed_before, &mut selection);
     selection
 }
 
@@ -122,8 +103,7 @@ fn unusable(image: &Image, users: &Users, ambiguous: &HashSet<&str>) -> Option<D
 
 /// I2, `imagesInEvictionOrder` in `image_gc_manager.go`: pinned images stay.
 fn i2(image: &Image) -> Option<Decision> {
-    (image.pinned && !mutation::is(Mutation::PinnedMayGo))
-        .then(|| Decision::keep(Rule::I2, "the runtime has pinned it"))
+    image.pinned.then(|| Decision::keep(Rule::I2, "the runtime has pinned it"))
 }
 
 /// B5: what `keep` names, what could not be pulled again, and what sandboxes need.
@@ -142,9 +122,8 @@ fn b5(image: &Image, rules: &Rules, sandbox_image: &[String]) -> Option<Decision
 }
 
 /// I5, `freeSpace` in `image_gc_manager.go`: an image stays for `min_age` after its detection.
-fn i5_is_young(record: Record, input: &Input<'_>) -> bool {
-    let is_old = record.first_detected.is_older_than(input.rules.images.min_age, input.now);
-    !is_old && !mutation::is(Mutation::YoungImagesMayGo)
+fn i5_is_young(record: Record, inputs: &Inputs<'_>) -> bool {
+    !record.first_detected.is_older_than(inputs.rules.images.min_age, inputs.now)
 }
 
 /// I3, `byLastUsedAndDetected` in `image_gc_manager.go`: least recently used first, never used before
@@ -161,10 +140,10 @@ fn unused_for(record: Record, now: Timestamp) -> Duration {
 
 /// I6, `freeOldImages` in `image_gc_manager.go`: what has been unused for more than `max_age` goes,
 /// whatever the usage. The others remain.
-fn i6(candidates: &mut Vec<Unused<'_>>, input: &Input<'_>, selection: &mut Selection) {
-    let Some(max_age) = input.rules.images.max_age else { return };
+fn i6(candidates: &mut Vec<Unused<'_>>, inputs: &Inputs<'_>, selection: &mut Selection) {
+    let Some(max_age) = inputs.rules.images.max_age else { return };
     candidates.retain(|image| {
-        let is_old = unused_for(image.record, input.now) > max_age;
+        let is_old = unused_for(image.record, inputs.now) > max_age;
         if is_old {
             let reason = format!("unused for more than {}", words(max_age));
             selection.decisions[image.index] = Decision::remove(Rule::I6, reason);
@@ -176,11 +155,17 @@ fn i6(candidates: &mut Vec<Unused<'_>>, input: &Input<'_>, selection: &mut Selec
 
 /// I4, P1 and `--free`: in order, until the goal seems to be reached. How much really gets free
 /// shows when it is measured after each removal (B3), so the others stay in line.
-fn for_space(candidates: &[Unused<'_>], input: &Input<'_>, selection: &mut Selection) {
-    let (Some(goal), Some(usage)) = (input.goal, input.usage) else { return };
-    let images = &input.runtime.images;
+fn for_space(
+    candidates: &[Unused<'_>],
+    inputs: &Inputs<'_>,
+    goal: Option<&Goal>,
+    freed_before: u64,
+    selection: &mut Selection,
+) {
+    let (Some(goal), Some(usage)) = (goal, &inputs.files.image_usage) else { return };
+    let images = &inputs.runtime.images;
     let by_age = selection.removals.iter().map(|&index| images[index].bytes);
-    let mut freed = by_age.fold(input.freed_before, u64::saturating_add);
+    let mut freed = by_age.fold(freed_before, u64::saturating_add);
     for &Unused { index, record, .. } in candidates {
         let seems_reached = goal.is_reached(&estimate(usage, freed));
         if seems_reached {
@@ -188,7 +173,7 @@ fn for_space(candidates: &[Unused<'_>], input: &Input<'_>, selection: &mut Selec
             selection.decisions[index] = Decision::keep(goal.rule, reason);
             selection.in_line.push(index);
         } else {
-            let reason = format!("unused{}", since_when(record, input.now));
+            let reason = format!("unused{}", since_when(record, inputs.now));
             selection.decisions[index] = Decision::remove(goal.rule, reason);
             selection.removals.push(index);
             freed = freed.saturating_add(images[index].bytes);

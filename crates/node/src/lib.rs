@@ -6,13 +6,14 @@
 //! runtime, the API server and the file system say, and carry out the [`Plan`] that comes back.
 //!
 //! ```
-//! use kube_gc_node::{Files, Ledger, PodView, Rules, RuntimeView, Timestamp, plan};
+//! use kube_gc_node::{Files, Inputs, Ledger, PodView, Rules, RuntimeView, Timestamp, plan};
 //!
 //! let (runtime, files) = (RuntimeView::default(), Files::default());
 //! let now = Timestamp::from_secs(1_700_000_000);
 //! let mut ledger = Ledger::default();
 //! ledger.observe(&runtime, &PodView::None, now);
-//! let plan = plan(&runtime, &PodView::None, &files, &ledger, &Rules::default(), now);
+//! let (pods, rules) = (&PodView::None, &Rules::default());
+//! let plan = plan(&Inputs { runtime: &runtime, pods, files: &files, ledger: &ledger, rules, now });
 //! assert!(plan.removals.is_empty());
 //! ```
 //!
@@ -57,7 +58,7 @@ pub mod users;
 pub mod view;
 
 pub use ledger::Ledger;
-pub use plan::{Plan, plan};
+pub use plan::{Inputs, Plan, plan};
 pub use recheck::{Refusal, still_removable};
 pub use rule::Rule;
 pub use rules::Rules;

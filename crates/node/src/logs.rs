@@ -139,8 +139,7 @@ fn l1_one(
         PodState::Active | PodState::Terminated => return Decision::keep(Rule::L1, "its pod exists"),
         PodState::Unknown(why) => return Decision::keep(Rule::Safety2, why.to_string()),
     };
-    let keeps_running = rules.additions.running_logs && !mutation::is(Mutation::LogsOfRunningMayGo);
-    if keeps_running && used.contains(uid) {
+    if used.contains(uid) {
         return Decision::keep(Rule::Safety1, "something of its pod is still running");
     }
     let grace = rules.created_grace;

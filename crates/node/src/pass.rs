@@ -149,7 +149,7 @@ impl Pass {
             images,
             goal,
             batch: 0,
-            images_left: if mutation::is(Mutation::NoImageLimit) { usize::MAX } else { most_images },
+            images_left: most_images,
             usage: None,
             measures_at_end: goal.is_some(),
             patience: Duration::ZERO,
@@ -213,9 +213,6 @@ impl Pass {
     /// that are used by now are dropped; without a list, all are.
     pub fn listed(&mut self, fresh: Option<&Fresh<'_>>) {
         self.batch = BATCH;
-        if mutation::is(Mutation::NoSecondList) {
-            return;
-        }
         for image in std::mem::take(&mut self.images) {
             let look = fresh.map_or(Err(Refusal::Unknown), |fresh| still_removable(&image, fresh));
             match look {

@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use serde::Serialize;
 
 use crate::containers::{self, c7_stops_first};
-use crate::images::{self, Input, Selection};
+use crate::images::{self, Selection};
 use crate::logs::{self, Before, parse_directory};
 use crate::mutation::{self, Mutation};
 use crate::pods::{Pods, is_whole};
@@ -16,6 +16,23 @@ use crate::rules::{Effects, Limits};
 use crate::sandboxes;
 use crate::view::{Container, ContainerState, Image, LogDirectory, LogSymlink, Sandbox};
 use crate::{Files, Ledger, PodRef, PodView, Rule, Rules, RuntimeView, Timestamp};
+
+/// What a plan is made from.
+#[derive(Clone, Copy, Debug)]
+pub struct Inputs<'a> {
+    /// The runtime.
+    pub runtime: &'a RuntimeView,
+    /// The API server.
+    pub pods: &'a PodView,
+    /// The file system.
+    pub files: &'a Files,
+    /// The ages of images.
+    pub ledger: &'a Ledger,
+    /// The settings.
+    pub rules: &'a Rules,
+    /// The time.
+    pub now: Timestamp,
+}
 
 /// What a pass would do, and why.
 #[derive(Clone, Debug, Serialize)]
@@ -208,16 +225,15 @@ pub struct Breakdown {
 }
 
 impl Breakdown {
-    /// `used` says of each image whether something uses it.
-    fn of(runtime: &RuntimeView, decisions: &[Decision], used: &[bool], usage: Option<&Usage>) -> Self {
+    fn of(runtime: &RuntimeView, decisions: &[Decision], usage: Option<&Usage>) -> Self {
         let mut found = Self::default();
-        for ((image, decision), used) in runtime.images.iter().zip(decisions).zip(used) {
-            // What only usage or the limit keeps is unused.
-            let waits = matches!(decision.rule, Rule::I4 | Rule::I7 | Rule::P1 | Rule::Free | Rule::Safety4);
-            let sum = match decision.removes {
-                false if *used => &mut found.in_use,
-                false if !waits => &mut found.kept,
-                false | true => &mut found.unused,
+        for (image, decision) in runtime.images.iter().zip(decisions) {
+            let sum = match decision.rule {
+                Rule::I1 | Rule::B2 => &mut found.in_use,
+                // What only usage or the limit keeps is unused.
+                Rule::I4 | Rule::I7 | Rule::P1 | Rule::Free | Rule::Safety4 => &mut found.unused,
+                _ if decision.removes => &mut found.unused,
+                _ => &mut found.kept,
             };
             *sum = sum.saturating_add(image.bytes);
         }
@@ -235,21 +251,14 @@ impl Breakdown {
 ///
 /// The ledger should have observed the same view: an image that it does not know counts as detected
 /// now. Each candidate is to be checked by [`crate::still_removable`] right before its removal.
-pub fn plan(
-    runtime: &RuntimeView,
-    pods: &PodView,
-    files: &Files,
-    ledger: &Ledger,
-    rules: &Rules,
-    now: Timestamp,
-) -> Plan {
+pub fn plan(inputs: &Inputs<'_>) -> Plan {
+    let Inputs { runtime, pods, files, rules, now, .. } = *inputs;
     let known = Pods::of(runtime, pods, files);
     let usage = files.image_usage.as_ref();
     let goal = usage.and_then(|usage| pressure::goal(usage, rules));
     let under_pressure = usage.is_some_and(|usage| pressure::p1(usage, rules).is_some());
     let Limits { containers: most, images: most_images } = rules.limits;
     let most = if mutation::is(Mutation::NoContainerLimit) { usize::MAX } else { most };
-    let most_images = if mutation::is(Mutation::NoImageLimit) { usize::MAX } else { most_images };
     let in_slices = !is_whole(runtime);
     let mut list = List::default();
 
@@ -285,22 +294,13 @@ pub fn plan(
     let symlinks = list.going(&mut of_symlinks, most, |index, _| &files.log_symlinks[index].name);
 
     let layers = containers.keys().filter_map(|&index| runtime.containers[index].layer_bytes);
-    let input = Input {
-        runtime,
-        pods,
-        ledger,
-        rules,
-        now,
-        usage,
-        goal: goal.as_ref(),
-        freed_before: layers.fold(0, u64::saturating_add),
-    };
-    let Selection { decisions: mut of_images, used, removals: selected, in_line } =
-        images::decide(&input, |index| containers.contains_key(&index));
+    let freed_before = layers.fold(0, u64::saturating_add);
+    let Selection { decisions: mut of_images, removals: selected, in_line } =
+        images::decide(inputs, goal.as_ref(), freed_before, |index| containers.contains_key(&index));
     let old_images = selected.iter().filter(|&&index| of_images[index].rule == Rule::I6).count();
     let leaves_due = list.more || old_images > most_images;
     let images = list.number(&selected, most_images, &mut of_images);
-    let breakdown = Breakdown::of(runtime, &of_images, &used, usage);
+    let breakdown = Breakdown::of(runtime, &of_images, usage);
     // What the limit left for the next pass comes first there, so nothing overtakes it here.
     let in_line = if images.len() < selected.len() { Vec::new() } else { in_line };
     let in_line = in_line.into_iter().map(|index| Candidate {

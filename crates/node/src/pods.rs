@@ -168,9 +168,6 @@ impl<'a> Pods<'a> {
     /// `ShouldPodRuntimeBeRemoved` is true for all pods that have terminated.
     pub fn state(&self, uid: &str) -> PodState {
         let Listed { consistent, .. } = match self.view {
-            PodView::None if mutation::is(Mutation::NoApiServerMeansGone) => {
-                return PodState::Gone(GoneReason::NotFound);
-            }
             PodView::None => return PodState::Unknown(UnknownReason::NoApiServer),
             PodView::Unavailable { why } => {
                 return PodState::Unknown(UnknownReason::NotListed(escaped(why)));
@@ -178,7 +175,7 @@ impl<'a> Pods<'a> {
             PodView::Listed(listed) => listed,
         };
         let is_static = self.static_uids.contains(uid) || self.mirrored.contains(uid);
-        if is_static && !mutation::is(Mutation::StaticMayBeGone) {
+        if is_static {
             return PodState::Unknown(UnknownReason::Static);
         }
         let state = match self.listed.get(uid) {
@@ -187,9 +184,7 @@ impl<'a> Pods<'a> {
             None => self.of_missing(uid),
         };
         match state {
-            PodState::Gone(_) if self.wrong_node && !mutation::is(Mutation::TrustNodeName) => {
-                PodState::Unknown(UnknownReason::WrongNode)
-            }
+            PodState::Gone(_) if self.wrong_node => PodState::Unknown(UnknownReason::WrongNode),
             state => state,
         }
     }
@@ -219,9 +214,6 @@ impl<'a> Pods<'a> {
         match self.proofs.get(uid).filter(|proof| proof.pod == pod).map(|proof| &proof.answer) {
             Some(Answer::NotFound) => PodState::Gone(GoneReason::NotFound),
             Some(Answer::OtherUid { mirror_of }) if mirror_of.as_deref() == Some(uid) => {
-                if mutation::is(Mutation::MirrorIsAnotherPod) {
-                    return PodState::Gone(GoneReason::Replaced);
-                }
                 PodState::Unknown(UnknownReason::Static)
             }
             Some(Answer::OtherUid { .. }) => PodState::Gone(GoneReason::Replaced),

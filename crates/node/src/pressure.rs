@@ -5,7 +5,6 @@ use std::fmt;
 
 use serde::Serialize;
 
-use crate::mutation::{self, Mutation};
 use crate::rules::Pressure;
 use crate::{Rule, Rules};
 
@@ -66,9 +65,7 @@ pub struct Goal {
 impl Goal {
     /// Whether a file system has come so far.
     pub fn is_reached(&self, usage: &Usage) -> bool {
-        usage.available >= self.available
-            && usage.inodes_free >= self.inodes_free
-            && !mutation::is(Mutation::IgnoreUsage)
+        usage.available >= self.available && usage.inodes_free >= self.inodes_free
     }
 
     /// How many bytes are missing.
@@ -115,7 +112,7 @@ pub fn i4(usage: &Usage, rules: &Rules) -> Option<Goal> {
     }
     let full = |percent: Option<u8>| percent.is_some_and(|percent| percent >= images.high);
     let bytes = full(usage.percent());
-    let inodes = rules.additions.inodes && full(usage.percent_of_inodes());
+    let inodes = full(usage.percent_of_inodes());
     let free = 100_u8.saturating_sub(images.low);
     let goal = Goal {
         available: if bytes { share(usage.capacity, free) } else { 0 },
@@ -202,13 +199,10 @@ mod tests {
     }
 
     #[test]
-    fn inodes_count_as_bytes_do_unless_that_is_off() {
+    fn inodes_count_as_bytes_do() {
         let full = Usage { inodes: 1000, inodes_free: 150, ..usage(1000, 900) };
         let goal = i4(&full, &Rules::default()).unwrap();
         assert_eq!((goal.available, goal.inodes_free), (0, 200));
-        let mut rules = Rules::default();
-        rules.additions.inodes = false;
-        assert_eq!(i4(&full, &rules), None);
         assert_eq!(full.percent_of_inodes(), Some(85));
         assert_eq!(usage(1, 1).percent_of_inodes(), None);
     }

@@ -28,8 +28,6 @@ pub struct Rules {
     /// How long a container that has been created and not started stays, and a log directory in
     /// which something has changed.
     pub created_grace: Duration,
-    /// What goes beyond the kubelet's rules and can be turned off.
-    pub additions: Additions,
 }
 
 /// The settings of dead containers.
@@ -98,18 +96,6 @@ pub struct LogRoots {
     pub containers: String,
 }
 
-/// What goes beyond the kubelet's rules and can be turned off, so that plans can be compared with
-/// the kubelet's own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Additions {
-    /// Images that specs name are in use (B2).
-    pub spec_images: bool,
-    /// `high` and `low` hold for inodes, too (B7).
-    pub inodes: bool,
-    /// The log directory of a pod with a running container or a ready sandbox stays.
-    pub running_logs: bool,
-}
-
 impl Default for Rules {
     fn default() -> Self {
         Self {
@@ -138,7 +124,6 @@ impl Default for Rules {
             beside_kubelet: None,
             dry_run: false,
             created_grace: Duration::from_secs(300),
-            additions: Additions { spec_images: true, inodes: true, running_logs: true },
         }
     }
 }
@@ -156,16 +141,6 @@ pub enum Effects {
 }
 
 impl Rules {
-    /// Only what the kubelet does, to compare with it.
-    pub fn kubelet_only() -> Self {
-        let mut rules = Self::default();
-        rules.images.keep_local = false;
-        rules.limits = Limits { containers: usize::MAX, images: usize::MAX };
-        rules.created_grace = Duration::ZERO;
-        rules.additions = Additions { spec_images: false, inodes: false, running_logs: false };
-        rules
-    }
-
     /// What a plan may do under these rules.
     pub fn effects(&self) -> Effects {
         if self.dry_run { Effects::Nothing } else { self.beside_kubelet.unwrap_or(Effects::All) }

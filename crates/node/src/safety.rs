@@ -8,27 +8,10 @@ use std::collections::{HashMap, HashSet};
 use std::fmt;
 
 use crate::logs::{c8_log_file, parse_directory};
-use crate::plan::{Candidate, Plan, Target, What};
-use crate::rules::{Effects, Rules};
+use crate::plan::{Candidate, Inputs, Plan, Target, What};
+use crate::rules::Effects;
 use crate::view::{Answer, Container, ContainerState, Extent, Listed, Phase, SandboxState};
-use crate::{Files, Ledger, PodView, Rule, RuntimeView, Timestamp};
-
-/// What a plan was made from.
-#[derive(Clone, Copy, Debug)]
-pub struct Inputs<'a> {
-    /// The runtime.
-    pub runtime: &'a RuntimeView,
-    /// The API server.
-    pub pods: &'a PodView,
-    /// The file system.
-    pub files: &'a Files,
-    /// The ages of images.
-    pub ledger: &'a Ledger,
-    /// The settings.
-    pub rules: &'a Rules,
-    /// The time.
-    pub now: Timestamp,
-}
+use crate::{PodView, Rule, Timestamp};
 
 /// A broken invariant.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,7 +66,7 @@ pub fn nothing_in_use_goes(inputs: &Inputs<'_>, plan: &Plan) -> Vec<String> {
     let mut used: HashSet<&str> = HashSet::new();
     used.extend(stay().flat_map(|container| &container.image_refs).map(String::as_str));
     used.extend(runtime.image_volumes.iter().map(String::as_str));
-    if let (PodView::Listed(Listed { pods, .. }), true) = (pods, rules.additions.spec_images) {
+    if let PodView::Listed(Listed { pods, .. }) = pods {
         used.extend(pods.iter().flat_map(|pod| &pod.images).map(String::as_str));
     }
     let occupied: HashSet<&str> = stay().map(|container| container.sandbox_id.as_str()).collect();
@@ -121,7 +104,7 @@ pub fn nothing_in_use_goes(inputs: &Inputs<'_>, plan: &Plan) -> Vec<String> {
                     .containers
                     .iter()
                     .any(|other| other.pod_uid == *uid && other.state == ContainerState::Running);
-                if running && rules.additions.running_logs {
+                if running {
                     complain("a container of its pod is running");
                 }
                 if !whole {

@@ -64,7 +64,7 @@ fn newest_first(sandbox: &Sandbox) -> Reverse<(Timestamp, u32, &str)> {
 /// Whether a sandbox may go at all.
 fn active(sandbox: &Sandbox, ambiguous: &HashSet<&str>, has_containers: impl Fn(&str) -> bool) -> Decision {
     let id = sandbox.id.as_str();
-    if id.is_empty() || (ambiguous.contains(id) && !mutation::is(Mutation::DuplicatesMayGo)) {
+    if id.is_empty() || ambiguous.contains(id) {
         return Decision::keep(Rule::Safety1, "it cannot be told from another sandbox");
     }
     if sandbox.state == SandboxState::Ready && !mutation::is(Mutation::ReadyMayGo) {

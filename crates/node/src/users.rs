@@ -23,16 +23,11 @@ pub struct Users {
 impl Users {
     /// Everything that uses images.
     pub fn of(runtime: &RuntimeView, pods: &PodView) -> Self {
-        Self::without(runtime, pods, |_| false, true)
+        Self::without(runtime, pods, |_| false)
     }
 
     /// Everything that will use images when some containers, by their index, have gone.
-    pub(crate) fn without(
-        runtime: &RuntimeView,
-        pods: &PodView,
-        goes: impl Fn(usize) -> bool,
-        spec_images: bool,
-    ) -> Self {
+    pub(crate) fn without(runtime: &RuntimeView, pods: &PodView, goes: impl Fn(usize) -> bool) -> Self {
         let mut users = Self { used: HashMap::new(), unclear: None };
         for (index, container) in runtime.containers.iter().enumerate() {
             let only_running = mutation::is(Mutation::OnlyRunningUsesImages);
@@ -46,14 +41,10 @@ impl Users {
                 users.add(reference, Rule::I1, || format!("container {} uses it", escaped(&container.id)));
             }
         }
-        if !mutation::is(Mutation::ForgetImageVolumes) {
-            for reference in &runtime.image_volumes {
-                users.add(reference, Rule::I1, || "a container mounts it as a volume".to_owned());
-            }
+        for reference in &runtime.image_volumes {
+            users.add(reference, Rule::I1, || "a container mounts it as a volume".to_owned());
         }
-        if let (PodView::Listed(Listed { pods, .. }), true) = (pods, spec_images)
-            && !mutation::is(Mutation::ForgetSpecs)
-        {
+        if let PodView::Listed(Listed { pods, .. }) = pods {
             for Pod { pod: PodRef { namespace, name, .. }, images, .. } in pods {
                 let reason =
                     || format!("the spec of pod {} names it", escaped(&format!("{namespace}/{name}")));

@@ -87,8 +87,7 @@ async fn without_the_status_of_the_runtime_no_image_goes_because_it_may_be_that_
 
 #[tokio::test]
 async fn a_container_that_cannot_be_asked_what_it_mounts_keeps_all_images() {
-    let settings = server::Settings { runtime_version: "2.1.0".to_owned(), ..server::Settings::default() };
-    let mut node = Node::with(settings);
+    let mut node = Node::set_up();
     let living = node.pod_that_mounts("registry.example/data:1").await;
     node.containers(&living, 1, ContainerState::ContainerRunning);
     let images = node.images(18, 50);

@@ -49,11 +49,6 @@ async fn a_plan_says_exactly_what_a_pass_then_does() {
     assert!(node.server.available() >= 200 * MIB);
 }
 
-/// A runtime whose containers may have images as volumes.
-fn mounts_images() -> server::Settings {
-    server::Settings { runtime_version: "2.1.0".to_owned(), ..server::Settings::default() }
-}
-
 /// A running container with an image as a volume.
 fn mount(node: &Node, pod: &OnNode, image: &str) -> String {
     let new = node.new_container(pod, ContainerState::ContainerRunning);
@@ -65,7 +60,7 @@ fn mount(node: &Node, pod: &OnNode, image: &str) -> String {
 #[tokio::test]
 async fn i1_an_image_that_a_container_mounts_stays() {
     for knows_pods in [false, true] {
-        let mut node = Node::with(mounts_images());
+        let mut node = Node::set_up();
         node.knows_pods = knows_pods;
         let (plain, mounting) = (node.pod().await, node.pod_that_mounts("registry.example/moved:1").await);
         node.containers(&plain, 1, ContainerState::ContainerRunning);

@@ -7,28 +7,30 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Deserialize, Serialize};
 use serde_json::Map;
 
+use crate::call::Request;
 use crate::object::{Key, Object};
 use crate::reads::options::{Match, Options, RequestedVersion};
 use crate::reads::show::{Form, reply_list, reply_object};
-use crate::reads::{Read, cached, expired, too_large};
+use crate::reads::{cached, expired, too_large};
 use crate::resources::Resource;
 use crate::server::{Reply, Server};
 use crate::status::Status;
 
 /// Answers with one object.
-pub fn get(server: &Server, read: &Read<'_>) -> Result<Reply, Status> {
+pub fn get(server: &Server, read: &Request<'_>) -> Result<Reply, Status> {
     let (resource, name) = (read.resource, read.path.name.unwrap_or_default());
     let asked = RequestedVersion::parse(read.call.query("resourceVersion"))?;
     let key = Key::new(read.path.namespace, name);
     let object = match asked {
-        RequestedVersion::Newest => server.store.get(&resource.stored_as, &key),
+        RequestedVersion::Newest => server.store.get(&resource.stored_as, &key).cloned(),
         asked => {
             let version = cached(server, resource, asked)?.version;
-            server.store.at(&resource.stored_as, version).map_err(|_| expired(None))?.get(&key)
+            let past = server.store.at(&resource.stored_as, version).map_err(|_| expired(None))?;
+            past.get(&key).cloned()
         }
     };
     let object = object.ok_or_else(|| Status::not_found(&resource.name, name))?;
-    reply_object(200, object, read)
+    reply_object(200, &object, read)
 }
 
 /// The source of a list.
@@ -75,12 +77,12 @@ impl Plan {
 }
 
 /// Answers with the objects of a collection, or a page of them.
-pub fn list(server: &Server, read: &Read<'_>) -> Result<Reply, Status> {
+pub fn list(server: &Server, read: &Request<'_>) -> Result<Reply, Status> {
     listed(server, read).map(|(reply, _)| reply)
 }
 
 /// The answer to a list, with the selected objects.
-pub fn listed(server: &Server, read: &Read<'_>) -> Result<(Reply, Vec<Object>), Status> {
+pub fn listed(server: &Server, read: &Request<'_>) -> Result<(Reply, Vec<Object>), Status> {
     let form = Form::wanted(&read.call.accept)?;
     let namespace = read.path.namespace;
     let options = Options::parse(read.call, namespace, server.settings.release)?;

@@ -11,12 +11,8 @@ mod show;
 mod table;
 mod watch;
 
-use std::sync::Arc;
-use std::time::SystemTime;
-
 use serde_json::json;
 
-use crate::call::{Call, ObjectPath};
 use crate::reads::list::Token;
 use crate::reads::options::RequestedVersion;
 use crate::resources::Resource;
@@ -27,22 +23,6 @@ pub use list::{get, list, listed};
 pub(crate) use show::Offer;
 pub use show::{Form, api_version, reply_object};
 pub use watch::{Pull, Watch};
-
-/// A request to read objects, with everything that it depends on besides the objects.
-///
-/// The dispatcher has checked that the type is served in this version, has the verb and the
-/// subresource, and that the path has a namespace if the type needs one.
-#[derive(Clone, Copy, Debug)]
-pub struct Read<'a> {
-    /// The type.
-    pub resource: &'a Arc<Resource>,
-    /// The target. Answers use its version.
-    pub path: ObjectPath<'a>,
-    /// The request.
-    pub call: &'a Call,
-    /// The time of the request.
-    pub now: SystemTime,
-}
 
 /// The content of the watch cache of a type.
 #[derive(Clone, Copy)]

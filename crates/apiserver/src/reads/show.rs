@@ -3,8 +3,8 @@
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
+use crate::call::Request;
 use crate::object::Object;
-use crate::reads::Read;
 use crate::reads::table::table;
 use crate::server::Reply;
 use crate::status::Status;
@@ -81,8 +81,8 @@ pub fn api_version(group: &str, version: &str) -> String {
 }
 
 /// The answer with one object: to a get, and to writes.
-pub fn reply_object(code: u16, object: &Object, read: &Read<'_>) -> Result<Reply, Status> {
-    let Read { resource, path, call, now } = read;
+pub fn reply_object(code: u16, object: &Object, read: &Request<'_>) -> Result<Reply, Status> {
+    let Request { resource, path, call, now, .. } = read;
     let shown = match Form::wanted(&call.accept)? {
         Form::Table => table(resource, &[object], &metadata_of_one(object, None), *now),
         form => in_form(object, &api_version(path.group, path.version), form, true),
@@ -105,9 +105,9 @@ pub(super) fn reply_list(
     objects: &[&Object],
     metadata: Map<String, Value>,
     form: Form,
-    read: &Read<'_>,
+    read: &Request<'_>,
 ) -> Reply {
-    let Read { resource, path, now, .. } = read;
+    let Request { resource, path, now, .. } = read;
     let item_version = api_version(path.group, path.version);
     let list = |kind: &str, api_version: &str, typed| {
         let items = objects.iter().map(|object| in_form(object, &item_version, form, typed)).collect();

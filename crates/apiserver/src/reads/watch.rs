@@ -8,11 +8,12 @@ use bytes::Bytes;
 use serde::Serialize;
 use serde_json::json;
 
+use crate::call::Request;
 use crate::object::{Key, Object};
 use crate::reads::options::{Options, RequestedVersion, Selection};
 use crate::reads::show::{Form, META, api_version, in_form, metadata_of_one};
 use crate::reads::table::table;
-use crate::reads::{Read, cache, cached};
+use crate::reads::{cache, cached};
 use crate::resources::{Resource, ResourceName};
 use crate::server::{Release, Server};
 use crate::status::Status;
@@ -78,7 +79,7 @@ pub enum Pull {
 
 impl Watch {
     /// Starts a watch.
-    pub fn begin(server: &Server, read: &Read<'_>) -> Result<Self, Status> {
+    pub fn begin(server: &Server, read: &Request<'_>) -> Result<Self, Status> {
         let form = Form::wanted(&read.call.accept)?;
         let options = Options::parse(read.call, read.path.namespace, server.settings.release)?;
         let current = cache(server, read.resource);

@@ -93,7 +93,7 @@ fn delegated(service: &Object, backends: &Backends) -> Option<Delegated> {
         version: version.into(),
         group_priority: number("groupPriorityMinimum"),
         version_priority: number("versionPriority"),
-        resources: backend.map(|catalog| aggregated::resources(catalog, group, version)),
+        resources: backend.map(|backend| aggregated::resources(&backend.catalog, group, version)),
         service: name,
     })
 }

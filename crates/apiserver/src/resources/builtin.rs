@@ -73,7 +73,7 @@ core configmaps ConfigMap namespaced cm v1 v1
 core endpoints Endpoints namespaced ep v1 v1
 core events Event namespaced ev v1 v1
 core limitranges LimitRange namespaced limits v1 v1
-core namespaces Namespace cluster,status ns v1 v1
+core namespaces Namespace cluster,status,returns ns v1 v1
 core nodes Node cluster,status no v1 v1
 core persistentvolumeclaims PersistentVolumeClaim namespaced,status,returns pvc v1 v1
 core persistentvolumes PersistentVolume cluster,status,returns pv v1 v1

@@ -8,9 +8,19 @@ use serde_json::Value;
 
 use crate::resources::{Resource, ResourceName, built_in};
 use crate::server::Release;
+use crate::service::ApiServer;
 
-/// The catalogs of the backends, by service.
-pub type Backends = BTreeMap<ServiceName, Catalog>;
+/// The backends, by service.
+pub type Backends = BTreeMap<ServiceName, Backend>;
+
+/// A server that serves groups and versions for another one.
+#[derive(Debug)]
+pub struct Backend {
+    /// The server.
+    pub server: ApiServer,
+    /// What it served when it was connected.
+    pub catalog: Catalog,
+}
 
 /// The namespace and name of a service.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

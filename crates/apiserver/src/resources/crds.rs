@@ -7,16 +7,16 @@ use std::time::SystemTime;
 
 use serde_json::{Value, json};
 
-use crate::call::{Call, ObjectPath, Verb};
+use crate::call::{Call, ObjectPath, Request, Verb};
 use crate::controllers::{Due, definition_changed, definitions, namespace_changed, services_changed};
 use crate::guards::Begun;
 use crate::object::{Key, Object};
-use crate::resources::definition::{FINALIZER, condition, resource, resource_of, set_condition, settle};
+use crate::resources::definition::{FINALIZER, condition, resource, set_condition, settle};
 use crate::resources::{Resource, ResourceName};
 use crate::server::Server;
 use crate::status::Status;
 use crate::store::{Cause, Ending};
-use crate::writes::{self, Write};
+use crate::writes;
 
 fn get<'a>(server: &'a Server, crd: &str) -> Option<&'a Object> {
     server.store.get(&definitions(), &Key::new(None, crd))
@@ -92,9 +92,7 @@ fn accept(server: &mut Server, crd: &Object, now: SystemTime) {
 /// Deletes the objects of a definition that is being deleted, and then the definition.
 fn clean_up(server: &mut Server, crd: &Object, now: SystemTime) {
     let mut value = crd.to_value();
-    let established = condition(&value, "Established") == Some("True");
-    let resource = resource_of(crd).map(Arc::new);
-    if let Some(resource) = resource.filter(|_| established) {
+    if let Some(resource) = resource(crd).map(Arc::new) {
         let message = "CustomResource deletion is in progress";
         let reason = "InstanceDeletionInProgress";
         set_condition(&mut value, "Terminating", ("True", reason, message), now);
@@ -144,7 +142,7 @@ fn delete_instances(server: &mut Server, resource: &Arc<Resource>, now: SystemTi
             subresource: None,
         };
         let begun = &Begun::default();
-        writes::delete_collection(server, &Write { resource, path, call: &call, begun, now })?;
+        writes::delete_collection(server, &Request { resource, path, call: &call, begun, now })?;
         if let Some(namespace) = namespace {
             namespace_changed(server, &namespace, now);
         }

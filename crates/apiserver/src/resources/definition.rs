@@ -28,12 +28,6 @@ pub fn resource(crd: &Object) -> Option<Resource> {
     if condition(value, "Established")? != "True" {
         return None;
     }
-    resource_of(crd)
-}
-
-/// The same, even if it is not established.
-pub fn resource_of(crd: &Object) -> Option<Resource> {
-    let value = crd.value();
     let spec = value.get("spec")?;
     let group = spec.get("group")?.as_str()?;
     let plural = spec.pointer("/names/plural")?.as_str()?;

@@ -12,7 +12,7 @@ use std::fmt;
 use std::sync::Arc;
 
 pub use builtin::built_in;
-pub use catalog::{Backends, Catalog, Delegated, ServiceName};
+pub use catalog::{Backend, Backends, Catalog, Delegated, ServiceName};
 pub use definition::{Definition, begin_deletion};
 
 /// The default propagation policy of a type.

@@ -2,11 +2,10 @@
 
 mod response;
 
-use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::SystemTime;
 
@@ -19,7 +18,7 @@ use tokio::time::Instant;
 
 use crate::call::Call;
 use crate::guards::Admission;
-use crate::resources::{ResourceName, ServiceName, api_services};
+use crate::resources::{Backend, ResourceName, ServiceName, api_services};
 use crate::server::{Answer, Reply, Server, Settings};
 use crate::status::Status;
 use crate::store::{Ending, Snapshot};
@@ -42,8 +41,6 @@ struct Shared {
     open: OpenWatches,
     /// Notified when the time of the next scheduled work changes.
     rescheduled: Notify,
-    /// The backends of services that APIServices name.
-    backends: Mutex<BTreeMap<ServiceName, ApiServer>>,
 }
 
 impl ApiServer {
@@ -57,7 +54,6 @@ impl ApiServer {
             epoch,
             open: OpenWatches::default(),
             rescheduled: Notify::new(),
-            backends: Mutex::default(),
         };
         Self { shared: Arc::new(shared) }
     }
@@ -133,14 +129,9 @@ impl ApiServer {
         }
         let mut server = self;
         loop {
-            let answer = server.admitted(call).await;
-            let backend = match &answer {
-                Answer::Elsewhere(service) => server.backends().get(service).cloned(),
-                Answer::Whole(_) | Answer::Watch(_) | Answer::Waits(_) => None,
-            };
-            match backend {
-                Some(backend) => server = backend,
-                None => return respond(answer, &server),
+            match server.admitted(call).await {
+                Answer::Elsewhere(backend) => server = backend,
+                answer => return respond(answer, &server),
             }
         }
     }
@@ -155,10 +146,6 @@ impl ApiServer {
             answer = self.with(|server| server.resume(call, begun, now));
         }
         answer
-    }
-
-    fn backends(&self) -> MutexGuard<'_, BTreeMap<ServiceName, Self>> {
-        self.shared.backends.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -207,24 +194,23 @@ impl ApiServer {
     /// not emptied there.
     pub fn connect(&self, service: &ServiceName, backend: &Self) {
         let catalog = backend.with(|server| server.catalog.clone());
-        self.backends().insert(service.clone(), backend.clone());
         let now = self.now();
         self.with(|server| {
-            server.backends.insert(service.clone(), catalog);
+            server.backends.insert(service.clone(), Backend { server: backend.clone(), catalog });
             api_services::reconcile(server, now);
         });
     }
 
     /// Removes the backend of a service. Its watches break.
     pub fn disconnect(&self, service: &ServiceName) {
-        let backend = self.backends().remove(service);
         let now = self.now();
-        self.with(|server| {
-            server.backends.remove(service);
+        let backend = self.with(|server| {
+            let backend = server.backends.remove(service);
             api_services::reconcile(server, now);
+            backend
         });
         if let Some(backend) = backend {
-            backend.cut_watches(None);
+            backend.server.cut_watches(None);
         }
     }
 }

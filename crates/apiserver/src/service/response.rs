@@ -29,7 +29,7 @@ pub type ResponseBody = UnsyncBoxBody<Bytes, io::Error>;
 pub(super) fn respond(answer: Answer, server: &ApiServer) -> Response<ResponseBody> {
     let mut response = match answer {
         Answer::Whole(reply) => whole(reply),
-        // The backend was removed after the request was routed to it. No other answer waits.
+        // The caller has asked the backend, and has waited.
         Answer::Elsewhere(_) | Answer::Waits(_) => whole(Reply::unavailable()),
         Answer::Watch(watch) => {
             let changes = server.shared.open.register(&watch.resource);

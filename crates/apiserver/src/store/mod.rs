@@ -56,10 +56,8 @@ pub struct Store {
     journal: Option<Vec<Arc<Change>>>,
     endings: Vec<Ended>,
     touched: Touched,
-    /// The first version of a type without a table: that of the last restore.
-    restored: u64,
-    /// The version up to which the history of all types was dropped.
-    compacted: u64,
+    /// The table of a type that has had no objects.
+    blank: Table,
 }
 
 impl Default for Store {
@@ -80,8 +78,7 @@ impl Store {
             journal: journal.then(Vec::new),
             endings: Vec::new(),
             touched: Touched::default(),
-            restored: 0,
-            compacted: 0,
+            blank: Table::default(),
         }
     }
 
@@ -98,12 +95,12 @@ impl Store {
 
     /// The current state of an object.
     pub fn get(&self, resource: &ResourceName, key: &Key) -> Option<&Object> {
-        self.tables.get(resource)?.objects.get(key)
+        self.of(resource).objects.get(key)
     }
 
     /// All current objects of a type, ordered by namespace and name.
     pub fn objects(&self, resource: &ResourceName) -> impl Iterator<Item = (&Key, &Object)> {
-        self.tables.get(resource).into_iter().flat_map(|table| &table.objects)
+        self.of(resource).objects.iter()
     }
 
     /// Creates or replaces an object. Its `metadata.resourceVersion` becomes the new version. If
@@ -170,43 +167,25 @@ impl Store {
         resource: &ResourceName,
         version: u64,
     ) -> Result<impl Iterator<Item = &Arc<Change>> + use<'_>, Compacted> {
-        let changes = match self.tables.get(resource) {
-            Some(table) => Some(table.changes_since(version)?),
-            None if version < self.floor() => {
-                return Err(Compacted { asked: version, oldest: self.floor() });
-            }
-            None => None,
-        };
-        Ok(changes.into_iter().flatten())
+        self.of(resource).changes_since(version)
     }
 
     /// The objects of a type at an earlier version.
     pub fn at(&self, resource: &ResourceName, version: u64) -> Result<Past<'_>, Compacted> {
-        match self.tables.get(resource) {
-            Some(table) => table.at(version),
-            None if version < self.floor() => Err(Compacted { asked: version, oldest: self.floor() }),
-            None => Ok(Past::empty()),
-        }
-    }
-
-    /// The oldest known version of a type without a table.
-    fn floor(&self) -> u64 {
-        self.restored.max(self.compacted)
+        self.of(resource).at(version)
     }
 
     /// Drops the history of all types up to a version, at most up to the current one.
     pub fn compact(&mut self, up_to: u64) {
         let up_to = up_to.min(self.head);
-        self.compacted = self.compacted.max(up_to);
-        for table in self.tables.values_mut() {
+        for table in self.tables.values_mut().chain([&mut self.blank]) {
             table.compact(up_to);
         }
     }
 
     /// The version that the watch cache of a type has reached.
     pub fn cached(&self, resource: &ResourceName) -> Cached {
-        let empty = Cached { version: self.head, last: self.restored };
-        self.tables.get(resource).map_or(empty, |table| table.cached(self.head))
+        self.of(resource).cached(self.head)
     }
 
     /// Freezes the watch cache of a type: until it is thawed, watches and reads that may be old
@@ -265,13 +244,12 @@ impl Store {
         self.touched.resources.insert(resource.clone());
     }
 
+    fn of(&self, resource: &ResourceName) -> &Table {
+        self.tables.get(resource).unwrap_or(&self.blank)
+    }
+
     fn table(&mut self, resource: &ResourceName) -> &mut Table {
-        if !self.tables.contains_key(resource) {
-            let mut table = Table::restored(BTreeMap::new(), self.restored);
-            table.compact(self.compacted);
-            self.tables.insert(resource.clone(), table);
-        }
-        self.tables.entry(resource.clone()).or_default()
+        self.tables.entry(resource.clone()).or_insert_with(|| self.blank.clone())
     }
 }
 

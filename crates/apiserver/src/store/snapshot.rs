@@ -46,8 +46,7 @@ impl Store {
             .iter()
             .map(|(resource, objects)| (resource.clone(), Table::restored(objects.clone(), head)))
             .collect();
-        self.restored = head;
-        self.compacted = 0;
+        self.blank = Table::restored(BTreeMap::new(), head);
         self.end_watches(None, Ending::Restored);
     }
 

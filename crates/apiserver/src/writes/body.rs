@@ -2,10 +2,10 @@
 
 use serde_json::Value;
 
-use crate::call::Call;
+use crate::call::{Call, Request};
 use crate::resources::Resource;
 use crate::status::Status;
-use crate::writes::{Write, metadata};
+use crate::writes::metadata;
 use crate::{protobuf, reads};
 
 /// Rejects a body that is not JSON.
@@ -30,7 +30,7 @@ pub(super) fn check_content_type(call: &Call) -> Result<(), Status> {
 }
 
 /// Parses the object of a create or an update, in the storage version.
-pub(super) fn read(write: &Write<'_>) -> Result<Value, Status> {
+pub(super) fn read(write: &Request<'_>) -> Result<Value, Status> {
     let Call { content_type, body, .. } = write.call;
     let decoded = (content_type == protobuf::MEDIA_TYPE).then(|| protobuf::read(body)).flatten();
     let mut object: Value = match decoded {
@@ -48,13 +48,13 @@ pub(super) fn read(write: &Write<'_>) -> Result<Value, Status> {
     Ok(object)
 }
 
-fn unreadable(write: &Write<'_>, error: &str) -> Status {
+fn unreadable(write: &Request<'_>, error: &str) -> Status {
     let (kind, version) = (&write.resource.kind, write.path.version);
     Status::bad_request(format!("{kind} in version {version:?} cannot be handled as a {kind}: {error}"))
 }
 
 /// Checks that the body has the type of the path.
-fn check_type(write: &Write<'_>, object: &mut Value) -> Result<(), Status> {
+fn check_type(write: &Request<'_>, object: &mut Value) -> Result<(), Status> {
     let expected = write.api_version();
     let (kind, api_version) = (object["kind"].as_str(), object["apiVersion"].as_str());
     if let Some(other) = api_version.filter(|given| !given.is_empty() && *given != expected) {
@@ -80,7 +80,7 @@ pub(super) fn settle(resource: &Resource, object: &mut Value) -> Result<(), Stri
 }
 
 /// Checks that the name in the body, and the namespace if present, match the path.
-pub(super) fn check_name(write: &Write<'_>, object: &Value) -> Result<(), Status> {
+pub(super) fn check_name(write: &Request<'_>, object: &Value) -> Result<(), Status> {
     let metadata = metadata::of(object);
     let (name, namespace) = (metadata::text(metadata, "name"), metadata::text(metadata, "namespace"));
     let wanted = write.path.name.unwrap_or_default();

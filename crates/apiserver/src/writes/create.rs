@@ -4,15 +4,16 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use serde_json::Value;
 
+use crate::call::Request;
 use crate::guards::Operation;
 use crate::object::{Object, timestamp};
 use crate::server::{Reply, Server};
 use crate::status::Status;
 use crate::writes::strategy::Strategy;
-use crate::writes::{Write, admit, body, metadata, namespace_of, options, save, validation};
+use crate::writes::{admit, body, metadata, namespace_of, options, save, validation};
 
 /// Creates an object: POST to a collection.
-pub fn create(server: &mut Server, write: &Write<'_>) -> Result<Reply, Status> {
+pub fn create(server: &mut Server, write: &Request<'_>) -> Result<Reply, Status> {
     write.check_accept()?;
     let dry_run = options::dry_run(write.call, "CreateOptions")?;
     let object = body::read(write)?;
@@ -23,7 +24,7 @@ pub fn create(server: &mut Server, write: &Write<'_>) -> Result<Reply, Status> {
 /// Creates this object, if it is valid.
 pub(super) fn insert(
     server: &mut Server,
-    write: &Write<'_>,
+    write: &Request<'_>,
     object: Value,
     dry_run: bool,
 ) -> Result<Object, Status> {
@@ -52,7 +53,7 @@ pub(super) fn insert(
 /// The new object with its uid, before admission.
 fn born(
     server: &Server,
-    write: &Write<'_>,
+    write: &Request<'_>,
     strategy: &Strategy,
     mut object: Value,
 ) -> Result<Object, Status> {
@@ -76,7 +77,7 @@ fn born(
 }
 
 /// Rejects a new object that is not valid.
-fn check(write: &Write<'_>, strategy: &Strategy, object: &Value) -> Result<(), Status> {
+fn check(write: &Request<'_>, strategy: &Strategy, object: &Value) -> Result<(), Status> {
     let errors = validation::of_new(object, strategy);
     if errors.is_empty() {
         return Ok(());
@@ -86,7 +87,7 @@ fn check(write: &Write<'_>, strategy: &Strategy, object: &Value) -> Result<(), S
 }
 
 /// Checks that the namespace exists and is not terminating.
-fn check_namespace(server: &Server, write: &Write<'_>, object: &Value) -> Result<(), Status> {
+fn check_namespace(server: &Server, write: &Request<'_>, object: &Value) -> Result<(), Status> {
     let Some(found) = namespace_of(server, write)? else { return Ok(()) };
     let namespace = found.name();
     if found.value().pointer("/status/phase").and_then(Value::as_str) != Some("Terminating") {
@@ -104,7 +105,7 @@ fn check_namespace(server: &Server, write: &Write<'_>, object: &Value) -> Result
     ))
 }
 
-fn prepare(write: &Write<'_>, strategy: &Strategy, object: &mut Value) -> Result<(), Status> {
+fn prepare(write: &Request<'_>, strategy: &Strategy, object: &mut Value) -> Result<(), Status> {
     write.check_namespace(object)?;
     let fields = metadata::of_mut(object);
     fields.remove("deletionTimestamp");

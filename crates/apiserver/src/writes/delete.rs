@@ -5,6 +5,8 @@ use std::time::SystemTime;
 
 use serde_json::{Value, json};
 
+use crate::call::Request;
+use crate::controllers::{definitions, namespaces};
 use crate::guards::Operation;
 use crate::object::{Key, Object, timestamp};
 use crate::reads;
@@ -14,31 +16,30 @@ use crate::status::Status;
 use crate::writes::deletion::{Deletion, decide};
 use crate::writes::metadata::{self, finalizers};
 use crate::writes::options::{DeleteOptions, Policy};
-use crate::writes::{Write, admit, is_held, remove, save};
+use crate::writes::{admit, is_held, remove, save};
 
 /// Deletes an object, or starts its deletion.
-pub fn delete(server: &mut Server, write: &Write<'_>) -> Result<Reply, Status> {
+pub fn delete(server: &mut Server, write: &Request<'_>) -> Result<Reply, Status> {
     write.check_accept()?;
     let options = DeleteOptions::read(write.call)?;
     let name = write.path.name.unwrap_or_default();
     let key = write.key(name);
-    let found = |server: &Server| server.store.get(&write.resource.stored_as, &key).cloned();
-    if is(write, "", "namespaces") {
+    let of = &write.resource.stored_as;
+    if *of == namespaces() {
         check_mortal(name)?;
     }
-    let Some(object) = found(server) else { return Err(Status::not_found(&write.asked(), name)) };
-    let deleted = if is(write, "", "namespaces") {
-        delete_namespace(server, write, &key, &object, &options)?
-    } else if is(write, "apiextensions.k8s.io", "customresourcedefinitions") {
-        delete_definition(server, write, &key, &object, &options)?
-    } else {
-        delete_object(server, write, &key, &object, &options)?
+    let Some(object) = server.store.get(of, &key).cloned() else {
+        return Err(Status::not_found(&write.asked(), name));
     };
-    answer(write, &object, &options, deleted)
-}
-
-fn is(write: &Write<'_>, group: &str, plural: &str) -> bool {
-    write.resource.stored_as == ResourceName::new(group, plural)
+    let deleted = if *of == namespaces() {
+        let begun = || begin_namespace_deletion(object.value(), &options, write.now);
+        delete_in_steps(server, write, &key, &object, &options, begun)
+    } else if *of == definitions() {
+        delete_in_steps(server, write, &key, &object, &options, || begin_deletion(&object, write.now))
+    } else {
+        delete_object(server, write, &key, &object, &options)
+    };
+    answer(write, &object, &options, deleted?)
 }
 
 /// The result of a deletion.
@@ -50,7 +51,7 @@ pub(super) enum Deleted {
 }
 
 fn answer(
-    write: &Write<'_>,
+    write: &Request<'_>,
     object: &Object,
     options: &DeleteOptions,
     deleted: Deleted,
@@ -68,7 +69,7 @@ fn answer(
     }
 }
 
-fn success(write: &Write<'_>, object: &Object) -> Value {
+fn success(write: &Request<'_>, object: &Object) -> Value {
     let asked = write.asked();
     let mut details = json!({"name": object.name(), "kind": &*asked.plural, "uid": object.uid()});
     if !asked.group.is_empty() {
@@ -80,7 +81,7 @@ fn success(write: &Write<'_>, object: &Object) -> Value {
 /// Deletes an object by the rules of most types.
 pub(super) fn delete_object(
     server: &mut Server,
-    write: &Write<'_>,
+    write: &Request<'_>,
     key: &Key,
     object: &Object,
     options: &DeleteOptions,
@@ -116,7 +117,7 @@ pub(super) fn delete_object(
 }
 
 /// Removes an object with this last state.
-fn gone(server: &mut Server, write: &Write<'_>, key: &Key, last: Object) -> Deleted {
+fn gone(server: &mut Server, write: &Request<'_>, key: &Key, last: Object) -> Deleted {
     let removed = remove(server, write, key);
     // Only later releases report the version of the removal.
     let last = removed.filter(|_| server.settings.release > Release::V1_20).unwrap_or(last);
@@ -126,7 +127,7 @@ fn gone(server: &mut Server, write: &Write<'_>, key: &Key, last: Object) -> Dele
 /// A precondition on the resource version always fails if the DELETE itself removes the last
 /// finalizer: a real server compares it with the state without the finalizer, which is never stored
 /// and has no version.
-fn check_freed(write: &Write<'_>, object: &Object, options: &DeleteOptions) -> Result<(), Status> {
+fn check_freed(write: &Request<'_>, object: &Object, options: &DeleteOptions) -> Result<(), Status> {
     if options.preconditions.as_ref().is_none_or(|wanted| wanted.resource_version.is_none()) {
         return Ok(());
     }
@@ -136,7 +137,7 @@ fn check_freed(write: &Write<'_>, object: &Object, options: &DeleteOptions) -> R
 
 fn write_or_try(
     server: &mut Server,
-    write: &Write<'_>,
+    write: &Request<'_>,
     key: &Key,
     new: Value,
     options: &DeleteOptions,
@@ -161,48 +162,31 @@ fn check_preconditions(named: &ResourceName, object: &Object, options: &DeleteOp
     Ok(())
 }
 
-fn delete_namespace(
+/// Deletes a namespace or a definition: the first DELETE only begins it, with this state. What holds a
+/// namespace then keeps it, whatever its finalizers are.
+fn delete_in_steps(
     server: &mut Server,
-    write: &Write<'_>,
+    write: &Request<'_>,
     key: &Key,
-    namespace: &Object,
+    object: &Object,
     options: &DeleteOptions,
+    begun: impl FnOnce() -> Value,
 ) -> Result<Deleted, Status> {
-    check_preconditions(&write.asked(), namespace, options)?;
-    if namespace.deletion_timestamp().is_none() {
-        admit(server, write, Operation::Delete, namespace, None)?;
-        let new = begin_namespace_deletion(namespace.value(), options, write.now);
-        return Ok(Deleted::Not(write_or_try(server, write, key, new, options)));
+    check_preconditions(&write.asked(), object, options)?;
+    if object.deletion_timestamp().is_none() {
+        admit(server, write, Operation::Delete, object, None)?;
+        return Ok(Deleted::Not(write_or_try(server, write, key, begun(), options)));
     }
-    if is_held(namespace.value()) {
-        return Ok(Deleted::Not(namespace.clone()));
+    if is_held(object.value()) {
+        return Ok(Deleted::Not(object.clone()));
     }
-    Ok(match delete_object(server, write, key, namespace, options)? {
-        Deleted::Gone(None) => Deleted::Gone(Some(namespace.clone())),
-        deleted => deleted,
-    })
-}
-
-fn delete_definition(
-    server: &mut Server,
-    write: &Write<'_>,
-    key: &Key,
-    definition: &Object,
-    options: &DeleteOptions,
-) -> Result<Deleted, Status> {
-    check_preconditions(&write.asked(), definition, options)?;
-    if definition.deletion_timestamp().is_none() {
-        admit(server, write, Operation::Delete, definition, None)?;
-        let new = begin_deletion(definition, write.now);
-        return Ok(Deleted::Not(write_or_try(server, write, key, new, options)));
-    }
-    delete_object(server, write, key, definition, options)
+    delete_object(server, write, key, object, options)
 }
 
 /// Deletes the objects of a collection, one by one: DELETE.
-pub fn delete_collection(server: &mut Server, write: &Write<'_>) -> Result<Reply, Status> {
+pub fn delete_collection(server: &mut Server, write: &Request<'_>) -> Result<Reply, Status> {
     // Errors in the selection are reported first.
-    let (listed, objects) = reads::listed(server, &write.as_read())?;
+    let (listed, objects) = reads::listed(server, write)?;
     let options = DeleteOptions::read(write.call)?;
     for key in objects.iter().map(Object::key) {
         // The list may be older than the store, so an object may be gone.
@@ -219,8 +203,7 @@ const IMMORTAL: &[&str] = &["default", "kube-public", "kube-system"];
 /// Rejects the deletion of a namespace that every cluster needs.
 fn check_mortal(name: &str) -> Result<(), Status> {
     if IMMORTAL.contains(&name) {
-        let namespaces = ResourceName::new("", "namespaces");
-        return Err(Status::forbidden(&namespaces, name, "this namespace may not be deleted"));
+        return Err(Status::forbidden(&namespaces(), name, "this namespace may not be deleted"));
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! Reads `metadata` and normalizes it as the real server does.
 
-use serde::{Deserialize, Serialize};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use serde_json::{Map, Value};
 
 /// The metadata of an object; empty if it has none.
@@ -66,55 +66,23 @@ pub(super) fn copy(to: &mut Map<String, Value>, from: &Map<String, Value>, field
     put(to, field, from.get(field).cloned());
 }
 
-/// The known fields of metadata.
-#[derive(Default, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Metadata {
-    annotations: Option<Map<String, Value>>,
-    creation_timestamp: Option<String>,
-    deletion_grace_period_seconds: Option<i64>,
-    deletion_timestamp: Option<String>,
-    finalizers: Option<Vec<String>>,
-    generate_name: Option<String>,
-    generation: Option<i64>,
-    labels: Option<Map<String, Value>>,
-    name: Option<String>,
-    namespace: Option<String>,
-    owner_references: Option<Vec<Reference>>,
-    resource_version: Option<String>,
-    uid: Option<String>,
-}
-
-#[derive(Default, Deserialize, Serialize, PartialEq)]
-#[serde(rename_all = "camelCase", default)]
-struct Reference {
-    api_version: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    block_owner_deletion: Option<bool>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    controller: Option<bool>,
-    kind: String,
-    name: String,
-    uid: String,
-}
-
 /// Normalizes the metadata of an object: known fields only, of their types, none of them empty, and
 /// no owner reference twice.
 pub(super) fn normalize(object: &mut Value) -> Result<(), String> {
-    let given = object.get_mut("metadata").map(Value::take).unwrap_or_default();
-    let given: Option<Metadata> = serde_json::from_value(given).map_err(|error| error.to_string())?;
-    let mut given = given.unwrap_or_default();
-    for texts in [&mut given.annotations, &mut given.labels].into_iter().flatten() {
-        for (name, text) in texts.iter_mut() {
-            match text {
-                Value::String(_) => {}
-                Value::Null => *text = "".into(),
-                other => return Err(format!("v1.ObjectMeta: {name}: unexpected {other}")),
+    let mut given = object.get_mut("metadata").map(Value::take).unwrap_or_default();
+    if let Some(fields) = given.as_object_mut() {
+        fields.retain(|field, _| !matches!(field.as_str(), "managedFields" | "selfLink"));
+        for field in ["annotations", "labels"] {
+            let texts = fields.get_mut(field).and_then(Value::as_object_mut);
+            for text in texts.into_iter().flat_map(Map::values_mut).filter(|text| text.is_null()) {
+                *text = "".into();
             }
         }
     }
+    let given: Option<ObjectMeta> = serde_json::from_value(given).map_err(|error| error.to_string())?;
+    let mut given = given.unwrap_or_default();
     if let Some(references) = &mut given.owner_references {
-        let mut kept: Vec<Reference> = Vec::with_capacity(references.len());
+        let mut kept: Vec<OwnerReference> = Vec::with_capacity(references.len());
         for reference in references.drain(..) {
             if !kept.contains(&reference) {
                 kept.push(reference);

@@ -12,15 +12,15 @@ mod update;
 mod validation;
 
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use serde_json::Value;
 
-use crate::call::{Call, ObjectPath};
-use crate::guards::{Begun, Operation, Review};
+use crate::call::Request;
+use crate::controllers::namespaces;
+use crate::guards::{Operation, Review};
 use crate::object::{Key, Object};
-use crate::reads::{Form, Read, api_version, reply_object};
-use crate::resources::{Resource, ResourceName};
+use crate::reads::{Form, api_version, reply_object};
+use crate::resources::ResourceName;
 use crate::server::{Reply, Server};
 use crate::status::Status;
 use crate::store::Cause;
@@ -30,25 +30,7 @@ pub use delete::{delete, delete_collection};
 pub use update::{patch, update};
 pub(crate) use validation::{is_label_value, is_qualified_name};
 
-/// A request to change objects, with everything that it depends on besides the objects.
-///
-/// The dispatcher has checked that the type is served in this version, has the verb and the
-/// subresource, and that the path has a namespace if and only if the type is namespaced.
-#[derive(Clone, Copy, Debug)]
-pub struct Write<'a> {
-    /// The type.
-    pub resource: &'a Arc<Resource>,
-    /// The target. Answers use its version.
-    pub path: ObjectPath<'a>,
-    /// The request.
-    pub call: &'a Call,
-    /// The number of the request, for the cause of the change, and what admission has answered.
-    pub begun: &'a Begun,
-    /// The time of the request.
-    pub now: SystemTime,
-}
-
-impl<'a> Write<'a> {
+impl Request<'_> {
     /// The group and plural of the path.
     fn asked(&self) -> ResourceName {
         ResourceName::new(self.path.group, self.path.plural)
@@ -92,12 +74,7 @@ impl<'a> Write<'a> {
 
     /// An answer with an object.
     fn reply(&self, code: u16, object: &Object) -> Result<Reply, Status> {
-        reply_object(code, object, &self.as_read())
-    }
-
-    /// The read request for the same target.
-    const fn as_read(&self) -> Read<'a> {
-        Read { resource: self.resource, path: self.path, call: self.call, now: self.now }
+        reply_object(code, object, self)
     }
 
     /// Rejects a request without an acceptable form of the answer.
@@ -124,7 +101,7 @@ impl<'a> Write<'a> {
 /// it wants to be written, if it wants another. The server's own writes are exempt.
 fn admit(
     server: &mut Server,
-    write: &Write<'_>,
+    write: &Request<'_>,
     operation: Operation,
     object: &Object,
     new: Option<&Value>,
@@ -140,21 +117,20 @@ fn admit(
 }
 
 /// Writes an object.
-fn save(server: &mut Server, write: &Write<'_>, key: &Key, value: Value) -> Object {
+fn save(server: &mut Server, write: &Request<'_>, key: &Key, value: Value) -> Object {
     server.store.write(&write.resource.stored_as, key, value, &write.cause())
 }
 
 /// Removes an object. Returns its last state with the version of the removal.
-fn remove(server: &mut Server, write: &Write<'_>, key: &Key) -> Option<Object> {
+fn remove(server: &mut Server, write: &Request<'_>, key: &Key) -> Option<Object> {
     server.store.remove(&write.resource.stored_as, key, &write.cause())
 }
 
 /// The namespace of a write; `None` if it is not in one.
-fn namespace_of<'a>(server: &'a Server, write: &Write<'_>) -> Result<Option<&'a Object>, Status> {
+fn namespace_of<'a>(server: &'a Server, write: &Request<'_>) -> Result<Option<&'a Object>, Status> {
     let Some(name) = write.path.namespace else { return Ok(None) };
-    let namespaces = ResourceName::new("", "namespaces");
-    let found = server.store.get(&namespaces, &Key::new(None, name));
-    found.map(Some).ok_or_else(|| Status::not_found(&namespaces, name))
+    let found = server.store.get(&namespaces(), &Key::new(None, name));
+    found.map(Some).ok_or_else(|| Status::not_found(&namespaces(), name))
 }
 
 /// Whether `spec.finalizers` is not empty.

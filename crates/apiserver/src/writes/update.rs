@@ -2,6 +2,8 @@
 
 use serde_json::{Map, Value};
 
+use crate::call::Request;
+use crate::controllers::namespaces;
 use crate::guards::Operation;
 use crate::object::{Key, Object};
 use crate::resources::ResourceName;
@@ -10,7 +12,7 @@ use crate::status::{FieldError, Status};
 use crate::writes::create::insert;
 use crate::writes::strategy::Strategy;
 use crate::writes::{
-    Write, admit, body, is_held, metadata, namespace_of, options, remove, save, strategic, validation,
+    admit, body, is_held, metadata, namespace_of, options, remove, save, strategic, validation,
 };
 
 /// The message of a conflict.
@@ -18,7 +20,7 @@ const MODIFIED: &str =
     "the object has been modified; please apply your changes to the latest version and try again";
 
 /// Replaces an object, its status, or a namespace's `finalize`: PUT.
-pub fn update(server: &mut Server, write: &Write<'_>) -> Result<Reply, Status> {
+pub fn update(server: &mut Server, write: &Request<'_>) -> Result<Reply, Status> {
     write.check_accept()?;
     let dry_run = options::dry_run(write.call, "UpdateOptions")?;
     let object = body::read(write)?;
@@ -42,7 +44,7 @@ pub fn update(server: &mut Server, write: &Write<'_>) -> Result<Reply, Status> {
 }
 
 /// The uid in the body is a precondition, except for an object that does not exist.
-fn check_uid(write: &Write<'_>, key: &Key, object: &Value, old: Option<&Object>) -> Result<(), Status> {
+fn check_uid(write: &Request<'_>, key: &Key, object: &Value, old: Option<&Object>) -> Result<(), Status> {
     let wanted = metadata::text(metadata::of(object), "uid");
     let found = old.map(Object::uid).unwrap_or_default();
     if wanted.is_empty() || wanted == found {
@@ -55,7 +57,7 @@ fn check_uid(write: &Write<'_>, key: &Key, object: &Value, old: Option<&Object>)
 /// Stores the new state, or removes the object if nothing else keeps it.
 pub(super) fn replace(
     server: &mut Server,
-    write: &Write<'_>,
+    write: &Request<'_>,
     old: &Object,
     mut new: Value,
     dry_run: bool,
@@ -81,7 +83,7 @@ pub(super) fn replace(
 }
 
 /// Restores what the client must not change, and rejects a state that is not valid.
-fn settle(write: &Write<'_>, strategy: &Strategy, old: &Object, new: &mut Value) -> Result<(), Status> {
+fn settle(write: &Request<'_>, strategy: &Strategy, old: &Object, new: &mut Value) -> Result<(), Status> {
     prepare(write, strategy, old.value(), new)?;
     let errors = validation::of_changed(new, old.value(), strategy);
     if errors.is_empty() { Ok(()) } else { Err(Status::invalid(&write.kind(new), old.name(), &errors)) }
@@ -89,7 +91,7 @@ fn settle(write: &Write<'_>, strategy: &Strategy, old: &Object, new: &mut Value)
 
 /// The resource version in the body is a precondition.
 fn check_version(
-    write: &Write<'_>,
+    write: &Request<'_>,
     strategy: &Strategy,
     old: &Object,
     new: &mut Value,
@@ -118,7 +120,7 @@ fn wanted_version(object: &Value) -> Result<u64, Status> {
 }
 
 /// Restores fields that a client must not change or may omit.
-fn prepare(write: &Write<'_>, strategy: &Strategy, old: &Value, new: &mut Value) -> Result<(), Status> {
+fn prepare(write: &Request<'_>, strategy: &Strategy, old: &Value, new: &mut Value) -> Result<(), Status> {
     write.check_namespace(new)?;
     metadata::copy(metadata::of_mut(new), metadata::of(old), "generation");
     strategy.prepare_changed(write.resource, write.path.subresource, new, old);
@@ -140,17 +142,17 @@ fn prepare(write: &Write<'_>, strategy: &Strategy, old: &Value, new: &mut Value)
 
 /// Whether an object that is being deleted has lost its last finalizer and has no grace period
 /// left.
-fn waits_for_nothing(write: &Write<'_>, old: &Value, new: &Value) -> bool {
+fn waits_for_nothing(write: &Request<'_>, old: &Value, new: &Value) -> bool {
     let fields = metadata::of(old);
     let ending = !metadata::text(fields, "deletionTimestamp").is_empty();
     let grace = metadata::number(fields, "deletionGracePeriodSeconds").unwrap_or_default();
     let free = metadata::finalizers(metadata::of(new)).next().is_none();
-    let namespace = write.resource.stored_as == ResourceName::new("", "namespaces");
-    ending && grace == 0 && free && !(namespace && is_held(new))
+    let held = write.resource.stored_as == namespaces() && is_held(new);
+    ending && grace == 0 && free && !held
 }
 
 /// Patches an object or its status.
-pub fn patch(server: &mut Server, write: &Write<'_>) -> Result<Reply, Status> {
+pub fn patch(server: &mut Server, write: &Request<'_>) -> Result<Reply, Status> {
     if write.call.content_type == "application/apply-patch+yaml" {
         // A real server supports it. The message names this server, so that a reader knows what is
         // missing.
@@ -179,7 +181,7 @@ pub fn patch(server: &mut Server, write: &Write<'_>) -> Result<Reply, Status> {
 }
 
 /// Applies the patch of a request.
-fn apply(write: &Write<'_>, object: &mut Value, release: Release) -> Result<(), Status> {
+fn apply(write: &Request<'_>, object: &mut Value, release: Release) -> Result<(), Status> {
     let body = &write.call.body;
     let malformed = |error: serde_json::Error| Status::bad_request(error.to_string());
     match &*write.call.content_type {

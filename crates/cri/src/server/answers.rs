@@ -15,7 +15,7 @@ use tonic_prost::ProstCodec;
 use tower::service_fn;
 
 use super::world::World;
-use super::{Entry, Settings, Shared, fault};
+use super::{Entry, Settings, Shared, State, fault};
 use crate::messages::*;
 use crate::rpc::Call;
 use crate::{ApiVersion, Rpc};
@@ -27,7 +27,8 @@ type Answered<C> = Result<Vec<<C as Call>::Response>, Status>;
 pub(super) async fn dispatch(shared: Arc<Shared>, request: http::Request<Incoming>) -> http::Response<Body> {
     let path = request.uri().path().to_owned();
     let served = |(api, rpc): &(ApiVersion, Rpc)| {
-        shared.settings.versions.contains(api) && (!rpc.is_streamed() || shared.settings.stream.is_some())
+        let state = shared.state();
+        state.settings.versions.contains(api) && (!rpc.is_streamed() || state.settings.stream.is_some())
     };
     let refused = || Status::unimplemented(format!("{path} is not served")).into_http();
     let Some((api, rpc)) = parse(&path).filter(served) else { return refused() };
@@ -75,7 +76,7 @@ impl Arrived {
     /// one answer is a stream of one message.
     async fn answer<C: Call>(
         self,
-        answer: fn(C, &Settings, &mut World) -> Answered<C>,
+        answer: fn(C, &mut State) -> Answered<C>,
         about: fn(&C) -> &str,
     ) -> http::Response<Body> {
         let Self { shared, api, request } = self;
@@ -85,8 +86,7 @@ impl Arrived {
             async move {
                 let request = request.into_inner();
                 let about = about(&request).to_owned();
-                let messages =
-                    carry_out::<C>(&shared, api, &about, |world| answer(request, &shared.settings, world));
+                let messages = carry_out::<C>(&shared, api, &about, |state| answer(request, state));
                 let messages = messages.await?.into_iter().map(Ok::<_, Status>);
                 Ok::<_, Status>(Response::new(stream::iter(messages)))
             }
@@ -100,7 +100,7 @@ async fn carry_out<C: Call>(
     shared: &Shared,
     api: ApiVersion,
     about: &str,
-    answer: impl FnOnce(&mut World) -> Answered<C>,
+    answer: impl FnOnce(&mut State) -> Answered<C>,
 ) -> Answered<C> {
     let plan = {
         let mut state = shared.state();
@@ -114,14 +114,14 @@ async fn carry_out<C: Call>(
     let is_done = plan.restart.is_none_or(|(done, _)| done);
     let outcome = match plan.fails {
         Some(status) => Err(status),
-        None if is_done => answer(&mut shared.state().world),
+        None if is_done => answer(&mut shared.state()),
         None => Ok(Vec::new()),
     };
     if let Some((_, down)) = plan.restart {
         shared.end_connections(Some(down));
         std::future::pending::<()>().await;
     }
-    let (messages, limit) = (outcome?, shared.settings.message_limit);
+    let (messages, limit) = (outcome?, shared.state().settings.message_limit);
     let is_too_long = |size: &usize| *size > limit && !C::RPC.is_streamed();
     match messages.iter().map(Message::encoded_len).find(is_too_long) {
         Some(size) => Err(Status::resource_exhausted(format!("{size} bytes are more than {limit}"))),
@@ -144,36 +144,31 @@ fn find<'a, T>(kind: &str, all: &'a BTreeMap<String, T>, id: &str) -> Result<&'a
     all.get(id).ok_or_else(|| Status::not_found(format!("{kind} {id:?}: not found")))
 }
 
-fn version(_: VersionRequest, settings: &Settings, _: &mut World) -> Answered<VersionRequest> {
+fn version(_: VersionRequest, _: &mut State) -> Answered<VersionRequest> {
     Ok(vec![VersionResponse {
         version: "0.1.0".to_owned(),
         runtime_name: "containerd".to_owned(),
-        runtime_version: settings.runtime_version.clone(),
+        runtime_version: "1.6.20".to_owned(),
         runtime_api_version: "v1".to_owned(),
     }])
 }
 
-fn status(_: StatusRequest, settings: &Settings, _: &mut World) -> Answered<StatusRequest> {
+fn status(_: StatusRequest, state: &mut State) -> Answered<StatusRequest> {
     // A Rust string as JSON; names of images have nothing that differs.
-    let config = format!("{{\"sandboxImage\":{:?}}}", settings.sandbox_image);
+    let config = format!("{{\"sandboxImage\":{:?}}}", state.settings.sandbox_image);
     Ok(vec![StatusResponse { info: [("config".to_owned(), config)].into(), ..StatusResponse::default() }])
 }
 
-fn list_sandboxes(
-    request: ListPodSandboxRequest,
-    _: &Settings,
-    world: &mut World,
-) -> Answered<ListPodSandboxRequest> {
-    Ok(vec![ListPodSandboxResponse { items: sandboxes(world, request.filter) }])
+fn list_sandboxes(request: ListPodSandboxRequest, state: &mut State) -> Answered<ListPodSandboxRequest> {
+    Ok(vec![ListPodSandboxResponse { items: sandboxes(&state.world, request.filter) }])
 }
 
 fn stream_sandboxes(
     request: StreamPodSandboxesRequest,
-    settings: &Settings,
-    world: &mut World,
+    state: &mut State,
 ) -> Answered<StreamPodSandboxesRequest> {
     let message = |pod_sandboxes| StreamPodSandboxesResponse { pod_sandboxes };
-    Ok(in_parts(settings, &sandboxes(world, request.filter), message))
+    Ok(in_parts(&state.settings, &sandboxes(&state.world, request.filter), message))
 }
 
 fn sandboxes(world: &World, filter: Option<PodSandboxFilter>) -> Vec<PodSandbox> {
@@ -186,12 +181,8 @@ fn sandboxes(world: &World, filter: Option<PodSandboxFilter>) -> Vec<PodSandbox>
     world.sandboxes().filter(fits).cloned().collect()
 }
 
-fn sandbox_status(
-    request: PodSandboxStatusRequest,
-    _: &Settings,
-    world: &mut World,
-) -> Answered<PodSandboxStatusRequest> {
-    let sandbox = find("sandbox", &world.sandboxes, &request.pod_sandbox_id)?.clone();
+fn sandbox_status(request: PodSandboxStatusRequest, state: &mut State) -> Answered<PodSandboxStatusRequest> {
+    let sandbox = find("sandbox", &state.world.sandboxes, &request.pod_sandbox_id)?.clone();
     let status = PodSandboxStatus {
         id: sandbox.id,
         metadata: sandbox.metadata,
@@ -204,23 +195,15 @@ fn sandbox_status(
     Ok(vec![PodSandboxStatusResponse { status: Some(status), ..PodSandboxStatusResponse::default() }])
 }
 
-fn stop_sandbox(
-    request: StopPodSandboxRequest,
-    _: &Settings,
-    world: &mut World,
-) -> Answered<StopPodSandboxRequest> {
-    find("sandbox", &world.sandboxes, &request.pod_sandbox_id)?;
-    stop(world, &request.pod_sandbox_id);
+fn stop_sandbox(request: StopPodSandboxRequest, state: &mut State) -> Answered<StopPodSandboxRequest> {
+    find("sandbox", &state.world.sandboxes, &request.pod_sandbox_id)?;
+    stop(&mut state.world, &request.pod_sandbox_id);
     Ok(vec![StopPodSandboxResponse {}])
 }
 
-fn remove_sandbox(
-    request: RemovePodSandboxRequest,
-    _: &Settings,
-    world: &mut World,
-) -> Answered<RemovePodSandboxRequest> {
-    stop(world, &request.pod_sandbox_id);
-    world.remove_sandbox(&request.pod_sandbox_id);
+fn remove_sandbox(request: RemovePodSandboxRequest, state: &mut State) -> Answered<RemovePodSandboxRequest> {
+    stop(&mut state.world, &request.pod_sandbox_id);
+    state.world.remove_sandbox(&request.pod_sandbox_id);
     Ok(vec![RemovePodSandboxResponse {}])
 }
 
@@ -232,21 +215,16 @@ fn stop(world: &mut World, sandbox: &str) {
     world.set_ready(sandbox, false);
 }
 
-fn list_containers(
-    request: ListContainersRequest,
-    _: &Settings,
-    world: &mut World,
-) -> Answered<ListContainersRequest> {
-    Ok(vec![ListContainersResponse { containers: containers(world, request.filter) }])
+fn list_containers(request: ListContainersRequest, state: &mut State) -> Answered<ListContainersRequest> {
+    Ok(vec![ListContainersResponse { containers: containers(&state.world, request.filter) }])
 }
 
 fn stream_containers(
     request: StreamContainersRequest,
-    settings: &Settings,
-    world: &mut World,
+    state: &mut State,
 ) -> Answered<StreamContainersRequest> {
     let message = |containers| StreamContainersResponse { containers };
-    Ok(in_parts(settings, &containers(world, request.filter), message))
+    Ok(in_parts(&state.settings, &containers(&state.world, request.filter), message))
 }
 
 fn containers(world: &World, filter: Option<ContainerFilter>) -> Vec<Container> {
@@ -260,31 +238,23 @@ fn containers(world: &World, filter: Option<ContainerFilter>) -> Vec<Container> 
     world.containers().filter(fits).cloned().collect()
 }
 
-fn container_stats(
-    _: ListContainerStatsRequest,
-    settings: &Settings,
-    world: &mut World,
-) -> Answered<ListContainerStatsRequest> {
-    let stats = world.containers.iter().map(|(id, record)| ContainerStats {
+fn container_stats(_: ListContainerStatsRequest, state: &mut State) -> Answered<ListContainerStatsRequest> {
+    let stats = state.world.containers.iter().map(|(id, record)| ContainerStats {
         attributes: Some(ContainerAttributes { id: id.clone(), ..ContainerAttributes::default() }),
-        writable_layer: Some(filesystem_usage(settings, record.written)),
+        writable_layer: Some(filesystem_usage(&state.settings, record.written)),
         ..ContainerStats::default()
     });
     Ok(vec![ListContainerStatsResponse { stats: stats.collect() }])
 }
 
 /// As the kubelet, a caller may name a container by the beginning of its id.
-fn container_status(
-    request: ContainerStatusRequest,
-    _: &Settings,
-    world: &mut World,
-) -> Answered<ContainerStatusRequest> {
-    let beginning = world.containers.range(request.container_id.clone()..).next();
+fn container_status(request: ContainerStatusRequest, state: &mut State) -> Answered<ContainerStatusRequest> {
+    let beginning = state.world.containers.range(request.container_id.clone()..).next();
     let found = beginning.map(|(id, _)| id.clone()).filter(|id| id.starts_with(&request.container_id));
-    let record = find("container", &world.containers, &found.unwrap_or(request.container_id))?;
+    let record = find("container", &state.world.containers, &found.unwrap_or(request.container_id))?;
     let container = record.container.clone();
     // By a name for people while the image is there.
-    let named = world.images.get(&container.image_ref).map(|image| &image.image);
+    let named = state.world.images.get(&container.image_ref).map(|image| &image.image);
     let image = named
         .and_then(|image| image.repo_tags.first())
         .map(|image| ImageSpec { image: image.clone(), ..ImageSpec::default() })
@@ -305,23 +275,15 @@ fn container_status(
     Ok(vec![ContainerStatusResponse { status: Some(status), ..ContainerStatusResponse::default() }])
 }
 
-fn stop_container(
-    request: StopContainerRequest,
-    _: &Settings,
-    world: &mut World,
-) -> Answered<StopContainerRequest> {
-    find("container", &world.containers, &request.container_id)?;
-    kill(world, &request.container_id);
+fn stop_container(request: StopContainerRequest, state: &mut State) -> Answered<StopContainerRequest> {
+    find("container", &state.world.containers, &request.container_id)?;
+    kill(&mut state.world, &request.container_id);
     Ok(vec![StopContainerResponse {}])
 }
 
-fn remove_container(
-    request: RemoveContainerRequest,
-    _: &Settings,
-    world: &mut World,
-) -> Answered<RemoveContainerRequest> {
-    kill(world, &request.container_id);
-    world.remove_container(&request.container_id);
+fn remove_container(request: RemoveContainerRequest, state: &mut State) -> Answered<RemoveContainerRequest> {
+    kill(&mut state.world, &request.container_id);
+    state.world.remove_container(&request.container_id);
     Ok(vec![RemoveContainerResponse {}])
 }
 
@@ -334,28 +296,20 @@ fn kill(world: &mut World, id: &str) {
 }
 
 // It has a filter, which containerd ignores.
-fn list_images(_: ListImagesRequest, _: &Settings, world: &mut World) -> Answered<ListImagesRequest> {
-    Ok(vec![ListImagesResponse { images: world.images().cloned().collect() }])
+fn list_images(_: ListImagesRequest, state: &mut State) -> Answered<ListImagesRequest> {
+    Ok(vec![ListImagesResponse { images: state.world.images().cloned().collect() }])
 }
 
-fn stream_images(
-    _: StreamImagesRequest,
-    settings: &Settings,
-    world: &mut World,
-) -> Answered<StreamImagesRequest> {
-    let images: Vec<Image> = world.images().cloned().collect();
-    Ok(in_parts(settings, &images, |images| StreamImagesResponse { images }))
+fn stream_images(_: StreamImagesRequest, state: &mut State) -> Answered<StreamImagesRequest> {
+    let images: Vec<Image> = state.world.images().cloned().collect();
+    Ok(in_parts(&state.settings, &images, |images| StreamImagesResponse { images }))
 }
 
 /// Removes an image by its id, its tag or its digest, with the runtime handler that it was pulled for.
 /// A kubelet asks for the image of sandboxes.
-fn image_status(
-    request: ImageStatusRequest,
-    _: &Settings,
-    world: &mut World,
-) -> Answered<ImageStatusRequest> {
+fn image_status(request: ImageStatusRequest, state: &mut State) -> Answered<ImageStatusRequest> {
     let spec = request.image.unwrap_or_default();
-    let image = world.images().find(|image| goes_by(image, &spec.image)).cloned();
+    let image = state.world.images().find(|image| goes_by(image, &spec.image)).cloned();
     Ok(vec![ImageStatusResponse { image, ..ImageStatusResponse::default() }])
 }
 
@@ -365,18 +319,14 @@ fn goes_by(image: &Image, name: &str) -> bool {
     names.any(|known| known == name)
 }
 
-fn remove_image(
-    request: RemoveImageRequest,
-    _: &Settings,
-    world: &mut World,
-) -> Answered<RemoveImageRequest> {
+fn remove_image(request: RemoveImageRequest, state: &mut State) -> Answered<RemoveImageRequest> {
     let spec = request.image.unwrap_or_default();
     let is_it = |image: &&Image| {
         let handler = image.spec.as_ref().map(|spec| spec.runtime_handler.as_str()).unwrap_or_default();
         goes_by(image, &spec.image) && handler == spec.runtime_handler
     };
-    let found = world.images().find(is_it).map(|image| image.id.clone());
-    found.iter().for_each(|id| world.remove_image(id));
+    let found = state.world.images().find(is_it).map(|image| image.id.clone());
+    found.iter().for_each(|id| state.world.remove_image(id));
     Ok(vec![RemoveImageResponse {}])
 }
 
@@ -388,8 +338,8 @@ fn name_of_image(request: &RemoveImageRequest) -> &str {
     request.image.as_ref().map_or("", |spec| &spec.image)
 }
 
-fn filesystem(_: ImageFsInfoRequest, settings: &Settings, world: &mut World) -> Answered<ImageFsInfoRequest> {
-    let image_filesystems = vec![filesystem_usage(settings, world.used())];
+fn filesystem(_: ImageFsInfoRequest, state: &mut State) -> Answered<ImageFsInfoRequest> {
+    let image_filesystems = vec![filesystem_usage(&state.settings, state.world.used())];
     Ok(vec![ImageFsInfoResponse { image_filesystems, ..ImageFsInfoResponse::default() }])
 }
 

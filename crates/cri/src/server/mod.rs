@@ -38,8 +38,6 @@ use crate::{ApiVersion, Endpoint, Rpc};
 pub struct Settings {
     /// The versions of CRI that are served.
     pub versions: Vec<ApiVersion>,
-    /// The version of containerd that the server states. From 2.1 on, containers may mount images.
-    pub runtime_version: String,
     /// The longest message that is sent.
     pub message_limit: usize,
     /// How many items a part of a streamed list has; without it, streamed lists are not served.
@@ -54,7 +52,6 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             versions: vec![ApiVersion::V1, ApiVersion::V1Alpha2],
-            runtime_version: "1.6.20".to_owned(),
             message_limit: MESSAGE_LIMIT,
             stream: None,
             sandbox_image: "registry.k8s.io/pause:3.6".to_owned(),
@@ -95,8 +92,8 @@ impl CriServer {
         let socket = directory.path().join("cri.sock");
         let endpoint = Endpoint::parse(&socket.to_string_lossy()).map_err(io::Error::other)?;
         let first = UnixListener::bind(&socket)?;
-        let state = Mutex::new(State { world, faults: Vec::new(), journal: Vec::new() });
-        let shared = Arc::new(Shared { settings, state, socket, ends: watch::Sender::default() });
+        let state = Mutex::new(State { settings, world, faults: Vec::new(), journal: Vec::new() });
+        let shared = Arc::new(Shared { state, socket, ends: watch::Sender::default() });
         let accepting = tokio::spawn(accept(Arc::clone(&shared), first));
         Ok(Self { shared, endpoint, accepting, _directory: directory })
     }
@@ -154,7 +151,6 @@ impl Drop for CriServer {
 /// What all connections share.
 #[derive(Debug)]
 struct Shared {
-    settings: Settings,
     state: Mutex<State>,
     socket: PathBuf,
     /// Changes when all connections are to end: how often they have, and for how long nothing listens then,
@@ -165,6 +161,7 @@ struct Shared {
 /// What calls read and change.
 #[derive(Debug)]
 struct State {
+    settings: Settings,
     world: World,
     faults: Vec<fault::Armed>,
     journal: Vec<Entry>,

@@ -6,6 +6,7 @@ use crate::pressure::goal;
 use crate::testing::{NOW, container, image, listed, pod, uid};
 use crate::users::i1_may_mount;
 use crate::view::Pod;
+use crate::{Files, PodView, RuntimeView};
 
 /// A node of which 90 % is used, with images that were detected an hour ago and never used.
 struct Node {
@@ -34,17 +35,10 @@ fn node(ids: &[&str]) -> Node {
 impl Node {
     fn decide(&self) -> Selection {
         let goal = goal(&self.usage, &self.rules);
-        let input = Input {
-            runtime: &self.runtime,
-            pods: &self.pods,
-            ledger: &self.ledger,
-            rules: &self.rules,
-            now: NOW,
-            usage: Some(&self.usage),
-            goal: goal.as_ref(),
-            freed_before: 0,
-        };
-        decide(&input, |_| false)
+        let files = &Files { image_usage: Some(self.usage), ..Files::default() };
+        let Self { runtime, pods, ledger, rules, .. } = self;
+        let inputs = Inputs { runtime, pods, files, ledger, rules, now: NOW };
+        decide(&inputs, goal.as_ref(), 0, |_| false)
     }
 
     /// The ids that go, in order.

@@ -1,6 +1,6 @@
 use super::*;
 use crate::ledger::Record as Age;
-use crate::plan::plan;
+use crate::plan::{Inputs, plan};
 use crate::testing::{NOW, container, files, image, listed, proof, sandbox, uid};
 use crate::view::{Answer, RuntimeView, SandboxState};
 use crate::{Files, Ledger, PodView, Rules};
@@ -23,7 +23,7 @@ fn usage(available: u64) -> Usage {
 }
 
 fn pass_of((runtime, files, ledger): &(RuntimeView, Files, Ledger), rules: &Rules) -> Pass {
-    let plan = plan(runtime, &PodView::None, files, ledger, rules, NOW);
+    let plan = plan(&Inputs { runtime, pods: &PodView::None, files, ledger, rules, now: NOW });
     Pass::new(&plan, Scope::All, rules.limits.images)
 }
 
@@ -118,8 +118,9 @@ fn without_a_list_no_image_goes() {
 
 #[test]
 fn a_pass_of_containers_leaves_images_alone() {
-    let (runtime, files, ledger) = node(3);
-    let plan = plan(&runtime, &PodView::None, &files, &ledger, &Rules::default(), NOW);
+    let (runtime, files, ledger) = &node(3);
+    let (pods, rules) = (&PodView::None, &Rules::default());
+    let plan = plan(&Inputs { runtime, pods, files, ledger, rules, now: NOW });
     assert_eq!(Pass::new(&plan, Scope::Containers, 50).next_step(), Step::Done);
     assert_ne!(Pass::new(&plan, Scope::Images, 50).next_step(), Step::Done);
 }
@@ -137,7 +138,8 @@ fn containers_go_together_and_sandboxes_only_after_them() {
         runtime.containers.push(dead);
     }
     let pods = listed(Vec::new(), (0..20).map(|number| proof(number, Answer::NotFound)).collect());
-    let plan = plan(&runtime, &pods, &files(), &Ledger::default(), &Rules::default(), NOW);
+    let (files, ledger, rules) = (&files(), &Ledger::default(), &Rules::default());
+    let plan = plan(&Inputs { runtime: &runtime, pods: &pods, files, ledger, rules, now: NOW });
     let steps = carry_out(&mut Pass::new(&plan, Scope::All, 50), &runtime, 0);
     for step in &steps {
         assert!(step.iter().all(|candidate| candidate.what() == step[0].what()));

@@ -45,7 +45,8 @@ fn left() -> Left {
 
 impl Left {
     fn plan(&self) -> Plan {
-        plan(&self.runtime, &self.pods, &self.files, &self.ledger, &self.rules, NOW)
+        let Self { runtime, pods, files, ledger, rules } = self;
+        plan(&Inputs { runtime, pods, files, ledger, rules, now: NOW })
     }
 }
 

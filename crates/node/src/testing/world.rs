@@ -7,9 +7,9 @@ use wildmatch::WildMatch;
 use super::{NOW, Random, container, image, log_directory, pod, sandbox, symlink, uid};
 use crate::ledger::Record;
 use crate::logs::c8_symlink;
+use crate::plan::Inputs;
 use crate::pressure::Usage;
 use crate::rules::{Effects, Pressure};
-use crate::safety::Inputs;
 use crate::view::{Answer, ContainerState, Extent, Listed, Phase, Pod, Proof, SandboxState, SymlinkState};
 use crate::{Files, Ledger, PodRef, PodView, Rules, RuntimeView, Timestamp};
 
@@ -49,7 +49,7 @@ impl World {
 
     /// The plan for it.
     pub fn plan(&self) -> crate::Plan {
-        crate::plan(&self.runtime, &self.pods, &self.files, &self.ledger, &self.rules, self.now)
+        crate::plan(&self.inputs())
     }
 
     fn build(random: &mut Random, pods: usize, oddity: u64) -> Self {
