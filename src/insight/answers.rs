@@ -15,8 +15,8 @@ use kube_gc_core::graph::{SearchQuery, ViewLimits};
 use kube_gc_core::object::{GroupResource, Identity, Namespace, PropagationPolicy, Uid};
 use kube_gc_core::text::{Thousands, bounded};
 use kube_gc_insight::{
-    CheckReport, Explanation, NamespaceCondition, NamespaceContents, Plan, PlanQuery, StuckReport, Survey,
-    Unseen, explain, explain_namespace, plan,
+    Answer, CheckReport, Explanation, NamespaceCondition, NamespaceContents, Plan, PlanQuery, StuckReport,
+    Survey, Unseen, explain, explain_namespace, plan,
 };
 
 /// The most objects that `check` and `stuck` read.
@@ -27,18 +27,6 @@ const MOST_FINDINGS: usize = 10_000;
 const AT_A_TIME: usize = 64;
 /// The most objects that a plan looks at.
 const MOST_OBJECTS: usize = 2_000_000;
-
-/// An answer, and what it does not rest on.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Answer<A> {
-    #[serde(flatten)]
-    pub report: A,
-    /// What could not be looked at.
-    pub incomplete: Vec<Unseen>,
-    /// How many types were left out on request.
-    pub left_out: usize,
-}
 
 /// The answer of `kube-gc explain`.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]

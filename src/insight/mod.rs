@@ -17,7 +17,7 @@ pub use answers::{ExplainAnswer, PlanArgument, QueryScope};
 pub use collector::{Collector, CollectorError, Credentials, Decision, Endpoint, SearchScope, Stuck};
 pub use session::{ObjectArgument, Session, TypeFilter, Waiting};
 pub use source::Source;
-pub use tree::{Hidden, MOST_OBJECTS, TreeAnswer, TreeQuery};
+pub use tree::{Hidden, MOST_OBJECTS, TreeQuery};
 
 /// Why a question has no answer.
 #[derive(Clone, Debug, thiserror::Error)]

@@ -9,14 +9,14 @@ use super::queries::{
     CausesQuery, DecisionQuery, ExplainQuery, MOST_PAGED, ObjectQuery, PlanRequest, StuckQuery,
 };
 use super::questions::Freshness;
-use super::view::{Answered, ExplanationPage, NeighbourhoodPage, StuckItem};
+use super::view::{ExplanationPage, StuckItem};
 use kube_gc_controller::actors::graph_handle::{GraphHandle, PartitionEnded};
 use kube_gc_core::graph::{MemberMark, MembersOf, PartitionId, SearchQuery, ViewLimits};
 use kube_gc_core::object::{GroupResource, Identity, Namespace, Scope};
 use kube_gc_core::text::{Thousands, bounded};
 use kube_gc_insight::{
-    Explanation, Forecast, NamespaceContents, NeighbourhoodQuery, Plan, PlanQuery, StuckReport, Unseen, Walk,
-    explain, explain_namespace, neighbourhood, page, plan, stuck,
+    Answer, Explanation, Forecast, NamespaceContents, NeighbourhoodPage, NeighbourhoodQuery, Plan, PlanQuery,
+    StuckReport, Unseen, Walk, explain, explain_namespace, neighbourhood, page, plan, stuck,
 };
 
 /// The maximum number of decisions that an explanation names.
@@ -77,7 +77,10 @@ impl CollectorIntrospection {
     ) -> Result<(Explanation, Vec<Unseen>), PartitionEnded> {
         let mut unseen = Vec::new();
         let (objects, more) = match Namespace::parse(&root.name) {
-            Some(namespace) => self.questions.in_namespace(&namespace, MOST_LEFT).await?,
+            Some(namespace) => {
+                let inside = SearchQuery { namespace: Some(namespace), ..SearchQuery::default() };
+                self.questions.search(inside, MOST_LEFT).await?
+            }
             None => (Vec::new(), false),
         };
         if more {
@@ -135,7 +138,7 @@ impl CollectorIntrospection {
 
 impl CollectorIntrospection {
     /// What was deleted longer ago than a time and is still there, by what holds it.
-    pub(super) async fn causes(&self, query: CausesQuery) -> Result<Answered<StuckReport>, PartitionEnded> {
+    pub(super) async fn causes(&self, query: CausesQuery) -> Result<Answer<StuckReport>, PartitionEnded> {
         let is_namespaced = query.namespace.is_some();
         let deleted =
             SearchQuery { namespace: query.namespace, being_deleted: true, ..SearchQuery::default() };
@@ -160,12 +163,12 @@ impl CollectorIntrospection {
         incomplete.extend(self.undiscovered_types());
         incomplete.extend(self.unsynced_types(is_namespaced));
         incomplete.sort();
-        Ok(Answered { answer: report, incomplete, left_out: 0 })
+        Ok(Answer { report, incomplete, left_out: 0 })
     }
 
     /// What happens to every object if one is deleted, and what the brake would do; `None` if it is not
     /// in the graph.
-    pub(super) async fn plan(&self, request: PlanRequest) -> Result<Option<Answered<Plan>>, PartitionEnded> {
+    pub(super) async fn plan(&self, request: PlanRequest) -> Result<Option<Answer<Plan>>, PartitionEnded> {
         let Some(root) = self.questions.find(&request.uid, request.resource.as_ref()).await? else {
             return Ok(None);
         };
@@ -187,7 +190,7 @@ impl CollectorIntrospection {
         if is_held && let Some(why) = brake.warning() {
             plan.brake = Forecast::Engages { why };
         }
-        Ok(Some(Answered { answer: plan, incomplete, left_out: 0 }))
+        Ok(Some(Answer { report: plan, incomplete, left_out: 0 }))
     }
 }
 

@@ -22,8 +22,9 @@ use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::queries::ObjectQuery;
-use super::view::{NeighbourhoodPage, SummaryPage};
+use super::view::SummaryPage;
 use kube_gc_controller::actors::graph_handle::PartitionEnded;
+use kube_gc_insight::NeighbourhoodPage;
 use kube_gc_observe::http::page::{TIMEOUT, json_line, read, text};
 use kube_gc_observe::http::{Closing, STREAM};
 
