@@ -13,7 +13,7 @@ mod tree;
 
 use kube_gc_client::ApiError;
 
-pub use answers::{ExplainAnswer, PlanArgument, QueryScope};
+pub use answers::{ExplainAnswer, PlanArgument, QueryScope, before};
 pub use collector::{Collector, CollectorError, Credentials, Decision, Endpoint, SearchScope, Stuck};
 pub use session::{ObjectArgument, Session, TypeFilter, Waiting};
 pub use source::Source;

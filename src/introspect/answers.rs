@@ -2,7 +2,6 @@
 //! plans, owners and dependents, and what holds objects that were deleted.
 
 use std::collections::{HashMap, VecDeque};
-use std::time::{Duration, SystemTime};
 
 use super::introspection::CollectorIntrospection;
 use super::queries::{
@@ -10,13 +9,14 @@ use super::queries::{
 };
 use super::questions::Freshness;
 use super::view::{ExplanationPage, StuckItem};
+use crate::insight::before;
 use kube_gc_controller::actors::graph_handle::{GraphHandle, PartitionEnded};
 use kube_gc_core::graph::{MemberMark, MembersOf, PartitionId, SearchQuery, ViewLimits};
 use kube_gc_core::object::{GroupResource, Identity, Namespace, Scope};
 use kube_gc_core::text::{Thousands, bounded};
 use kube_gc_insight::{
     Answer, Explanation, Forecast, NamespaceContents, NeighbourhoodPage, NeighbourhoodQuery, Plan, PlanQuery,
-    StuckReport, Unseen, Walk, explain, explain_namespace, neighbourhood, page, plan, stuck,
+    StuckReport, Unseen, Walk, counted, explain, explain_namespace, neighbourhood, page, plan, stuck,
 };
 
 /// The maximum number of decisions that an explanation names.
@@ -150,8 +150,7 @@ impl CollectorIntrospection {
             .ask(limits, Freshness::Now, |asker| stuck(asker, &found, &before, |_| true))
             .await?;
         if report.not_read > 0 {
-            let plural = if report.not_read == 1 { "" } else { "s" };
-            let what = format!("{} object{plural}", Thousands(report.not_read));
+            let what = counted(report.not_read, "object");
             let why = "the collector reads only the first for an answer; --from lists reads more".to_owned();
             incomplete.push(Unseen { what, why });
         }
@@ -192,12 +191,6 @@ impl CollectorIntrospection {
         }
         Ok(Some(Answer { report: plan, incomplete, left_out: 0 }))
     }
-}
-
-/// The time that is so long ago, as the server writes it.
-fn before(older: Duration) -> String {
-    let time = SystemTime::now().checked_sub(older).unwrap_or(SystemTime::UNIX_EPOCH);
-    humantime::format_rfc3339_seconds(time).to_string()
 }
 
 /// Walks to the end, with small questions to the partitions.

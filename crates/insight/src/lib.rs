@@ -57,4 +57,5 @@ pub use neighbourhood::{
     Edge, More, Neighbourhood, NeighbourhoodQuery, NodeExtra, Shown, Standing, State, neighbourhood,
 };
 pub use plan::{Cascade, Effect, Forecast, Plan, PlanQuery, PlannedObject, TypeEffects, Walk, plan};
+pub use sentence::counted;
 pub use stuck::{StuckGroup, StuckReport, stuck};
