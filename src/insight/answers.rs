@@ -15,8 +15,8 @@ use kube_gc_core::graph::{SearchQuery, ViewLimits};
 use kube_gc_core::object::{GroupResource, Identity, Namespace, PropagationPolicy, Uid};
 use kube_gc_core::text::{Thousands, bounded};
 use kube_gc_insight::{
-    CheckReport, Explanation, NamespaceCondition, NamespaceContents, Plan, PlanQuery, StuckReport, Survey,
-    Unseen, explain, explain_namespace, plan,
+    Answer, CheckReport, Explanation, NamespaceCondition, NamespaceContents, Plan, PlanQuery, StuckReport,
+    Survey, Unseen, counted, explain, explain_namespace, plan,
 };
 
 /// The most objects that `check` and `stuck` read.
@@ -27,18 +27,6 @@ const MOST_FINDINGS: usize = 10_000;
 const AT_A_TIME: usize = 64;
 /// The most objects that a plan looks at.
 const MOST_OBJECTS: usize = 2_000_000;
-
-/// An answer, and what it does not rest on.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Answer<A> {
-    #[serde(flatten)]
-    pub report: A,
-    /// What could not be looked at.
-    pub incomplete: Vec<Unseen>,
-    /// How many types were left out on request.
-    pub left_out: usize,
-}
 
 /// The answer of `kube-gc explain`.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -200,10 +188,7 @@ impl Session {
         older: Duration,
     ) -> Result<Answer<StuckReport>, InsightError> {
         let (mut lists, selected) = self.listed(scope).await?;
-        let before = SystemTime::now().checked_sub(older).unwrap_or(SystemTime::UNIX_EPOCH);
-        // As the server writes it.
-        let before = humantime::format_rfc3339_seconds(before).to_string();
-        let report = lists.stuck(&before, selected.as_ref()).await;
+        let report = lists.stuck(&before(older), selected.as_ref()).await;
         if report.not_read > 0 {
             let why = format!("more than {} objects would have to be read", Thousands(MOST_READS));
             lists.unseen.push(unseen(report.not_read, "object", why));
@@ -226,9 +211,14 @@ impl Session {
     }
 }
 
+/// The time that is so long ago, as the server writes it.
+pub fn before(older: Duration) -> String {
+    let time = SystemTime::now().checked_sub(older).unwrap_or(SystemTime::UNIX_EPOCH);
+    humantime::format_rfc3339_seconds(time).to_string()
+}
+
 fn unseen(count: usize, what: &str, why: String) -> Unseen {
-    let plural = if count == 1 { "" } else { "s" };
-    Unseen { what: format!("{} {what}{plural}", Thousands(count)), why }
+    Unseen { what: counted(count, what), why }
 }
 
 impl Lists<'_> {

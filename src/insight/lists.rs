@@ -7,15 +7,14 @@ use std::sync::{Mutex, PoisonError};
 use futures::StreamExt as _;
 
 use super::InsightError;
-use super::answers::Answer;
 use super::session::{ObjectArgument, Session, TypeFilter, Waiting};
 use kube_gc_client::ErrorClass;
 use kube_gc_core::graph::{OwnerState, SearchQuery, ViewLimits};
 use kube_gc_core::object::{HashSeed, Identity, Key, Namespace, ResourceVersion, Uid};
 use kube_gc_core::text::bounded;
 use kube_gc_insight::{
-    Asker, CheckedObject, Circles, Fact, Knowledge, Live, LocalGraph, Need, StuckReport, Suspect, Unseen,
-    ask, check_object, stuck,
+    Answer, Asker, CheckedObject, Circles, Fact, Knowledge, Live, LocalGraph, Need, StuckReport, Suspect,
+    Unseen, ask, check_object, stuck,
 };
 
 /// How many types are listed, and how many objects are read, at the same time.

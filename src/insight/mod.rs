@@ -13,11 +13,11 @@ mod tree;
 
 use kube_gc_client::ApiError;
 
-pub use answers::{ExplainAnswer, PlanArgument, QueryScope};
+pub use answers::{ExplainAnswer, PlanArgument, QueryScope, before};
 pub use collector::{Collector, CollectorError, Credentials, Decision, Endpoint, SearchScope, Stuck};
 pub use session::{ObjectArgument, Session, TypeFilter, Waiting};
 pub use source::Source;
-pub use tree::{Hidden, MOST_OBJECTS, TreeAnswer, TreeQuery};
+pub use tree::{Hidden, MOST_OBJECTS, TreeQuery};
 
 /// Why a question has no answer.
 #[derive(Clone, Debug, thiserror::Error)]

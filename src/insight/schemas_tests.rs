@@ -7,9 +7,8 @@ use schemars::transform::{RecursiveTransform, RestrictFormats, Transform as _};
 use schemars::{JsonSchema, Schema};
 use serde_json::{Value, json};
 
-use super::answers::Answer;
-use super::{ExplainAnswer, TreeAnswer};
-use kube_gc_insight::{CheckReport, Document, Plan, StuckReport};
+use super::ExplainAnswer;
+use kube_gc_insight::{Answer, CheckReport, Document, Neighbourhood, Plan, StuckReport};
 
 /// The schema of what a command prints.
 fn schema<A: JsonSchema>(kind: &'static str, title: &str, command: &str) -> Value {
@@ -83,7 +82,7 @@ fn the_schemas_are_those_of_the_answers() {
         ),
         ("plan.json", schema::<Answer<Plan>>("Plan", plan, "plan")),
         ("stuck.json", schema::<Answer<StuckReport>>("Stuck", stuck, "stuck")),
-        ("tree.json", schema::<TreeAnswer>("Tree", "What belongs to an object", "tree")),
+        ("tree.json", schema::<Answer<Neighbourhood>>("Tree", "What belongs to an object", "tree")),
     ] {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/schemas").join(name);
         let text = serde_json::to_string_pretty(&schema).unwrap() + "\n";

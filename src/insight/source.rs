@@ -1,14 +1,14 @@
 //! Which source a question is put to, and the answers of a collector.
 
-use super::answers::{Answer, ExplainAnswer, PlanArgument};
+use super::answers::{ExplainAnswer, PlanArgument};
 use super::collector::{Collector, ObjectRef, SearchScope, find};
 use super::lists::Lists;
 use super::session::{ObjectArgument, Session};
-use super::tree::{MOST_OBJECTS, MOST_ROWS, TreeAnswer, TreeQuery};
+use super::tree::{MOST_OBJECTS, MOST_ROWS, TreeQuery};
 use super::{Credentials, Endpoint, InsightError};
 use kube_gc_core::graph::ViewLimits;
 use kube_gc_core::object::{Identity, Namespace, Scope, Uid};
-use kube_gc_insight::{ObjectName, Plan};
+use kube_gc_insight::{Answer, Neighbourhood, ObjectName, Plan};
 
 /// The most objects that the page of a plan lists.
 const MOST_PLANNED: usize = 100_000;
@@ -92,7 +92,7 @@ impl Session {
         &self,
         object: &ObjectArgument,
         ask: impl AsyncFnOnce(&ObjectRef) -> Result<Option<A>, E>,
-    ) -> Result<(ObjectRef, A), InsightError> {
+    ) -> Result<A, InsightError> {
         let object = match object {
             ObjectArgument::Uid(uid) => ObjectRef { uid: uid.clone(), resource: None },
             ObjectArgument::Named { of_type, name } => {
@@ -102,13 +102,12 @@ impl Session {
             }
         };
         let page = Box::pin(self.wait(ask(&object))).await?;
-        let page = page.ok_or_else(|| {
+        page.ok_or_else(|| {
             InsightError::NoSuchObject(format!(
                 "the graph of the collector has no object with the uid {}; --from lists asks the API server",
                 object.uid.shown()
             ))
-        })?;
-        Ok((object, page))
+        })
     }
 
     /// What belongs to an object, from a collector.
@@ -120,28 +119,26 @@ impl Session {
         &self,
         collector: &Collector,
         query: &TreeQuery,
-    ) -> Result<TreeAnswer, InsightError> {
-        let ask = async |of: &ObjectRef| collector.neighbourhood(of, query, MOST_OBJECTS).await;
-        let (object, mut page) = self.page_about(&query.object, ask).await?;
-        if query.compares(&page.shown)
-            && let Some(most) = query.candidates().nth(1)
-        {
-            let wider = TreeQuery { most, ..query.clone() };
-            let found = collector.neighbourhood(&object, &wider, MOST_ROWS);
-            // All that fits on one page.
-            if let Some(found) = Box::pin(self.wait(found)).await?
+    ) -> Result<Answer<Neighbourhood>, InsightError> {
+        let wider = query.candidates().nth(1).map(|most| TreeQuery { most, ..query.clone() });
+        let ask = async |of: &ObjectRef| {
+            // If all of it fits on one page.
+            if let Some(wider) = &wider
+                && let Some(found) = collector.neighbourhood(of, wider, MOST_ROWS).await?
                 && found.next.is_none()
             {
-                page = found;
+                return Ok(Some(found));
             }
-        }
+            collector.neighbourhood(of, query, MOST_OBJECTS).await
+        };
+        let mut page = self.page_about(&query.object, ask).await?;
         // The graph does not keep finalizers and the server's tables, so these are read.
         for node in &mut page.shown.nodes {
             node.identity = self.identity(&node.name);
         }
         let mut lists = Lists::new(self, ViewLimits::default());
-        let shown = lists.ranked(page.shown, query).await;
-        Ok(TreeAnswer { shown, incomplete: page.incomplete, left_out: 0 })
+        let report = lists.ranked(page.shown, query).await;
+        Ok(Answer { report, incomplete: page.incomplete, left_out: 0 })
     }
 
     /// Why an object is still there, and what the collector has done about it.
@@ -155,7 +152,7 @@ impl Session {
         object: &ObjectArgument,
     ) -> Result<ExplainAnswer, InsightError> {
         let ask = async |of: &ObjectRef| collector.page(&format!("/debug/explain?{of}")).await;
-        Ok(self.page_about(object, ask).await?.1)
+        self.page_about(object, ask).await
     }
 
     /// What happens to every object if one is deleted, from a collector.
@@ -173,7 +170,7 @@ impl Session {
         let ask = async |of: &ObjectRef| {
             collector.page(&format!("/debug/plan?{of}&policy={policy}&limit={limit}")).await
         };
-        Ok(self.page_about(&asked.object, ask).await?.1)
+        self.page_about(&asked.object, ask).await
     }
 
     /// The identity that a name stands for, which answers of a collector leave out.

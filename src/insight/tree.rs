@@ -3,11 +3,8 @@
 use std::time::{Duration, SystemTime};
 
 use futures::StreamExt as _;
-use schemars::JsonSchema;
-use serde::Serialize;
 use tokio::time::{Instant, sleep_until};
 
-use super::answers::Answer;
 use super::collector::Collector;
 use super::lists::{AT_ONCE, Lists};
 use super::session::{ObjectArgument, Session, TypeFilter};
@@ -15,7 +12,7 @@ use super::{CollectorError, InsightError};
 use kube_gc_core::graph::ViewLimits;
 use kube_gc_core::object::Identity;
 use kube_gc_insight::{
-    Asker, Details, Live, More, Neighbourhood, NeighbourhoodQuery, NodeExtra, Shown, Standing, State, Unseen,
+    Answer, Asker, Details, Live, More, Neighbourhood, NeighbourhoodQuery, NodeExtra, Shown, Standing, State,
     neighbourhood,
 };
 
@@ -56,31 +53,12 @@ pub struct Hidden {
     pub oldest: Option<(Duration, String)>,
 }
 
-/// The answer of `kube-gc tree`.
-#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct TreeAnswer {
-    #[serde(flatten)]
-    pub shown: Neighbourhood,
-    /// What could not be looked at.
-    pub incomplete: Vec<Unseen>,
-    /// How many types were left out on request.
-    pub left_out: usize,
-}
-
 impl TreeQuery {
-    /// Whether more objects are looked at than are shown, to show the worst of them.
-    pub(super) fn compares(&self, shown: &Neighbourhood) -> bool {
-        let is_for_want_of_room = |owner: usize| {
-            usize::try_from(shown.nodes[owner].distance).is_ok_and(|distance| distance < self.down)
-        };
-        self.with_rows && shown.more.iter().any(|more| is_for_want_of_room(more.owner))
-    }
-
-    /// How many dependents of each owner and type are looked at: as many as rows can be read.
+    /// How many dependents of each owner and type are looked at, to show the worst of them: as many as rows
+    /// can be read.
     pub(super) fn candidates(&self) -> impl Iterator<Item = usize> {
-        let most = self.most;
-        [MOST_ROWS, MOST_ROWS / 2, MOST_ROWS / 4].into_iter().filter(move |candidates| *candidates > most)
+        let shown = if self.with_rows { self.most } else { usize::MAX };
+        [MOST_ROWS, MOST_ROWS / 2, MOST_ROWS / 4].into_iter().filter(move |candidates| *candidates > shown)
     }
 }
 
@@ -90,33 +68,34 @@ impl Session {
     /// # Errors
     ///
     /// There is no such object, or it cannot be read.
-    pub async fn tree(&self, query: &TreeQuery) -> Result<TreeAnswer, InsightError> {
-        let limits = ViewLimits { dependents_of_a_type: query.most, ..ViewLimits::default() };
-        let mut lists = Lists::new(self, limits);
+    pub async fn tree(&self, query: &TreeQuery) -> Result<Answer<Neighbourhood>, InsightError> {
+        let mut lists = Lists::new(self, ViewLimits::default());
         let root = lists.root(&query.object, &query.filter).await?;
         if matches!(query.object, ObjectArgument::Named { .. }) && query.down > 0 {
             lists.list(root.namespace.as_ref(), &query.filter).await;
         }
-        let question = NeighbourhoodQuery { root, up: query.up, down: query.down, limit: MOST_OBJECTS };
-        let mut shown = lists.ask(|asker| neighbourhood(asker, &question)).await;
-        if query.compares(&shown) {
-            let wider = NeighbourhoodQuery { limit: MOST_ROWS + 1, ..question };
-            for most in query.candidates() {
-                lists.show(most);
-                let found = lists.ask(|asker| neighbourhood(asker, &wider)).await;
-                if found.nodes.len() <= MOST_ROWS {
-                    shown = found;
-                    break;
-                }
+        let mut question = NeighbourhoodQuery { root, up: query.up, down: query.down, limit: MOST_ROWS + 1 };
+        for most in query.candidates() {
+            let found = lists.neighbourhood(&question, most).await;
+            if found.nodes.len() <= MOST_ROWS {
+                let ranked = lists.ranked(found, query).await;
+                return Ok(lists.answer(ranked));
             }
         }
-        let ranked = lists.ranked(shown, query).await;
-        let Answer { report: shown, incomplete, left_out } = lists.answer(ranked);
-        Ok(TreeAnswer { shown, incomplete, left_out })
+        question.limit = MOST_OBJECTS;
+        let found = lists.neighbourhood(&question, query.most).await;
+        let ranked = lists.ranked(found, query).await;
+        Ok(lists.answer(ranked))
     }
 }
 
 impl Lists<'_> {
+    /// What belongs to an object, with so many dependents of each owner and type.
+    async fn neighbourhood(&mut self, question: &NeighbourhoodQuery, most: usize) -> Neighbourhood {
+        self.show(most);
+        self.ask(|asker| neighbourhood(asker, question)).await
+    }
+
     /// Reads what the graph does not keep, and shows the worst first.
     pub(super) async fn ranked(&mut self, mut shown: Neighbourhood, query: &TreeQuery) -> Neighbourhood {
         if query.with_rows {
@@ -243,7 +222,7 @@ impl Session {
         &self,
         collector: Option<&Collector>,
         query: &TreeQuery,
-        mut show: impl FnMut(&TreeAnswer) -> bool,
+        mut show: impl FnMut(&Answer<Neighbourhood>) -> bool,
     ) -> Result<(), InsightError> {
         let mut is_first = true;
         loop {

@@ -2,21 +2,21 @@
 //! plans, owners and dependents, and what holds objects that were deleted.
 
 use std::collections::{HashMap, VecDeque};
-use std::time::{Duration, SystemTime};
 
 use super::introspection::CollectorIntrospection;
 use super::queries::{
     CausesQuery, DecisionQuery, ExplainQuery, MOST_PAGED, ObjectQuery, PlanRequest, StuckQuery,
 };
 use super::questions::Freshness;
-use super::view::{Answered, ExplanationPage, NeighbourhoodPage, StuckItem};
+use super::view::{ExplanationPage, StuckItem};
+use crate::insight::before;
 use kube_gc_controller::actors::graph_handle::{GraphHandle, PartitionEnded};
 use kube_gc_core::graph::{MemberMark, MembersOf, PartitionId, SearchQuery, ViewLimits};
 use kube_gc_core::object::{GroupResource, Identity, Namespace, Scope};
 use kube_gc_core::text::{Thousands, bounded};
 use kube_gc_insight::{
-    Explanation, Forecast, NamespaceContents, NeighbourhoodQuery, Plan, PlanQuery, StuckReport, Unseen, Walk,
-    explain, explain_namespace, neighbourhood, page, plan, stuck,
+    Answer, Explanation, Forecast, NamespaceContents, NeighbourhoodPage, NeighbourhoodQuery, Plan, PlanQuery,
+    StuckReport, Unseen, Walk, counted, explain, explain_namespace, neighbourhood, page, plan, stuck,
 };
 
 /// The maximum number of decisions that an explanation names.
@@ -77,7 +77,10 @@ impl CollectorIntrospection {
     ) -> Result<(Explanation, Vec<Unseen>), PartitionEnded> {
         let mut unseen = Vec::new();
         let (objects, more) = match Namespace::parse(&root.name) {
-            Some(namespace) => self.questions.in_namespace(&namespace, MOST_LEFT).await?,
+            Some(namespace) => {
+                let inside = SearchQuery { namespace: Some(namespace), ..SearchQuery::default() };
+                self.questions.search(inside, MOST_LEFT).await?
+            }
             None => (Vec::new(), false),
         };
         if more {
@@ -135,7 +138,7 @@ impl CollectorIntrospection {
 
 impl CollectorIntrospection {
     /// What was deleted longer ago than a time and is still there, by what holds it.
-    pub(super) async fn causes(&self, query: CausesQuery) -> Result<Answered<StuckReport>, PartitionEnded> {
+    pub(super) async fn causes(&self, query: CausesQuery) -> Result<Answer<StuckReport>, PartitionEnded> {
         let is_namespaced = query.namespace.is_some();
         let deleted =
             SearchQuery { namespace: query.namespace, being_deleted: true, ..SearchQuery::default() };
@@ -147,8 +150,7 @@ impl CollectorIntrospection {
             .ask(limits, Freshness::Now, |asker| stuck(asker, &found, &before, |_| true))
             .await?;
         if report.not_read > 0 {
-            let plural = if report.not_read == 1 { "" } else { "s" };
-            let what = format!("{} object{plural}", Thousands(report.not_read));
+            let what = counted(report.not_read, "object");
             let why = "the collector reads only the first for an answer; --from lists reads more".to_owned();
             incomplete.push(Unseen { what, why });
         }
@@ -160,12 +162,12 @@ impl CollectorIntrospection {
         incomplete.extend(self.undiscovered_types());
         incomplete.extend(self.unsynced_types(is_namespaced));
         incomplete.sort();
-        Ok(Answered { answer: report, incomplete, left_out: 0 })
+        Ok(Answer { report, incomplete, left_out: 0 })
     }
 
     /// What happens to every object if one is deleted, and what the brake would do; `None` if it is not
     /// in the graph.
-    pub(super) async fn plan(&self, request: PlanRequest) -> Result<Option<Answered<Plan>>, PartitionEnded> {
+    pub(super) async fn plan(&self, request: PlanRequest) -> Result<Option<Answer<Plan>>, PartitionEnded> {
         let Some(root) = self.questions.find(&request.uid, request.resource.as_ref()).await? else {
             return Ok(None);
         };
@@ -187,14 +189,8 @@ impl CollectorIntrospection {
         if is_held && let Some(why) = brake.warning() {
             plan.brake = Forecast::Engages { why };
         }
-        Ok(Some(Answered { answer: plan, incomplete, left_out: 0 }))
+        Ok(Some(Answer { report: plan, incomplete, left_out: 0 }))
     }
-}
-
-/// The time that is so long ago, as the server writes it.
-fn before(older: Duration) -> String {
-    let time = SystemTime::now().checked_sub(older).unwrap_or(SystemTime::UNIX_EPOCH);
-    humantime::format_rfc3339_seconds(time).to_string()
 }
 
 /// Walks to the end, with small questions to the partitions.

@@ -78,25 +78,20 @@ impl DecisionLog {
 
 impl DecisionObserver for DecisionLog {
     fn decided(&self, decision: &DecisionRecord) -> Occurrence {
-        // The entry is allocated before the lock is taken, and old entries are freed after it is
-        // released.
-        let entry = (self.0.capacity > 0)
-            .then(|| Arc::new(DecisionLogEntry { at: SystemTime::now(), decision: decision.clone() }));
-        let bytes = if entry.is_some() { decision.bytes() } else { 0 };
-        let mut oldest = Vec::new();
         let mut entries = self.entries();
         entries.total += 1;
-        while entries.last.len() >= self.0.capacity.max(1) || entries.bytes + bytes > MAX_LOG_BYTES {
+        if self.0.capacity > 0 {
+            entries.bytes += decision.bytes();
+            entries
+                .last
+                .push_back(Arc::new(DecisionLogEntry { at: SystemTime::now(), decision: decision.clone() }));
+        }
+        while entries.last.len() > self.0.capacity || entries.bytes > MAX_LOG_BYTES {
             let Some(first) = entries.last.pop_front() else { break };
             entries.bytes -= first.decision.bytes();
-            oldest.push(first);
         }
-        entries.last.extend(entry);
-        entries.bytes += bytes;
-        let bytes = entries.bytes;
+        record::decision_log_bytes(entries.bytes);
         drop(entries);
-        record::decision_log_bytes(bytes);
-        drop(oldest);
         Occurrence::First
     }
 }

@@ -12,7 +12,7 @@ use kube_gc_controller::actors::pool::PoolStatus;
 use kube_gc_controller::worker::comparison::Comparison;
 use kube_gc_core::object::Key;
 use kube_gc_core::text::LISTED;
-use kube_gc_insight::State;
+use kube_gc_insight::{NeighbourhoodPage, State};
 use kube_gc_observe::http::Readiness;
 use kube_gc_observe::telemetry::{Exporter, ObjectView, Timestamp, names};
 
@@ -23,8 +23,8 @@ use super::readiness::{Facts, assess};
 use super::status::{CollectorStatus, counts};
 use super::stream::Streamed;
 use super::view::{
-    FailingItem, FoundObject, FoundPage, IdleReport, Latencies, MonitorStatus, NeighbourhoodPage,
-    QueueStatus, QueueSummary, SummaryPage, Undiscovered,
+    FailingItem, FoundObject, FoundPage, IdleReport, Latencies, MonitorStatus, QueueStatus, QueueSummary,
+    SummaryPage, Undiscovered,
 };
 
 /// The maximum number of failing keys that the page of a queue names.

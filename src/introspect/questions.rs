@@ -9,7 +9,7 @@ use futures::StreamExt as _;
 use kube_gc_client::{Api, ApiError, RateLimiter};
 use kube_gc_controller::actors::graph_handle::{GraphHandle, PartitionEnded};
 use kube_gc_core::graph::{PartitionId, SearchQuery, ViewLimits};
-use kube_gc_core::object::{DeletionState, GroupResource, Identity, Namespace, Uid};
+use kube_gc_core::object::{DeletionState, GroupResource, Identity, Uid};
 use kube_gc_insight::{Asker, Details, Fact, Knowledge, Live, NamespaceCondition, Need, Unseen, ask};
 use kube_gc_observe::http::Cache;
 
@@ -117,22 +117,6 @@ impl Questions {
         Fact::Live(identity, live)
     }
 
-    /// The objects in a namespace, up to a limit, and whether there are more.
-    ///
-    /// # Errors
-    /// When a partition has ended.
-    pub async fn in_namespace(
-        &self,
-        namespace: &Namespace,
-        limit: usize,
-    ) -> Result<(Vec<(Identity, DeletionState)>, bool), PartitionEnded> {
-        let partition = self.graph.partition_of(Some(namespace));
-        let query = SearchQuery { namespace: Some(namespace.clone()), ..SearchQuery::default() };
-        let mut found = Vec::new();
-        let more = self.search_in(partition, &Arc::new(query), limit, &mut found).await?;
-        Ok((found, more))
-    }
-
     /// What the namespace controller says about a namespace.
     ///
     /// # Errors
@@ -152,38 +136,27 @@ impl Questions {
         query: SearchQuery,
         limit: usize,
     ) -> Result<(Vec<(Identity, DeletionState)>, bool), PartitionEnded> {
-        let query = Arc::new(query);
-        let mut found = Vec::new();
-        for partition in self.graph.partitions() {
-            if self.search_in(partition, &query, limit, &mut found).await? {
-                return Ok((found, true));
+        let partitions: Vec<PartitionId> = match &query.namespace {
+            Some(namespace) => vec![self.graph.partition_of(Some(namespace))],
+            None => self.graph.partitions().collect(),
+        };
+        let (query, mut found) = (Arc::new(query), Vec::new());
+        for partition in partitions {
+            let mut after = None;
+            loop {
+                let page = self.graph.search(partition, &query, after, SEARCH_SLOTS).await?;
+                found.extend(page.found);
+                if found.len() > limit {
+                    found.truncate(limit);
+                    return Ok((found, true));
+                }
+                after = page.next;
+                if after.is_none() {
+                    break;
+                }
             }
         }
         Ok((found, false))
-    }
-
-    /// Adds what a search finds in one partition, until there are more than `limit` objects. Then
-    /// it drops what is too much, and returns true.
-    async fn search_in(
-        &self,
-        partition: PartitionId,
-        query: &Arc<SearchQuery>,
-        limit: usize,
-        found: &mut Vec<(Identity, DeletionState)>,
-    ) -> Result<bool, PartitionEnded> {
-        let mut after = None;
-        loop {
-            let page = self.graph.search(partition, query, after, SEARCH_SLOTS).await?;
-            found.extend(page.found);
-            if found.len() > limit {
-                found.truncate(limit);
-                return Ok(true);
-            }
-            after = page.next;
-            if after.is_none() {
-                return Ok(false);
-            }
-        }
     }
 
     /// The object with this uid; of several in different resources, that of `resource`, or else

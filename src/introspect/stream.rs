@@ -5,7 +5,6 @@
 //! and a stream that begins anew has missed nothing.
 
 use std::convert::Infallible;
-use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,8 +21,9 @@ use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::queries::ObjectQuery;
-use super::view::{NeighbourhoodPage, SummaryPage};
+use super::view::SummaryPage;
 use kube_gc_controller::actors::graph_handle::PartitionEnded;
+use kube_gc_insight::NeighbourhoodPage;
 use kube_gc_observe::http::page::{TIMEOUT, json_line, read, text};
 use kube_gc_observe::http::{Closing, STREAM};
 
@@ -61,8 +61,7 @@ pub trait Streamed: Send + Sync + 'static {
 
 /// The page. Its questions take turns with others.
 pub fn routes(shown: Arc<dyn Streamed>, questions: Arc<Semaphore>) -> Router {
-    let (summary, hash_keys) = (Mutex::default(), RandomState::new());
-    let streams = Arc::new(Streams { shown, questions, summary, hash_keys });
+    let streams = Arc::new(Streams { shown, questions, summary: Mutex::default() });
     let answer = async move |closing: Option<Extension<Closing>>, uri: Uri| streams.answer(&uri, closing);
     Router::new().route(STREAM, get(answer))
 }
@@ -74,7 +73,6 @@ struct Streams {
     questions: Arc<Semaphore>,
     /// The last summary, and when it was made.
     summary: Mutex<Option<(Instant, Arc<str>)>>,
-    hash_keys: RandomState,
 }
 
 impl Streams {
@@ -184,8 +182,8 @@ struct Followed {
     query: ObjectQuery,
     /// When it is looked at again.
     due: Instant,
-    /// The hash of what was sent last.
-    sent: Option<u64>,
+    /// What was sent last.
+    sent: Option<String>,
 }
 
 impl Followed {
@@ -202,8 +200,9 @@ impl Followed {
         };
         // An object that is not in the graph has no nodes. It may come, for example after a start.
         let text = json_line(&page.unwrap_or_default())?;
-        let hash = streams.hash_keys.hash_one(&text);
-        Some((self.sent.replace(hash) != Some(hash)).then_some(text))
+        let is_new = self.sent.as_ref() != Some(&text);
+        self.sent = Some(text.clone());
+        Some(is_new.then_some(text))
     }
 }
 

@@ -15,7 +15,7 @@ use kube_gc_client::{Api, ErrorClass, ReplicaRole};
 use kube_gc_controller::actors::graph_handle::PartitionEnded;
 use kube_gc_controller::actors::pool::{AskStuck, StuckKey, StuckKeys};
 use kube_gc_core::graph::{StuckCause, StuckCount, StuckDetail, StuckFilter, StuckObject, StuckObjects};
-use kube_gc_core::object::{Identity, OwnerReference, Uid};
+use kube_gc_core::object::{Identity, Key, OwnerReference, Uid};
 use kube_gc_core::text::{listed, word};
 use kube_gc_observe::telemetry::{ObjectView, Structured, StuckReason, Timestamp};
 
@@ -32,8 +32,7 @@ impl CollectorStatus {
         if self.is_standby() {
             return Ok(tallies(&[], &[]));
         }
-        let (pools, graph) = self.stuck_parts(AskStuck::default()).await?;
-        Ok(tallies(&pools, &graph))
+        Ok(self.find_stuck(AskStuck::default()).await?.0)
     }
 
     /// The stuck objects, with reasons.
@@ -44,13 +43,12 @@ impl CollectorStatus {
         let limit = query.limit.unwrap_or(DEFAULT_LIMIT);
         let StuckQuery { namespace, resource, reason, .. } = query.clone();
         let ask = AskStuck { limit, per_namespace: None, namespace, resource, only: reason };
-        let (pools, graph) = self.stuck_parts(ask).await?;
-        let totals = tallies(&pools, &graph);
-        let totals = totals.into_iter().map(|(reason, tally)| (reason.name(), tally.count)).collect();
-
-        let stuck = self.described(merged(pools, graph, limit)).await?;
-        let standby = self.is_standby();
-        Ok(StuckPage { standby, totals, stuck: stuck.into_iter().map(|(_, item)| item).collect() })
+        let (totals, found) = self.find_stuck(ask).await?;
+        Ok(StuckPage {
+            standby: self.is_standby(),
+            totals: totals.into_iter().map(|(reason, tally)| (reason.name(), tally.count)).collect(),
+            stuck: found.into_iter().take(limit).map(|found| found.item).collect(),
+        })
     }
 
     /// The objects that are stuck for a reason, the longest wait first: no more than `limit` of
@@ -66,12 +64,9 @@ impl CollectorStatus {
     ) -> Result<Vec<NamedStuck>, PartitionEnded> {
         let ask =
             AskStuck { limit, per_namespace: Some(per_namespace), only: Some(reason), ..AskStuck::default() };
-        let (pools, graph) = self.stuck_parts(ask).await?;
-        let stuck = merged(pools, graph, usize::MAX);
-        let waits: Vec<Duration> = stuck.iter().map(Stuck::waited).collect();
-        let named = waits.into_iter().zip(self.described(stuck).await?);
-        let named = named.filter_map(|(waited, (object, item))| {
-            Some(NamedStuck { object: object?, reason, waited, message: item.message })
+        let (_, found) = self.find_stuck(ask).await?;
+        let named = found.into_iter().filter_map(|Found { identity, waited, item }| {
+            Some(NamedStuck { object: identity?, reason, waited, message: item.message })
         });
         Ok(named.collect())
     }
@@ -81,10 +76,8 @@ impl CollectorStatus {
         matches!(*self.gate.role().borrow(), ReplicaRole::Standby { .. })
     }
 
-    async fn stuck_parts(
-        &self,
-        ask: AskStuck,
-    ) -> Result<(Vec<StuckKeys>, Vec<StuckObjects>), PartitionEnded> {
+    /// What the pools and the graph count and name, the longest wait first.
+    async fn find_stuck(&self, ask: AskStuck) -> Result<(Tallies, Vec<Found>), PartitionEnded> {
         let only = match ask.only {
             None => Some(None),
             Some(reason) => {
@@ -102,30 +95,19 @@ impl CollectorStatus {
         };
         let delete: Result<_, MailboxError> = self.delete.send(ask.clone()).await;
         let orphan: Result<_, MailboxError> = self.orphan.send(ask).await;
-        Ok((vec![delete?, orphan?], self.graph.waiting(&filter).await?))
-    }
+        let (pools, graph) = (vec![delete?, orphan?], self.graph.waiting(&filter).await?);
+        let totals = tallies(&pools, &graph);
 
-    /// Adds the names of objects. Keys do not contain them.
-    async fn described(
-        &self,
-        stuck: Vec<Stuck>,
-    ) -> Result<Vec<(Option<Identity>, StuckItem)>, PartitionEnded> {
         let now = SystemTime::now();
-        let keys: Vec<_> = stuck.iter().filter_map(Stuck::key).cloned().collect();
-        let mut identities = self.graph.identify_all(&keys).await?.into_iter();
-        let describe = |stuck: Stuck| match stuck {
-            Stuck::InQueue(stuck) => {
-                let identity = identities.next().flatten();
-                // Without one, the object has left the graph in the meantime.
-                let object = identity.as_ref().map_or_else(|| (&stuck.key).into(), ObjectView::from);
-                (identity, in_queue(object, stuck, now))
-            }
-            Stuck::InGraph(stuck) => {
-                let item = in_graph(&stuck, now);
-                (Some(stuck.object), item)
-            }
-        };
-        Ok(stuck.into_iter().map(describe).collect())
+        let in_pools: Vec<StuckKey> = pools.into_iter().flat_map(|pool| pool.named).collect();
+        // Keys do not contain names.
+        let keys: Vec<Key> = in_pools.iter().map(|stuck| stuck.key.clone()).collect();
+        let identities = self.graph.identify_all(&keys).await?;
+        let in_pools = in_pools.into_iter().zip(identities).map(|(key, name)| in_pool(key, name, now));
+        let objects = graph.into_iter().flat_map(|partition| partition.objects);
+        let mut found: Vec<Found> = in_pools.chain(objects.map(|object| in_graph(object, now))).collect();
+        found.sort_by_key(|found| std::cmp::Reverse(found.waited));
+        Ok((totals, found))
     }
 }
 
@@ -142,37 +124,12 @@ pub struct NamedStuck {
     pub message: String,
 }
 
-/// What the pools and the graph name, the longest wait first.
-fn merged(pools: Vec<StuckKeys>, graph: Vec<StuckObjects>, limit: usize) -> Vec<Stuck> {
-    let keys = pools.into_iter().flat_map(|pool| pool.named);
-    let objects = graph.into_iter().flat_map(|partition| partition.objects);
-    let mut stuck: Vec<Stuck> = keys.map(Stuck::InQueue).chain(objects.map(Stuck::InGraph)).collect();
-    stuck.sort_by_key(|stuck| std::cmp::Reverse(stuck.waited()));
-    stuck.truncate(limit);
-    stuck
-}
-
-/// One stuck object.
-#[derive(Debug)]
-enum Stuck {
-    InQueue(StuckKey),
-    InGraph(StuckObject),
-}
-
-impl Stuck {
-    const fn waited(&self) -> Duration {
-        match self {
-            Self::InQueue(stuck) => stuck.waited,
-            Self::InGraph(object) => object.waited,
-        }
-    }
-
-    const fn key(&self) -> Option<&kube_gc_core::object::Key> {
-        match self {
-            Self::InQueue(stuck) => Some(&stuck.key),
-            Self::InGraph(_) => None,
-        }
-    }
+/// A stuck object, as the page shows it.
+struct Found {
+    /// Unless the object has left the graph in the meantime.
+    identity: Option<Identity>,
+    waited: Duration,
+    item: StuckItem,
 }
 
 fn tallies(pools: &[StuckKeys], graph: &[StuckObjects]) -> Tallies {
@@ -186,36 +143,38 @@ fn tallies(pools: &[StuckKeys], graph: &[StuckObjects]) -> Tallies {
     all
 }
 
-fn since(now: SystemTime, waited: Duration) -> Timestamp {
-    Timestamp(now.checked_sub(waited).unwrap_or(now))
-}
-
-fn in_queue(object: ObjectView, stuck: StuckKey, now: SystemTime) -> StuckItem {
-    let StuckKey { key: _, reason, waited, failure, next_retry } = stuck;
-    // A braked deletion waits for a person, not for a retry.
-    let is_tried = failure.is_some() && reason != StuckReason::Braked;
-    let next_retry = is_tried.then_some(next_retry.as_secs_f64());
-    let (attempts, message) = match failure {
-        Some((attempts, error)) => (Some(attempts), error.to_string()),
-        None => (None, "its dependents are being released before its finalizer is removed".to_owned()),
-    };
+fn item(object: ObjectView, reason: StuckReason, waited: Duration, now: SystemTime) -> StuckItem {
     StuckItem {
         object,
         reason: reason.name(),
-        since: since(now, waited),
+        since: Timestamp(now.checked_sub(waited).unwrap_or(now)),
         waiting_seconds: waited.as_secs_f64(),
-        attempts,
-        next_retry_seconds: next_retry,
-        message,
+        attempts: None,
+        next_retry_seconds: None,
+        message: String::new(),
         blocked_by: Vec::new(),
         hint: hint(reason),
     }
 }
 
-fn in_graph(stuck: &StuckObject, now: SystemTime) -> StuckItem {
+fn in_pool(stuck: StuckKey, identity: Option<Identity>, now: SystemTime) -> Found {
+    let StuckKey { key, reason, waited, failure, next_retry } = stuck;
+    let object = identity.as_ref().map_or_else(|| (&key).into(), ObjectView::from);
+    let mut item = item(object, reason, waited, now);
+    // A braked deletion waits for a person, not for a retry.
+    let is_tried = failure.is_some() && reason != StuckReason::Braked;
+    item.next_retry_seconds = is_tried.then_some(next_retry.as_secs_f64());
+    (item.attempts, item.message) = match failure {
+        Some((attempts, error)) => (Some(attempts), error.to_string()),
+        None => (None, "its dependents are being released before its finalizer is removed".to_owned()),
+    };
+    Found { identity, waited, item }
+}
+
+fn in_graph(stuck: StuckObject, now: SystemTime) -> Found {
     let StuckObject { object, waited, detail } = stuck;
-    let reason = StuckReason::from(detail.cause());
-    let (message, blocked_by) = match detail {
+    let mut item = item((&object).into(), detail.cause().into(), waited, now);
+    item.message = match &detail {
         StuckDetail::Blocked { count, some } => {
             let names: Vec<String> = some.iter().map(ToString::to_string).collect();
             let among = if names.len() < *count { ", among them" } else { ":" };
@@ -224,30 +183,21 @@ fn in_graph(stuck: &StuckObject, now: SystemTime) -> StuckItem {
             } else {
                 "references of dependents block"
             };
-            (format!("{count} {what} it{among} {}", names.join(", ")), some.iter().map(Into::into).collect())
+            item.blocked_by = some.iter().map(Into::into).collect();
+            format!("{count} {what} it{among} {}", names.join(", "))
         }
         StuckDetail::InvalidScope { count, some } => {
             let names = some.iter().map(|OwnerReference { kind, name, uid, .. }| {
                 format!("{} {} ({})", word(kind), word(name), uid.shown())
             });
             let names = listed(", ", *count, names);
-            (format!("it is cluster-scoped and names namespaced owners: {names}"), Vec::new())
+            format!("it is cluster-scoped and names namespaced owners: {names}")
         }
         StuckDetail::UnseenWrite => {
-            ("it was written, and is evaluated again when the watch shows the result".to_owned(), Vec::new())
+            "it was written, and is evaluated again when the watch shows the result".to_owned()
         }
     };
-    StuckItem {
-        object: object.into(),
-        reason: reason.name(),
-        since: since(now, *waited),
-        waiting_seconds: waited.as_secs_f64(),
-        attempts: None,
-        next_retry_seconds: None,
-        message,
-        blocked_by,
-        hint: hint(reason),
-    }
+    Found { identity: Some(object), waited, item }
 }
 
 /// The longest time between two looks at what is stuck.

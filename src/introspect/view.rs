@@ -8,7 +8,7 @@ use super::queries::IdleQuery;
 use kube_gc_controller::worker::comparison::{DisagreementView, is_zero};
 use kube_gc_controller::worker::decision::OwnerView;
 use kube_gc_core::object::{GroupResource, ResourceVersion};
-use kube_gc_insight::{Explanation, Neighbourhood, State, Unseen};
+use kube_gc_insight::{Explanation, State, Unseen};
 use kube_gc_observe::telemetry::{Distribution, ObjectView, StuckReason, Timestamp};
 
 /// One monitor, on `/debug/monitors`.
@@ -272,19 +272,6 @@ pub const fn hint(reason: StuckReason) -> &'static str {
     }
 }
 
-/// The answer of a command with `-o json`: `kube-gc stuck` or `kube-gc plan`.
-#[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Answered<A> {
-    /// The answer.
-    #[serde(flatten)]
-    pub answer: A,
-    /// What could not be looked at.
-    pub incomplete: Vec<Unseen>,
-    /// No type is left out.
-    pub left_out: usize,
-}
-
 /// The answer of `/debug/search`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct FoundPage {
@@ -304,19 +291,6 @@ pub struct FoundObject {
     pub kind: String,
     /// Its state.
     pub state: State,
-}
-
-/// The answer of `/debug/neighbourhood`: that of `kube-gc tree -o json`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct NeighbourhoodPage {
-    /// Objects and references.
-    #[serde(flatten)]
-    pub shown: Neighbourhood,
-    /// What could not be looked at.
-    pub incomplete: Vec<Unseen>,
-    /// The parameter `after` of the next page, if there is one.
-    pub next: Option<String>,
 }
 
 /// The answer of `/debug/explain`: that of `kube-gc explain -o json`, with what the collector did.

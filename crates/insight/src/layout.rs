@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use crate::name::ObjectName;
+use serde::{Deserialize, Serialize};
+
+use crate::name::{ObjectName, Unseen};
 use crate::neighbourhood::{Edge, More, Neighbourhood};
 
 /// A row of a tree.
@@ -100,6 +102,17 @@ impl Neighbourhood {
     pub(super) fn below(&self, owner: usize) -> impl Iterator<Item = &Edge> {
         self.edges.iter().filter(move |edge| edge.owner == owner && edge.class.is_none())
     }
+}
+
+/// A part of a neighbourhood, as a collector answers with it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NeighbourhoodPage {
+    #[serde(flatten)]
+    pub shown: Neighbourhood,
+    /// What could not be looked at.
+    pub incomplete: Vec<Unseen>,
+    /// The parameter `after` of the next page, if there is one.
+    pub next: Option<String>,
 }
 
 /// The objects of a neighbourhood from the place `after` on, at most `limit` of them, and where the

@@ -51,10 +51,11 @@ pub use knowledge::{
     AbsenceEvidence, Asker, Details, Fact, FinalizerSetter, Knowledge, Live, LiveObject, LocalGraph, Need,
     ask, facts,
 };
-pub use layout::{Row, RowKind, join, page, rows};
-pub use name::{Document, ObjectName, Unseen};
+pub use layout::{NeighbourhoodPage, Row, RowKind, join, page, rows};
+pub use name::{Answer, Document, ObjectName, Unseen};
 pub use neighbourhood::{
     Edge, More, Neighbourhood, NeighbourhoodQuery, NodeExtra, Shown, Standing, State, neighbourhood,
 };
 pub use plan::{Cascade, Effect, Forecast, Plan, PlanQuery, PlannedObject, TypeEffects, Walk, plan};
+pub use sentence::counted;
 pub use stuck::{StuckGroup, StuckReport, stuck};

@@ -73,6 +73,18 @@ pub struct Unseen {
     pub why: String,
 }
 
+/// An answer, and what it does not rest on.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Answer<A> {
+    #[serde(flatten)]
+    pub report: A,
+    /// What could not be looked at.
+    pub incomplete: Vec<Unseen>,
+    /// How many types were left out on request.
+    pub left_out: usize,
+}
+
 /// The version of the JSON of answers.
 const API_VERSION: &str = "kube-gc.io/v1";
 

@@ -258,7 +258,7 @@ pub(super) fn advice_on_namespace(report: &NamespaceReport) -> Vec<String> {
 }
 
 /// A number of things.
-pub(super) fn counted(number: usize, what: &str) -> String {
+pub fn counted(number: usize, what: &str) -> String {
     let plural = if number == 1 || what.ends_with('s') { "" } else { "s" };
     format!("{} {what}{plural}", Thousands(number))
 }

@@ -7,10 +7,10 @@ use super::{Failed, Format, ask, complete, footer, json};
 use crate::app::insight;
 use crate::cli::exit::Exit;
 use crate::cli::text::{Cell, Colour, Look, Redraw, first, kubectl_names, plural, print};
-use crate::insight::{Hidden, MOST_OBJECTS, Source, TreeAnswer, TreeQuery};
+use crate::insight::{Hidden, MOST_OBJECTS, Source, TreeQuery};
 use kube_gc_core::object::{FOREGROUND_FINALIZER, ORPHAN_FINALIZER};
 use kube_gc_core::text::escape::Escaped;
-use kube_gc_insight::{Details, More, Neighbourhood, Row, RowKind, Shown, State, rows};
+use kube_gc_insight::{Answer, Details, More, Neighbourhood, Row, RowKind, Shown, State, rows};
 
 /// The end of `kube-gc tree --help`.
 const EXAMPLES: &str = "\
@@ -125,9 +125,9 @@ impl TreeArgs {
             |_, _| {},
             async |session| {
                 let (collector, _) = session.choose(source).await?;
-                let show = |answer: &TreeAnswer| {
+                let show = |answer: &Answer<Neighbourhood>| {
                     // Not the ages.
-                    let now = serde_json::to_string(&answer.shown).ok();
+                    let now = serde_json::to_string(&answer.report).ok();
                     let has_changed = std::mem::replace(&mut last, now.clone()) != now;
                     let written = self.written(answer, None).map(|text| screen.next(text, has_changed));
                     let written = written.and_then(|text| Ok(text.map_or(Ok(true), |text| print(&text))?));
@@ -145,11 +145,11 @@ impl TreeArgs {
         }
     }
 
-    fn written(&self, answer: &TreeAnswer, note: Option<&str>) -> Result<String, Failed> {
+    fn written(&self, answer: &Answer<Neighbourhood>, note: Option<&str>) -> Result<String, Failed> {
         let format = match self.output {
-            TreeFormat::Dot => return Ok(dot(&answer.shown)),
+            TreeFormat::Dot => return Ok(dot(&answer.report)),
             TreeFormat::Json => return Ok(json("Tree", answer)?),
-            TreeFormat::Name => return Ok(names(&answer.shown)),
+            TreeFormat::Name => return Ok(names(&answer.report)),
             TreeFormat::Table => Format::Table,
             TreeFormat::Wide => Format::Wide,
         };
@@ -158,8 +158,8 @@ impl TreeArgs {
     }
 
     /// A tree for people.
-    fn table(&self, answer: &TreeAnswer, look: &Look) -> String {
-        let shown = &answer.shown;
+    fn table(&self, answer: &Answer<Neighbourhood>, look: &Look) -> String {
+        let shown = &answer.report;
         let columns: Vec<String> = self.columns.iter().map(|name| name.to_uppercase()).collect();
         let mut names = vec![Some("NAME"), Some("STATE")];
         names.extend(columns.iter().map(|name| Some(name.as_str())));

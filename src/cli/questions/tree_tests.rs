@@ -19,7 +19,7 @@ fn row(ready: &str) -> Vec<(String, String)> {
     [("Ready", ready), ("Age", "4d")].map(|(name, cell)| (name.to_owned(), cell.to_owned())).to_vec()
 }
 
-fn answer() -> TreeAnswer {
+fn answer() -> Answer<Neighbourhood> {
     let mut nodes = vec![
         node("Deployment", "web", State::DeletingDependents, 0),
         node("Application", "shop", State::Live, -1),
@@ -40,8 +40,8 @@ fn answer() -> TreeAnswer {
         More { owner: 2, kind: kind.into(), resource, count, being_deleted, looked_at }
     };
     let more = vec![more("Pod", 3, &["1/1", "1/1", "0/1"]), more("NetworkPolicy", 2, &["0/1"])];
-    let shown = Neighbourhood { nodes, edges, more, truncated: false };
-    TreeAnswer { shown, ..TreeAnswer::default() }
+    let report = Neighbourhood { nodes, edges, more, truncated: false };
+    Answer { report, ..Answer::default() }
 }
 
 #[derive(Parser)]
@@ -50,7 +50,7 @@ struct Line {
     tree: TreeArgs,
 }
 
-fn table(answer: &TreeAnswer, flags: &str) -> String {
+fn table(answer: &Answer<Neighbourhood>, flags: &str) -> String {
     let line = format!("tree cm/x {flags}");
     Line::parse_from(line.split_whitespace()).tree.table(answer, &look(false))
 }
@@ -77,7 +77,7 @@ fn what_is_not_shown_says_how_to_see_it() {
     assert!(last("--down 1").ends_with("≥4d  --down 2 shows them"));
     assert!(last("--all").ends_with("≥4d"));
     let mut nothing = answer();
-    nothing.shown.more[0].looked_at.clear();
+    nothing.report.more[0].looked_at.clear();
     let text = table(&nothing, "");
     assert!(text.contains("3 more Pods             live                               --all"), "{text}");
 }
@@ -85,12 +85,12 @@ fn what_is_not_shown_says_how_to_see_it() {
 #[test]
 fn hostile_names_cannot_leave_their_place() {
     let mut answer = answer();
-    answer.shown.nodes[0].name.name = HOSTILE.into();
-    answer.shown.nodes[0].name.kind = "K\"\n".into();
-    for text in [table(&answer, "--columns Nothing"), names(&answer.shown), dot(&answer.shown)] {
+    answer.report.nodes[0].name.name = HOSTILE.into();
+    answer.report.nodes[0].name.kind = "K\"\n".into();
+    for text in [table(&answer, "--columns Nothing"), names(&answer.report), dot(&answer.report)] {
         assert_harmless(&text, 12);
     }
-    let dot = dot(&answer.shown);
+    let dot = dot(&answer.report);
     let label = dot.lines().find(|line| line.contains("n0 [label")).unwrap();
     assert!(label.contains("K\\\"") && label.ends_with("style=dashed];"), "{label}");
 }

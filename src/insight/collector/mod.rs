@@ -13,12 +13,11 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::answers::Answer;
 use super::tree::TreeQuery;
 use kube_gc_client::{Api, ApiError, ErrorClass, LabelledPod, encode};
 use kube_gc_core::object::{GroupResource, Namespace, Uid};
 use kube_gc_core::text::bounded;
-use kube_gc_insight::{Neighbourhood, StuckReport, Unseen, join};
+use kube_gc_insight::{Answer, NeighbourhoodPage, StuckReport, join};
 
 pub use connection::{CollectorError, Credentials, Endpoint};
 
@@ -38,17 +37,6 @@ impl fmt::Display for Collector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.endpoint.fmt(f)
     }
-}
-
-/// A page of a neighbourhood.
-#[derive(Clone, Debug, Deserialize)]
-pub struct NeighbourhoodPage {
-    #[serde(flatten)]
-    pub shown: Neighbourhood,
-    /// What the collector could not look at.
-    pub incomplete: Vec<Unseen>,
-    /// Where the next page begins, if there is one.
-    pub next: Option<String>,
 }
 
 /// The object of a question to a collector, which knows objects by their uids.

@@ -70,43 +70,17 @@ pub enum ParkReason {
 /// The row for orphaned references comes first: such an object is never deleted in the same step,
 /// and is evaluated again after the patch.
 pub fn decide(item: &ObjectSnapshot, classes: &[ReferenceClass]) -> Decision {
-    use ReferenceClass::{Absent, InvalidScope, Orphaned, Solid, Unresolved, Waiting};
-
-    // Neither may fall through to the last row, because "all references are absent" is true of none.
     if item.deletion.is_being_deleted() {
         return Decision::Keep(KeepReason::BeingDeleted);
-    }
-    if item.references.is_empty() {
-        return Decision::Keep(KeepReason::NoReferences);
     }
     if classes.len() != item.references.len() {
         return Decision::Park(ParkReason::Unclassified);
     }
-
-    let has = |class| classes.contains(&class);
-    let solid = classes.iter().position(|class| *class == Solid);
-    if has(Orphaned) || (solid.is_some() && (has(Absent) || has(Waiting))) {
-        let goes = |class| match class {
-            Orphaned => true,
-            Absent | Waiting => solid.is_some(),
-            Solid | Unresolved | InvalidScope => false,
-        };
-        return Decision::RemoveReferences {
-            remove: indices(classes, goes),
-            confirm_solid: solid.filter(|_| has(Waiting) && !mutation::is(Mutation::TrustSolidOwner)),
-        };
-    }
-    if has(Unresolved) {
-        return Decision::Park(ParkReason::Unresolved);
-    }
-    if has(InvalidScope) {
-        return Decision::Report { invalid_scope: indices(classes, |class| class == InvalidScope) };
-    }
-    if solid.is_some() {
-        return Decision::Keep(KeepReason::Owned);
+    if let Some(decision) = Decision::unless_garbage(classes) {
+        return decision;
     }
 
-    if has(Waiting) && item.has_dependents && !item.finalizers.orphan {
+    if classes.contains(&ReferenceClass::Waiting) && item.has_dependents && !item.finalizers.orphan {
         // The owner is deleted in the foreground, so this object's dependents go first too.
         let blocks = item.references.iter().any(|view| view.reference.block_owner_deletion);
         return Decision::Delete {
@@ -126,6 +100,38 @@ pub fn decide(item: &ObjectSnapshot, classes: &[ReferenceClass]) -> Decision {
         PropagationPolicy::Background
     };
     Decision::Delete { policy, stop_blocking_first: false }
+}
+
+impl Decision {
+    /// What to do about an object whose references have these classes; `None` if it is garbage.
+    pub fn unless_garbage(classes: &[ReferenceClass]) -> Option<Self> {
+        use ReferenceClass::{Absent, InvalidScope, Orphaned, Solid, Unresolved, Waiting};
+
+        // "All references are absent" is true of none.
+        if classes.is_empty() {
+            return Some(Self::Keep(KeepReason::NoReferences));
+        }
+        let has = |class| classes.contains(&class);
+        let solid = classes.iter().position(|class| *class == Solid);
+        if has(Orphaned) || (solid.is_some() && (has(Absent) || has(Waiting))) {
+            let goes = |class| match class {
+                Orphaned => true,
+                Absent | Waiting => solid.is_some(),
+                Solid | Unresolved | InvalidScope => false,
+            };
+            return Some(Self::RemoveReferences {
+                remove: indices(classes, goes),
+                confirm_solid: solid.filter(|_| has(Waiting) && !mutation::is(Mutation::TrustSolidOwner)),
+            });
+        }
+        if has(Unresolved) {
+            return Some(Self::Park(ParkReason::Unresolved));
+        }
+        if has(InvalidScope) {
+            return Some(Self::Report { invalid_scope: indices(classes, |class| class == InvalidScope) });
+        }
+        solid.map(|_| Self::Keep(KeepReason::Owned))
+    }
 }
 
 fn indices(classes: &[ReferenceClass], wanted: impl Fn(ReferenceClass) -> bool) -> Vec<usize> {

@@ -11,7 +11,7 @@ use kube_gc_core::graph::{ObjectSnapshot, ReferenceSnapshot};
 use kube_gc_core::object::{
     Catalog, Identity, Namespace, OwnerReference, ResourceType, Uid, split_api_version,
 };
-use kube_gc_core::verdict::{Decision, ReferenceClass, decide};
+use kube_gc_core::verdict::{Decision, ReferenceClass};
 
 /// What is wrong with an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,7 +47,7 @@ pub fn check_object(asker: &mut Asker<'_>, suspect: &Suspect, circles: &Circles)
         return Some(CheckedObject { effect: CheckEffect::Odd, findings: Vec::new(), not_asked: 0 });
     }
     let judged = judged(asker, &object.references)?;
-    let (catalog, effect) = (asker.catalog(), effect(object, &judged));
+    let (catalog, effect) = (asker.catalog(), effect(&judged));
     let name = ObjectName::from(&object.identity);
     let each = judged.iter().zip(&object.references).zip(&suspect.holders).enumerate();
     let broken = each.filter_map(|(place, ((judged, seen), holders))| {
@@ -114,27 +114,25 @@ fn owner_name(seen: &ReferenceSnapshot) -> ObjectName {
 }
 
 /// What follows for an object, by the collector's verdict.
-fn effect(object: &ObjectSnapshot, judged: &[JudgedReference]) -> CheckEffect {
+fn effect(judged: &[JudgedReference]) -> CheckEffect {
     let classes: Vec<ReferenceClass> = judged.iter().map(|reference| reference.class).collect();
     let is_seen = |reference: &JudgedReference| match reference.class {
         ReferenceClass::InvalidScope => true,
         ReferenceClass::Unresolved => !reference.evidence.is_unseen(),
         _ => false,
     };
-    match decide(object, &classes) {
-        Decision::RemoveReferences { remove, .. } => {
+    match Decision::unless_garbage(&classes) {
+        Some(Decision::RemoveReferences { remove, .. }) => {
             // After that, the collector decides by the rest.
             let stays = (0..judged.len()).filter(|place| !remove.contains(place));
-            let (references, judged): (Vec<_>, Vec<_>) =
-                stays.map(|place| (object.references[place].clone(), judged[place].clone())).unzip();
-            effect(&ObjectSnapshot { references, ..object.clone() }, &judged)
+            effect(&stays.map(|place| judged[place].clone()).collect::<Vec<_>>())
         }
         // An object of which the owner waits for its dependents goes because a user wants it.
-        Decision::Delete { .. } if classes.contains(&ReferenceClass::Absent) => CheckEffect::Deletes,
-        Decision::Report { .. } => CheckEffect::Leaks,
-        Decision::Park(_) if judged.iter().any(is_seen) => CheckEffect::Leaks,
-        Decision::Park(_) => CheckEffect::Unknown,
-        Decision::Delete { .. } | Decision::Keep(_) => CheckEffect::Odd,
+        None if classes.contains(&ReferenceClass::Absent) => CheckEffect::Deletes,
+        Some(Decision::Report { .. }) => CheckEffect::Leaks,
+        Some(Decision::Park(_)) if judged.iter().any(is_seen) => CheckEffect::Leaks,
+        Some(Decision::Park(_)) => CheckEffect::Unknown,
+        Some(Decision::Delete { .. } | Decision::Keep(_)) | None => CheckEffect::Odd,
     }
 }
 

@@ -5,19 +5,16 @@
 //! finalizer `orphan`, and where an owner could not be looked at.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use crate::finalizers::FinalizerReport;
 use crate::knowledge::{Asker, Live};
 use crate::name::ObjectName;
 use crate::plan::answer::{self, Effect, Plan, PlannedObject, TypeEffects, is_precious};
 use crate::plan::walk::{Index, Met, Owner, Reference, Visited, Walk, as_definition, outside};
-use kube_gc_core::graph::{ForegroundProgress, Generation, ObjectSnapshot, OwnerView, ReferenceSnapshot};
 use kube_gc_core::object::{
-    DeletionState, FOREGROUND_FINALIZER, GroupResource, Namespace, ORPHAN_FINALIZER, OwnerReference,
-    PropagationPolicy,
+    DeletionState, FOREGROUND_FINALIZER, GroupResource, Namespace, ORPHAN_FINALIZER, PropagationPolicy,
 };
-use kube_gc_core::verdict::{Decision, ReferenceClass, decide};
+use kube_gc_core::verdict::{Decision, ReferenceClass};
 
 /// The finalizer of a definition, which the API server removes when its type has no objects.
 const DEFINITION_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
@@ -192,13 +189,10 @@ impl<'a> Effects<'a> {
 
     /// Whether the collector deletes an object when all its owners that were visited have gone.
     fn is_deleted(&self, place: Index, surely: bool) -> bool {
-        let references = self.visited(place).references.iter().zip(&self.owners[place as usize]);
-        let classes = references.filter_map(|(reference, met)| {
-            let class = self.class(*met, surely);
-            // In some order, the references to orphaning owners have gone before it is decided on.
-            (surely || class != ReferenceClass::Orphaned).then_some((reference.blocking, class))
-        });
-        matches!(verdict(self.visited(place), classes), Decision::Delete { .. })
+        let classes = self.owners[place as usize].iter().map(|met| self.class(*met, surely));
+        // In some order, the references to orphaning owners have gone before it is decided on.
+        let classes = classes.filter(|class| surely || *class != ReferenceClass::Orphaned);
+        Decision::unless_garbage(&classes.collect::<Vec<_>>()).is_none()
     }
 
     /// The class of a reference after all that goes has gone, its owner included.
@@ -291,10 +285,9 @@ impl<'a> Effects<'a> {
             met => self.class(*met, true),
         });
         let classes: Vec<ReferenceClass> = classes.collect();
-        let blocking = visited.references.iter().map(|reference| reference.blocking);
-        let decision = verdict(visited, blocking.zip(classes.iter().copied()));
+        let decision = Decision::unless_garbage(&classes);
         let removed: &[usize] = match &decision {
-            Decision::RemoveReferences { remove, .. } => remove,
+            Some(Decision::RemoveReferences { remove, .. }) => remove,
             _ => &[],
         };
         let (mut loses, mut may_lose) = (Vec::new(), Vec::new());
@@ -313,14 +306,13 @@ impl<'a> Effects<'a> {
             blocks |= !is_removed && reference.blocking && self.modes[owner as usize].foreground;
         }
         let is_released = may_lose.iter().any(|&owner| self.walk.orphans(owner));
-        let is_garbage = matches!(decision, Decision::Delete { .. });
-        if touched == 0 && (is_garbage || !(blocks || is_released)) {
+        if touched == 0 && (decision.is_none() || !(blocks || is_released)) {
             return None;
         }
         let (effect, why) = match decision {
             _ if classes.contains(&ReferenceClass::Solid) => (Effect::Kept, None),
             _ if blocks => (Effect::Blocks, Some(UNDECIDED)),
-            Decision::RemoveReferences { .. } => (Effect::Orphaned, None),
+            Some(Decision::RemoveReferences { .. }) => (Effect::Orphaned, None),
             _ => (Effect::Kept, Some(UNDECIDED)),
         };
         Some(Stay { effect, loses, may_lose, why })
@@ -554,34 +546,4 @@ fn foreign(asker: &mut Asker<'_>, visited: &Visited) -> Option<Vec<FinalizerRepo
         _ => true,
     });
     Some(all)
-}
-
-/// The collector's verdict on an object whose references block or not, and are of these classes.
-fn verdict(visited: &Visited, references: impl Iterator<Item = (bool, ReferenceClass)>) -> Decision {
-    let nothing: Arc<str> = "".into();
-    let seen = |(block_owner_deletion, class): (bool, ReferenceClass)| {
-        let reference = OwnerReference {
-            api_version: Arc::clone(&nothing),
-            kind: Arc::clone(&nothing),
-            name: Arc::clone(&nothing),
-            uid: visited.identity.uid.clone(),
-            controller: false,
-            block_owner_deletion,
-        };
-        // The classes say all that is known of the owners.
-        (ReferenceSnapshot { reference, owner: OwnerView::Unresolved }, class)
-    };
-    let (references, classes): (Vec<_>, Vec<_>) = references.map(seen).unzip();
-    let snapshot = ObjectSnapshot {
-        identity: visited.identity.clone(),
-        resource_version: None,
-        generation: Generation(0),
-        deletion: DeletionState::Live,
-        finalizers: visited.finalizers,
-        references,
-        has_dependents: false,
-        has_dependent_deleting_dependents: false,
-        foreground: ForegroundProgress::Unblocked,
-    };
-    decide(&snapshot, &classes)
 }
