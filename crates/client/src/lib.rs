@@ -39,8 +39,9 @@ pub use connect::load_config;
 pub use connection::{ConnectError, Connection};
 pub use connection_error::error_chain;
 pub use delete::Deleted;
+#[cfg(any(test, feature = "test-util"))]
 #[doc(hidden)]
-pub use discovery::fuzzing;
+pub use discovery::testing as fuzzing;
 pub use discovery::{ContentType, ContentTypes, Definition, Discovered, GroupFailure, Watchable};
 pub use error::{ApiError, Effect, ErrorClass};
 pub use event::{EventRecorder, EventType, OWNER_REF_INVALID_NAMESPACE};

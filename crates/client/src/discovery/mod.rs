@@ -6,8 +6,9 @@
 
 mod document;
 mod fetch;
+#[cfg(any(test, feature = "test-util"))]
 #[doc(hidden)]
-pub mod fuzzing;
+pub mod testing;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
