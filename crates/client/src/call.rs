@@ -9,12 +9,13 @@ use bytes::Bytes;
 use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HeaderMap, RETRY_AFTER};
 use http::{HeaderValue, Method, Request};
 use kube::client::Body;
+use serde::Deserialize;
 
 use super::error::{self, ApiError, ErrorClass, NO_TEXT};
 use super::path;
 use super::settings::{USER_AGENT, Verb};
 use kube_gc_core::object::{GroupResource, Identity, Namespace, ResourceType};
-use kube_gc_decode::{Encoding, Named, Status};
+use kube_gc_decode::{Encoding, Named, Status, read_json};
 
 /// A successful answer.
 #[derive(Debug)]
@@ -24,6 +25,35 @@ pub struct Answer {
     pub body: Bytes,
     /// The server's clock: the header `Date`.
     pub date: Option<HeaderValue>,
+    /// The request that it answers, for error messages.
+    pub action: &'static str,
+    pub target: String,
+}
+
+impl Answer {
+    /// Reads the body. The error does not quote it.
+    pub fn json<'a, T: Deserialize<'a>>(&'a self) -> Result<T, ApiError> {
+        read_json(&self.body).map_err(|why| self.unusable(why))
+    }
+
+    /// The error of an answer that proves nothing.
+    pub fn unusable(&self, why: impl Into<String>) -> ApiError {
+        self.error(ErrorClass::Unusable, why.into())
+    }
+
+    /// The error of a write that was accepted and did not do its work. `left` is what the object still has.
+    pub fn undone(&self, left: &str) -> ApiError {
+        let message = format!(
+            "the API server accepted the write, but the object still {left}: a mutating webhook or policy \
+             may have restored it"
+        );
+        self.error(ErrorClass::Denied, message)
+    }
+
+    /// An error of the request that it answers.
+    pub fn error(&self, class: ErrorClass, message: String) -> ApiError {
+        ApiError { class, action: self.action, target: self.target.clone(), message, code: Some(self.code) }
+    }
 }
 
 /// A request that is about to be sent.
@@ -58,14 +88,22 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// A GET of a list.
-    pub fn list(
-        path: String,
+    /// A list of a type, in one namespace or in all.
+    pub fn list(resource: &'a ResourceType, namespace: Option<&str>, accept: &'static str) -> Self {
+        Self::collection(Verb::List, resource, namespace, accept)
+    }
+
+    /// A request about the objects of a type, in one namespace or in all.
+    pub fn collection(
+        verb: Verb,
+        resource: &'a ResourceType,
+        namespace: Option<&str>,
         accept: &'static str,
-        resource: &'a GroupResource,
-        target: impl Into<String>,
     ) -> Self {
-        Self { target: target.into(), ..Self::get(Verb::List, path, accept, resource) }
+        let path = path::collection(resource, namespace);
+        let resource = &resource.group_resource;
+        let target = path::describe(resource, namespace, None);
+        Self { target, ..Self::get(verb, path, accept, resource) }
     }
 
     /// A request about one object.
@@ -99,16 +137,26 @@ impl<'a> Call<'a> {
 
     /// An error of this request.
     pub fn error(&self, class: ErrorClass, message: impl Into<String>, code: Option<u16>) -> ApiError {
-        ApiError {
-            class,
-            action: self.action,
-            target: self.object.map_or_else(
-                || self.target.clone(),
-                |object| path::describe(object.group_resource, object.namespace, Some(object.name)),
-            ),
-            message: message.into(),
-            code,
+        ApiError { class, action: self.action, target: self.described(), message: message.into(), code }
+    }
+
+    /// The target in error messages.
+    pub fn described(&self) -> String {
+        match self.object {
+            Some(object) => path::describe(object.group_resource, object.namespace, Some(object.name)),
+            None => self.target.clone(),
         }
+    }
+
+    /// Adds a parameter to the query.
+    pub fn with(mut self, key: &str, value: &str) -> Self {
+        path::parameter(&mut self.path, key, value);
+        self
+    }
+
+    /// The same with a body, for a write.
+    pub fn writing(self, content_type: &'static str, body: Vec<u8>) -> Self {
+        Self { body: Some((content_type, body)), ..self }
     }
 
     /// Whether it is about a single object, rather than a collection or the server.

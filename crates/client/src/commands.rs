@@ -16,14 +16,13 @@ use tokio::io::DuplexStream;
 use super::call::{Answer, Call, JSON};
 use super::client::Api;
 use super::connection_error::error_chain;
-use super::error::{ApiError, ErrorClass, unusable};
+use super::error::{ApiError, ErrorClass};
 use super::namespaces::LiveNamespace;
 use super::path;
 use super::read::read_object;
 use super::settings::Verb;
-use kube_gc_core::object::{GroupResource, Identity, Namespace, ResourceType, ResourceVersion, Uid};
+use kube_gc_core::object::{Identity, Namespace, ResourceType, ResourceVersion, Scope, Uid};
 use kube_gc_core::text::{bounded, word};
-use kube_gc_decode::json_fault;
 use kube_gc_insight::{AbsenceEvidence, Details, FinalizerSetter, Live, LiveObject, NamespaceCondition};
 
 /// The most finalizers of an object that are read.
@@ -63,8 +62,8 @@ impl Api {
             }
             Err(error) => return Err(error),
         };
-        let facts = read_object("GET", &identity, &answer)?.facts;
-        Ok(Some(LiveObject { facts, details: details(&identity, &answer)? }))
+        let facts = read_object(&identity, &answer)?.facts;
+        Ok(Some(LiveObject { facts, details: details(&answer)? }))
     }
 
     /// The conditions of a namespace that are true; none if it is gone.
@@ -93,24 +92,18 @@ fn named(resource: &Arc<ResourceType>, namespace: Option<&Namespace>, name: &str
     Some(Identity { resource: Arc::clone(resource), namespace: namespace.cloned(), name: name.into(), uid })
 }
 
-fn fault(identity: &Identity, answer: &Answer, error: &serde_json::Error) -> ApiError {
-    let target = path::describe_object(identity);
-    unusable("GET", target, json_fault(error), answer.code)
-}
-
 /// The elements of a list; none if there is no list.
 fn each(list: &Value) -> impl Iterator<Item = &Value> {
     list.as_array().into_iter().flatten()
 }
 
 /// What the graph does not keep.
-fn details(identity: &Identity, answer: &Answer) -> Result<Details, ApiError> {
+fn details(answer: &Answer) -> Result<Details, ApiError> {
     #[derive(Deserialize)]
     struct Object {
         metadata: ObjectMeta,
     }
-    let Object { metadata } =
-        serde_json::from_slice(&answer.body).map_err(|error| fault(identity, answer, &error))?;
+    let Object { metadata } = answer.json()?;
     let time = |time: Time| time.0.to_string();
     let mut finalizers = metadata.finalizers.unwrap_or_default();
     finalizers.truncate(MOST_FINALIZERS);
@@ -196,26 +189,15 @@ impl Api {
         namespace: Option<&str>,
         label: &str,
     ) -> Result<Vec<LabelledPod>, ApiError> {
-        let resource = GroupResource::new("", "pods");
-        let mut collection = "/api/v1/".to_owned();
-        if let Some(namespace) = namespace {
-            collection.push_str("namespaces/");
-            path::encode(&mut collection, namespace);
-            collection.push('/');
-        }
-        collection.push_str(&format!("pods?limit={MOST_PODS}&labelSelector="));
-        path::encode(&mut collection, label);
-        let target = path::describe(&resource, namespace, None);
-        let call = Call::list(collection, JSON, &resource, &target);
+        let pods = path::built_in("pods", "Pod", Scope::Namespaced);
+        let call = Call::list(&pods, namespace, JSON)
+            .with("limit", &MOST_PODS.to_string())
+            .with("labelSelector", label);
         let answer = Box::pin(self.call(call)).await?;
-        let unusable = |why| unusable("LIST", target, why, answer.code);
-        let list: Value = match serde_json::from_slice(&answer.body) {
-            Ok(list) => list,
-            Err(error) => return Err(unusable(json_fault(&error))),
-        };
+        let list: Value = answer.json()?;
         let pods = list.get("items").and_then(Value::as_array);
         let pods = pods.and_then(|pods| pods.iter().take(MOST_PODS).map(LabelledPod::of).collect());
-        pods.ok_or_else(|| unusable("it is no list of pods with names".to_owned()))
+        pods.ok_or_else(|| answer.unusable("it is no list of pods with names"))
     }
 
     /// Connects to a port of a pod. It needs the right to `get` and `create` `pods/portforward`.
@@ -295,16 +277,12 @@ impl Api {
         identity: &Identity,
         at_least: Option<&ResourceVersion>,
     ) -> Result<Vec<(String, String)>, ApiError> {
-        let mut call = Call::object(Verb::Get, identity)?;
-        call.path.push_str("?includeObject=None");
+        let mut call = Call::object(Verb::Get, identity)?.with("includeObject", "None");
         if let Some(version) = at_least {
-            call.path.push_str("&resourceVersion=");
-            path::encode(&mut call.path, &version.to_string());
+            call = call.with("resourceVersion", &version.to_string());
         }
         call.accept = TABLE;
-        let answer = self.call(call).await?;
-        let table: Value =
-            serde_json::from_slice(&answer.body).map_err(|error| fault(identity, &answer, &error))?;
+        let table: Value = self.call(call).await?.json()?;
         if table["kind"] != "Table" {
             return Ok(Vec::new());
         }

@@ -9,12 +9,11 @@ use super::call::{Call, JSON, METADATA_LIST, discovery_resource};
 use super::client::{Api, Clients};
 use super::connection::{ConnectError, Connection, choose_proxy};
 use super::connection_error::error_chain;
-use super::error::{ApiError, ErrorClass, unusable};
+use super::error::{ApiError, ErrorClass};
 use super::settings::{ApiSettings, Verb};
 use super::transport;
 use super::write_gate::WriteGate;
 use kube_gc_core::object::GroupResource;
-use kube_gc_decode::json_fault;
 
 /// The version of the server.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
@@ -216,8 +215,7 @@ impl Api {
     pub async fn probe(&self) -> Result<ServerVersion, ApiError> {
         let discovery = discovery_resource();
         let answer = self.call(Call::get(Verb::Discover, "/version".into(), JSON, &discovery)).await?;
-        let version = serde_json::from_slice(&answer.body)
-            .map_err(|error| unusable("GET", "/version".into(), json_fault(&error), answer.code))?;
+        let version = answer.json()?;
         self.call(Call::get(Verb::Discover, "/api".into(), JSON, &discovery)).await?;
         Ok(version)
     }

@@ -12,8 +12,7 @@ use serde::Deserialize;
 
 use super::call::{Answer, Call, METADATA_LIST};
 use super::client::Api;
-use super::error::{ApiError, ErrorClass, unusable};
-use super::path;
+use super::error::{ApiError, ErrorClass};
 use super::settings::Verb;
 use kube_gc_core::mutation::{self, Mutation};
 use kube_gc_core::object::{Identity, ObjectFacts, ResourceType, Uid};
@@ -83,7 +82,7 @@ impl Api {
             }
             Err(error) => return Err(error),
         };
-        let facts = read_object("GET", identity, &answer)?.facts;
+        let facts = read_object(identity, &answer)?.facts;
         Ok(if facts.uid == identity.uid || mutation::is(Mutation::AnyUidIsTheOwner) {
             Ok(RawObject { facts, answer })
         } else {
@@ -153,12 +152,9 @@ impl Api {
     ) -> BoxFuture<'static, Result<Envelope, ApiError>> {
         let (api, resource) = (self.clone(), Arc::clone(resource));
         async move {
-            let path = path::collection(&resource, None) + "?limit=1";
-            let target = resource.group_resource.to_string();
-            let call = Call::list(path, METADATA_LIST, &resource.group_resource, target);
-            let answer = api.call(call).await?;
+            let answer = api.call(Call::list(&resource, None, METADATA_LIST).with("limit", "1")).await?;
             ListReader::read(answer.encoding, &answer.body, &mut |_| Ok(()))
-                .map_err(|why| unusable("LIST", resource.group_resource.to_string(), why, answer.code))
+                .map_err(|why| answer.unusable(why))
         }
         .boxed()
     }
@@ -188,18 +184,12 @@ fn age(identity: &Identity, answer: &Answer) -> Option<Duration> {
 ///
 /// The answer is not an object, has no uid, or has another name than was asked for. It
 /// proves nothing.
-pub(super) fn read_object(
-    action: &'static str,
-    identity: &Identity,
-    answer: &Answer,
-) -> Result<ReadObject, ApiError> {
-    let unusable = |why: String| unusable(action, path::describe_object(identity), why, answer.code);
-    let view = ObjectView::read(Encoding::Json, &answer.body).map_err(unusable)?;
-    let facts = FactsReader::default()
-        .facts(&view)
-        .ok_or_else(|| unusable("the object in the response has no uid".into()))?;
+pub(super) fn read_object(identity: &Identity, answer: &Answer) -> Result<ReadObject, ApiError> {
+    let view = ObjectView::read(Encoding::Json, &answer.body).map_err(|why| answer.unusable(why))?;
+    let facts = FactsReader::default().facts(&view);
+    let facts = facts.ok_or_else(|| answer.unusable("the object in the response has no uid"))?;
     if facts.name != identity.name || facts.namespace != identity.namespace {
-        return Err(unusable("the response is an object with another name".into()));
+        return Err(answer.unusable("the response is an object with another name"));
     }
     Ok(ReadObject { facts, is_held: view.is_held() })
 }

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::document::{self, Group, Served, Version};
 use crate::call::{Call, JSON, discovery_resource};
 use crate::client::Api;
-use crate::error::{ApiError, ErrorClass, unusable};
+use crate::error::{ApiError, ErrorClass};
 use crate::path;
 use crate::settings::Verb;
 use kube_gc_core::object::{GroupResource, Scope};
@@ -105,8 +105,12 @@ pub(super) async fn groups(api: &Api, previous: &[Group]) -> Result<Fetched, Api
         }
     }
     if !groups.iter().any(is_known) {
-        return Err(first_error.unwrap_or_else(|| {
-            unusable("DISCOVER", "the server".into(), "the discovery documents name no resources".into(), 200)
+        return Err(first_error.unwrap_or_else(|| ApiError {
+            class: ErrorClass::Unusable,
+            action: "DISCOVER",
+            target: "the server".to_owned(),
+            message: "the discovery documents name no resources".to_owned(),
+            code: Some(200),
         }));
     }
     groups.extend(kept);
@@ -147,7 +151,7 @@ fn find<'a>(groups: &'a [Group], group: &str, version: &str) -> Option<&'a Versi
 async fn root(api: &Api, path: &str) -> Result<Vec<Group>, ApiError> {
     let discovery = discovery_resource();
     let answer = api.call(Call::get(Verb::Discover, path.into(), AGGREGATED, &discovery)).await?;
-    document::root(&answer.body).map_err(|fault| unusable("GET", path.into(), fault, answer.code))
+    document::root(&answer.body).map_err(|fault| answer.unusable(fault))
 }
 
 fn version_path(group: &str, version: &str) -> String {
@@ -162,8 +166,8 @@ fn version_path(group: &str, version: &str) -> String {
 
 async fn resources(api: Api, path: String) -> Result<Arc<[Served]>, ApiError> {
     let discovery = discovery_resource();
-    let answer = api.call(Call::get(Verb::Discover, path.clone(), JSON, &discovery)).await?;
-    document::resources(&answer.body).map_err(|fault| unusable("GET", path, fault, answer.code))
+    let answer = api.call(Call::get(Verb::Discover, path, JSON, &discovery)).await?;
+    document::resources(&answer.body).map_err(|fault| answer.unusable(fault))
 }
 
 fn failure(group: &str, version: Option<&str>, error: &ApiError) -> GroupFailure {

@@ -34,8 +34,8 @@ const LIVES_AFTER: Duration = Duration::from_millis(500);
 pub struct ListWatch<E = WatchEvent> {
     pub(super) api: Api,
     pub(super) resource: Arc<ResourceType>,
-    /// Parameters of every request, such as `&fieldSelector=…`.
-    selection: String,
+    /// A parameter of every request, such as `fieldSelector`.
+    selection: Option<(&'static str, String)>,
     pub(super) machine: Machine,
     pub(super) stage: Stage<E>,
     /// Steps that are already known.
@@ -64,14 +64,14 @@ impl Api {
     /// Follows a resource type: lists it, and watches it from there on. Sends nothing before the
     /// first [`next_in`](ListWatch::next_in).
     pub fn watch(&self, resource: Arc<ResourceType>, start: WatchStart) -> ListWatch {
-        self.watch_selected(resource, String::new(), start)
+        self.watch_selected(resource, None, start)
     }
 
     /// The same for the objects of a selection.
     pub fn watch_selected<E: Watched>(
         &self,
         resource: Arc<ResourceType>,
-        selection: String,
+        selection: Option<(&'static str, String)>,
         start: WatchStart,
     ) -> ListWatch<E> {
         let seed = self.0.jitter.seed();
@@ -248,6 +248,13 @@ impl<E: Watched> ListWatch<E> {
     }
 }
 
+/// Asks the server's cache for this version or a later one, or for any.
+fn not_older(path: &mut String, version: Option<&ResourceVersion>) {
+    path::parameter(path, "resourceVersionMatch", "NotOlderThan");
+    let version = version.map_or_else(|| "0".to_owned(), ResourceVersion::to_string);
+    path::parameter(path, "resourceVersion", &version);
+}
+
 /// Whether a request was held because the API server is unreachable.
 fn is_held<T>(result: &Result<T, ApiError>) -> bool {
     matches!(result, Err(ApiError { class: ErrorClass::Deferred { .. }, .. }))
@@ -294,11 +301,8 @@ impl<E: Watched> ListWatch<E> {
             }
             Action::Stream { not_older_than, lasting } => {
                 let mut path = self.watch_path(lasting);
-                path.push_str("&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=");
-                match &not_older_than {
-                    None => path.push('0'),
-                    Some(version) => path::encode(&mut path, &version.to_string()),
-                }
+                path::parameter(&mut path, "sendInitialEvents", "true");
+                not_older(&mut path, not_older_than.as_ref());
                 let deadline = self.watch_deadline(now, lasting);
                 let list = Some(StreamedList { begun: false, not_older_than, patience: deadline });
                 let opening = self.open(Verb::Watch, "LIST", watch_accept, path);
@@ -308,8 +312,7 @@ impl<E: Watched> ListWatch<E> {
                 self.follow_store();
                 let mut path = self.watch_path(lasting);
                 if let Some(version) = from {
-                    path.push_str("&resourceVersion=");
-                    path::encode(&mut path, &version.to_string());
+                    path::parameter(&mut path, "resourceVersion", &version.to_string());
                 }
                 let deadline = self.watch_deadline(now, lasting);
                 let opening = self.open(Verb::Watch, "WATCH", watch_accept, path);
@@ -337,17 +340,14 @@ impl<E: Watched> ListWatch<E> {
 
     fn list_path(&self, from: &ListFrom) -> String {
         let mut path = path::collection(&self.resource, None);
-        let limit = self.api.settings().page_size.max(1);
+        let limit = self.api.settings().page_size.max(1).to_string();
         match from {
-            ListFrom::Cache => path.push_str("?resourceVersion=0&resourceVersionMatch=NotOlderThan"),
-            ListFrom::NotOlderThan(version) => {
-                path.push_str("?resourceVersionMatch=NotOlderThan&resourceVersion=");
-                path::encode(&mut path, &version.to_string());
-            }
-            ListFrom::Store => path.push_str(&format!("?limit={limit}")),
+            ListFrom::Cache => not_older(&mut path, None),
+            ListFrom::NotOlderThan(version) => not_older(&mut path, Some(version)),
+            ListFrom::Store => path::parameter(&mut path, "limit", &limit),
             ListFrom::Page(token) => {
-                path.push_str(&format!("?limit={limit}&continue="));
-                path::encode(&mut path, token);
+                path::parameter(&mut path, "limit", &limit);
+                path::parameter(&mut path, "continue", token);
             }
         }
         path
@@ -361,7 +361,10 @@ impl<E: Watched> ListWatch<E> {
         path: String,
     ) -> BoxFuture<'static, Result<Response<Body>, ApiError>> {
         let accept = if E::WHOLE { JSON } else { metadata(self.preferred) };
-        let path = path + &self.selection;
+        let mut path = path;
+        if let Some((key, value)) = &self.selection {
+            path::parameter(&mut path, key, value);
+        }
         let (api, resource) = (self.api.clone(), Arc::clone(&self.resource));
         async move {
             let mut call = Call::get(verb, path, accept, &resource.group_resource);

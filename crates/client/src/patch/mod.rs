@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::call::Call;
 use super::client::Api;
-use super::error::{ApiError, ErrorClass, unusable};
+use super::error::{ApiError, ErrorClass};
 use super::path;
 use super::read::{AbsenceProof, RawObject, read_object};
 use super::settings::{FIELD_MANAGER, Verb};
@@ -22,7 +22,6 @@ use kube_gc_core::object::{
     ResourceVersion, Uid,
 };
 use kube_gc_core::text::word;
-use kube_gc_decode::json_fault;
 use kube_gc_observe::telemetry::record::{self, PatchConflict};
 
 /// RFC 7386. Every type accepts it.
@@ -222,7 +221,7 @@ impl Api {
                 Err(proof) => return Ok(Patched::Gone(proof)),
             };
             is_at(object, resource_version, &live).map_err(|error| given_up(list, error))?;
-            let Some(entries) = change(live.metadata(object)?, &live.facts) else {
+            let Some(entries) = change(live.metadata()?, &live.facts) else {
                 return Ok(Patched::Unneeded(live.facts));
             };
             let found = live.facts.resource_version.as_ref();
@@ -257,9 +256,7 @@ impl Api {
         (list, entries): (&'static str, &[T]),
         left: impl Fn(&ObjectFacts) -> Option<String>,
     ) -> Result<Patched, ApiError> {
-        let mut call = Call::object(Verb::Patch, object)?;
-        call.path.push_str("?fieldManager=");
-        call.path.push_str(FIELD_MANAGER);
+        let call = Call::object(Verb::Patch, object)?.with("fieldManager", FIELD_MANAGER);
         let body = || {
             // `null` removes the list.
             let entries = Some(entries).filter(|entries| !entries.is_empty());
@@ -273,18 +270,17 @@ impl Api {
             serde_json::to_vec(&BTreeMap::from([("metadata", metadata)]))
         };
         let body = body().map_err(|error| call.error(ErrorClass::Refused, error.to_string(), None))?;
-        call.body = Some((content_type, body));
-        let answer = match self.call(call).await {
+        let answer = match self.call(call.writing(content_type, body)).await {
             Ok(answer) => answer,
             Err(error) if error.class == ErrorClass::SaysGone => {
                 return self.confirm_gone(object, error).await.map(Patched::Gone);
             }
             Err(error) => return Err(error),
         };
-        let facts = read_object("PATCH", object, &answer)?.facts;
+        let facts = read_object(object, &answer)?.facts;
         match left(&facts).filter(|_| !mutation::is(Mutation::BelieveCodesOfPatches)) {
             None => Ok(Patched::Changed(facts)),
-            Some(left) => Err(undone("PATCH", object, &left, answer.code)),
+            Some(left) => Err(answer.undone(&left)),
         }
     }
 }
@@ -311,20 +307,6 @@ fn given_up(list: &'static str, error: ApiError) -> ApiError {
     error
 }
 
-/// The error of a write that was accepted and did not do its work.
-pub(super) fn undone(action: &'static str, identity: &Identity, left: &str, code: u16) -> ApiError {
-    ApiError {
-        class: ErrorClass::Denied,
-        action,
-        target: path::describe_object(identity),
-        message: format!(
-            "the API server accepted the write, but the object still {left}: a mutating webhook or policy \
-             may have restored it"
-        ),
-        code: Some(code),
-    }
-}
-
 /// `metadata.ownerReferences` and `metadata.finalizers`, verbatim.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -337,15 +319,13 @@ struct RawMetadata<'a> {
 
 impl RawObject {
     /// The lists in the answer.
-    fn metadata(&self, identity: &Identity) -> Result<RawMetadata<'_>, ApiError> {
+    fn metadata(&self) -> Result<RawMetadata<'_>, ApiError> {
         #[derive(Deserialize)]
         struct Object<'a> {
             #[serde(borrow)]
             metadata: RawMetadata<'a>,
         }
-        serde_json::from_slice::<Object<'_>>(&self.answer.body)
-            .map(|object| object.metadata)
-            .map_err(|error| unusable("GET", identity.to_string(), json_fault(&error), self.answer.code))
+        self.answer.json().map(|Object { metadata }| metadata)
     }
 }
 
