@@ -50,7 +50,7 @@ pub use kube_gc_decode::Encoding;
 pub use limits::{HangHook, RateLimiter};
 pub use list_watch::{ListWatch, Phase, Step, WatchStart};
 pub use namespaces::{LiveNamespace, Page, PageItem};
-pub use patch::{Finalizer, FinalizerRemoval, MANY_REFERENCES, Patched, References};
+pub use patch::{Finalizer, FinalizerRemoval, Patched, References};
 pub use path::encode;
 pub use pods::PodWatch;
 pub use read::{AbsenceProof, LookupResult};

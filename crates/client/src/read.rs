@@ -275,9 +275,8 @@ mod tests {
         let server = Server::answering(move |_| failure());
         let mut found = 0;
         let listed = server.api().list(&widgets(), None, |_| found += 1).await.unwrap_err();
-        let uid = [widget().uid];
-        let references = crate::References::OfOwners(&uid);
-        let patched = server.api().remove_references(&widget(), references, None).await.unwrap_err();
+        let references = crate::References::OfOwners(vec![widget().uid]);
+        let patched = server.api().remove_references(&widget(), &references, None).await.unwrap_err();
         for error in [listed, patched] {
             assert_eq!((error.class, found), (ErrorClass::Unusable, 0));
             assert!(error.message.ends_with("not at home"), "{error}");
