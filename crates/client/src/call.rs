@@ -3,6 +3,7 @@
 //! Of the media types in an `Accept` header, the server takes the first that it knows. All but the last
 //! ask for metadata only; the last is for servers that can only send whole objects.
 
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -74,17 +75,19 @@ pub struct Call<'a> {
 }
 
 impl<'a> Call<'a> {
-    /// A GET of something that is not an object.
-    pub fn get(verb: Verb, path: String, accept: &'static str, resource: &'a GroupResource) -> Self {
+    /// A GET of something that the server says about itself.
+    pub fn discover(path: impl Into<String>, accept: &'static str) -> Self {
+        let (path, (_, _, action)) = (path.into(), Verb::Discover.forms());
+        let target = path.clone();
         Self {
-            verb,
-            action: verb.forms().2,
-            target: path.clone(),
+            verb: Verb::Discover,
+            action,
             path,
             accept,
             body: None,
-            resource,
+            resource: &DISCOVERY,
             object: None,
+            target,
         }
     }
 
@@ -100,10 +103,11 @@ impl<'a> Call<'a> {
         namespace: Option<&str>,
         accept: &'static str,
     ) -> Self {
+        let (_, _, action) = verb.forms();
         let path = path::collection(resource, namespace);
         let resource = &resource.group_resource;
         let target = path::describe(resource, namespace, None);
-        Self { target, ..Self::get(verb, path, accept, resource) }
+        Self { verb, action, path, accept, body: None, resource, object: None, target }
     }
 
     /// A request about one object.
@@ -148,10 +152,25 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Adds a parameter to the query.
+    /// The same with a parameter of the query.
     pub fn with(mut self, key: &str, value: &str) -> Self {
-        path::parameter(&mut self.path, key, value);
+        self.path.push(if self.path.contains('?') { '&' } else { '?' });
+        self.path.push_str(key);
+        self.path.push('=');
+        path::encode(&mut self.path, value);
         self
+    }
+
+    /// The same of a subresource.
+    pub fn of(mut self, subresource: &str) -> Self {
+        self.path.push('/');
+        self.path.push_str(subresource);
+        self
+    }
+
+    /// The same for an answer of these media types.
+    pub fn accepting(self, accept: &'static str) -> Self {
+        Self { accept, ..self }
     }
 
     /// The same with a body, for a write.
@@ -228,9 +247,7 @@ impl<'a> Call<'a> {
 }
 
 /// What metrics call the type of discovery requests.
-pub fn discovery_resource() -> GroupResource {
-    GroupResource::new("", "discovery")
-}
+static DISCOVERY: LazyLock<GroupResource> = LazyLock::new(|| GroupResource::new("", "discovery"));
 
 pub(super) const JSON: &str = "application/json";
 

@@ -2,7 +2,6 @@
 //! label, and connections to a port of a pod through the API server, as `kubectl port-forward` makes them.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::Arc;
 
 use futures::FutureExt as _;
@@ -163,21 +162,6 @@ pub struct LabelledPod {
     pub debug_port: Option<u16>,
 }
 
-/// A connection to a port of a pod.
-pub struct ForwardedPort {
-    /// The bytes that the pod reads and writes.
-    pub stream: DuplexStream,
-    /// Why the connection failed, in the words of the kubelet; `None` after a connection without
-    /// an error.
-    pub failure: BoxFuture<'static, Option<String>>,
-}
-
-impl fmt::Debug for ForwardedPort {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ForwardedPort").finish_non_exhaustive()
-    }
-}
-
 impl Api {
     /// The first pods with a label, in one namespace or in all.
     ///
@@ -200,7 +184,9 @@ impl Api {
         pods.ok_or_else(|| answer.unusable("it is no list of pods with names"))
     }
 
-    /// Connects to a port of a pod. It needs the right to `get` and `create` `pods/portforward`.
+    /// Connects to a port of a pod. It needs the right to `get` and `create` `pods/portforward`. Returns
+    /// the bytes that the pod reads and writes, and why the connection failed, in the words of the
+    /// kubelet; `None` after a connection without an error.
     ///
     /// # Errors
     ///
@@ -210,7 +196,7 @@ impl Api {
         namespace: &str,
         pod: &str,
         port: u16,
-    ) -> Result<ForwardedPort, ApiError> {
+    ) -> Result<(DuplexStream, BoxFuture<'static, Option<String>>), ApiError> {
         let failed = |class, message: String, code| ApiError {
             class,
             action: "FORWARD",
@@ -236,7 +222,7 @@ impl Api {
             return Err(failed(ErrorClass::Unusable, "the port was not forwarded".to_owned(), None));
         };
         // The task of the forwarder goes on until one end closes the stream.
-        Ok(ForwardedPort { stream, failure: failure.boxed() })
+        Ok((stream, failure.boxed()))
     }
 }
 
@@ -277,11 +263,10 @@ impl Api {
         identity: &Identity,
         at_least: Option<&ResourceVersion>,
     ) -> Result<Vec<(String, String)>, ApiError> {
-        let mut call = Call::object(Verb::Get, identity)?.with("includeObject", "None");
+        let mut call = Call::object(Verb::Get, identity)?.with("includeObject", "None").accepting(TABLE);
         if let Some(version) = at_least {
             call = call.with("resourceVersion", &version.to_string());
         }
-        call.accept = TABLE;
         let table: Value = self.call(call).await?.json()?;
         if table["kind"] != "Table" {
             return Ok(Vec::new());

@@ -131,9 +131,8 @@ impl Api {
             content_type = JSON;
             call.path = path::collection(&events, Some(namespace));
         }
-        call.accept = JSON;
-        let body = body.to_string().into_bytes();
-        self.call(call.with("fieldManager", FIELD_MANAGER).writing(content_type, body)).await
+        let call = call.with("fieldManager", FIELD_MANAGER).accepting(JSON);
+        self.call(call.writing(content_type, body.to_string().into_bytes())).await
     }
 }
 

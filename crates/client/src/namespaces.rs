@@ -90,9 +90,7 @@ impl Api {
     ///
     /// The answer is neither the namespace nor proof of its absence.
     pub async fn live_namespace(&self, namespace: &Identity) -> Result<Option<LiveNamespace>, ApiError> {
-        let mut call = Call::object(Verb::Get, namespace)?;
-        call.accept = JSON;
-        match self.call(call).await {
+        match self.call(Call::object(Verb::Get, namespace)?.accepting(JSON)).await {
             Ok(answer) => live(namespace, &answer).map(Some),
             Err(error) if error.class == ErrorClass::Absent => Ok(None),
             Err(error) => Err(error),
@@ -126,11 +124,11 @@ impl Api {
             "metadata": { "uid": read.uid, "resourceVersion": read.object.pointer("/metadata/resourceVersion") },
             "status": { "conditions": conditions },
         });
-        let mut call = Call::object(Verb::Patch, namespace)?;
-        call.accept = JSON;
-        call.path.push_str("/status");
-        let patch = patch.to_string().into_bytes();
-        let call = call.with("fieldManager", FIELD_MANAGER).writing(MERGE_PATCH, patch);
+        let call = Call::object(Verb::Patch, namespace)?
+            .of("status")
+            .with("fieldManager", FIELD_MANAGER)
+            .accepting(JSON)
+            .writing(MERGE_PATCH, patch.to_string().into_bytes());
         live(namespace, &self.call(call).await?)
     }
 
@@ -148,11 +146,12 @@ impl Api {
         if let Some(finalizers) = object.pointer_mut("/spec/finalizers").and_then(Value::as_array_mut) {
             finalizers.retain(|finalizer| finalizer != FINALIZER);
         }
-        let mut call = Call::object(Verb::Update, namespace)?;
-        call.accept = JSON;
-        call.path.push_str("/finalize");
-        let object = object.to_string().into_bytes();
-        match self.call(call.with("fieldManager", FIELD_MANAGER).writing(JSON, object)).await {
+        let call = Call::object(Verb::Update, namespace)?
+            .of("finalize")
+            .with("fieldManager", FIELD_MANAGER)
+            .accepting(JSON)
+            .writing(JSON, object.to_string().into_bytes());
+        match self.call(call).await {
             Ok(answer) if live(namespace, &answer)?.is_held() => {
                 Err(answer.undone(&format!("has the finalizer {FINALIZER}")))
             }
@@ -173,9 +172,8 @@ impl Api {
     pub async fn controller_manager_lease(&self) -> Result<Option<LeaderRecord>, ApiError> {
         let leases = path::built_in("leases.coordination.k8s.io", "Lease", Scope::Namespaced);
         let name = "kube-controller-manager";
-        let mut call = Call::named(Verb::Get, &leases, Some("kube-system"), name)?;
-        call.accept = JSON;
-        let answer = match self.call(call).await {
+        let call = Call::named(Verb::Get, &leases, Some("kube-system"), name)?;
+        let answer = match self.call(call.accepting(JSON)).await {
             Ok(answer) => answer,
             Err(error) if matches!(error.class, ErrorClass::Absent | ErrorClass::NamespaceGone) => {
                 return Ok(None);

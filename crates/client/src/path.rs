@@ -101,14 +101,6 @@ fn segment(path: &mut String, text: &str) {
     encode(path, text);
 }
 
-/// Appends a parameter of the query.
-pub(super) fn parameter(path: &mut String, key: &str, value: &str) {
-    path.push(if path.contains('?') { '&' } else { '?' });
-    path.push_str(key);
-    path.push('=');
-    encode(path, value);
-}
-
 /// What stays as it is: RFC 3986's unreserved characters and the `:` of RBAC names.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b':');
 

@@ -7,11 +7,10 @@ use futures::StreamExt as _;
 use serde_json::Value;
 
 use super::document::{self, Group, Served, Version};
-use crate::call::{Call, JSON, discovery_resource};
+use crate::call::{Call, JSON};
 use crate::client::Api;
 use crate::error::{ApiError, ErrorClass};
 use crate::path;
-use crate::settings::Verb;
 use kube_gc_core::object::{GroupResource, Scope};
 use kube_gc_core::text::bounded;
 use kube_gc_insight::Unseen;
@@ -149,8 +148,7 @@ fn find<'a>(groups: &'a [Group], group: &str, version: &str) -> Option<&'a Versi
 }
 
 async fn root(api: &Api, path: &str) -> Result<Vec<Group>, ApiError> {
-    let discovery = discovery_resource();
-    let answer = api.call(Call::get(Verb::Discover, path.into(), AGGREGATED, &discovery)).await?;
+    let answer = api.call(Call::discover(path, AGGREGATED)).await?;
     document::root(&answer.body).map_err(|fault| answer.unusable(fault))
 }
 
@@ -165,8 +163,7 @@ fn version_path(group: &str, version: &str) -> String {
 }
 
 async fn resources(api: Api, path: String) -> Result<Arc<[Served]>, ApiError> {
-    let discovery = discovery_resource();
-    let answer = api.call(Call::get(Verb::Discover, path, JSON, &discovery)).await?;
+    let answer = api.call(Call::discover(path, JSON)).await?;
     document::resources(&answer.body).map_err(|fault| answer.unusable(fault))
 }
 
@@ -236,8 +233,7 @@ impl Services {
 /// This is not an error, because the permission may be missing.
 pub(super) async fn services(api: &Api) -> Option<Services> {
     const PATH: &str = "/apis/apiregistration.k8s.io/v1/apiservices";
-    let discovery = discovery_resource();
-    match api.call(Call::get(Verb::Discover, PATH.into(), JSON, &discovery)).await {
+    match api.call(Call::discover(PATH, JSON)).await {
         Ok(answer) => Services::read(&answer.body),
         Err(error) => {
             tracing::debug!(%error, "cannot read the APIServices; kube-gc keeps what it knows of aggregated APIs");
