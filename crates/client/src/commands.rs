@@ -2,7 +2,6 @@
 //! label, and connections to a port of a pod through the API server, as `kubectl port-forward` makes them.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
@@ -20,7 +19,7 @@ use super::namespaces::LiveNamespace;
 use super::path;
 use super::read::read_object;
 use super::settings::Verb;
-use kube_gc_core::object::{Identity, Namespace, ResourceType, ResourceVersion, Scope, Uid};
+use kube_gc_core::object::{Identity, Namespace, ResourceType, ResourceVersion, Scope};
 use kube_gc_core::text::{bounded, word};
 use kube_gc_insight::{AbsenceEvidence, Details, FinalizerSetter, Live, LiveObject, NamespaceCondition};
 
@@ -49,19 +48,18 @@ impl Api {
     /// The answer is neither the object nor proof of its absence.
     pub async fn read_named(
         &self,
-        resource: &Arc<ResourceType>,
+        resource: &ResourceType,
         namespace: Option<&Namespace>,
         name: &str,
     ) -> Result<Option<LiveObject>, ApiError> {
-        let Some(identity) = named(resource, namespace, name) else { return Ok(None) };
-        let answer = match self.get(&identity).await {
+        let answer = match self.get_named(resource, namespace.map(Namespace::as_str), name).await {
             Ok(answer) => answer,
             Err(error) if matches!(error.class, ErrorClass::Absent | ErrorClass::NamespaceGone) => {
                 return Ok(None);
             }
             Err(error) => return Err(error),
         };
-        let facts = read_object(&identity, &answer)?.facts;
+        let facts = read_object(namespace, name, &answer)?.facts;
         Ok(Some(LiveObject { facts, details: details(&answer)? }))
     }
 
@@ -83,12 +81,6 @@ impl Api {
         });
         Ok(shown.collect())
     }
-}
-
-/// An identity for a request, which does not contain the uid. `None` if no object can have it.
-fn named(resource: &Arc<ResourceType>, namespace: Option<&Namespace>, name: &str) -> Option<Identity> {
-    let uid = Uid::parse("unknown")?;
-    Some(Identity { resource: Arc::clone(resource), namespace: namespace.cloned(), name: name.into(), uid })
 }
 
 /// The elements of a list; none if there is no list.
@@ -286,6 +278,7 @@ impl Api {
 mod tests {
     use super::*;
     use crate::testing::{Reply, Server, widget, widget_json};
+    use kube_gc_core::object::Uid;
 
     #[tokio::test]
     async fn who_set_a_finalizer_is_in_the_managed_fields() {

@@ -80,7 +80,7 @@ impl Api {
                 _ => Err(answer.unusable("the response is a Status, but not Success")),
             };
         }
-        let object = read_object(identity, &answer)?;
+        let object = read_object(identity.namespace.as_ref(), &identity.name, &answer)?;
         Ok(if object.is_held { Deleted::Pending(object.facts) } else { Deleted::Removed })
     }
 }

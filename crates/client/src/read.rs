@@ -15,7 +15,7 @@ use super::client::Api;
 use super::error::{ApiError, ErrorClass};
 use super::settings::Verb;
 use kube_gc_core::mutation::{self, Mutation};
-use kube_gc_core::object::{Identity, ObjectFacts, ResourceType, Uid};
+use kube_gc_core::object::{Identity, Namespace, ObjectFacts, ResourceType, Uid};
 use kube_gc_decode::{Encoding, Envelope, FactsReader, ListReader, ObjectView};
 
 /// The result of a live look-up of an identity.
@@ -82,7 +82,7 @@ impl Api {
             }
             Err(error) => return Err(error),
         };
-        let facts = read_object(identity, &answer)?.facts;
+        let facts = read_object(identity.namespace.as_ref(), &identity.name, &answer)?.facts;
         Ok(if facts.uid == identity.uid || mutation::is(Mutation::AnyUidIsTheOwner) {
             Ok(RawObject { facts, answer })
         } else {
@@ -184,11 +184,15 @@ fn age(identity: &Identity, answer: &Answer) -> Option<Duration> {
 ///
 /// The answer is not an object, has no uid, or has another name than was asked for. It
 /// proves nothing.
-pub(super) fn read_object(identity: &Identity, answer: &Answer) -> Result<ReadObject, ApiError> {
+pub(super) fn read_object(
+    namespace: Option<&Namespace>,
+    name: &str,
+    answer: &Answer,
+) -> Result<ReadObject, ApiError> {
     let view = ObjectView::read(Encoding::Json, &answer.body).map_err(|why| answer.unusable(why))?;
     let facts = FactsReader::default().facts(&view);
     let facts = facts.ok_or_else(|| answer.unusable("the object in the response has no uid"))?;
-    if facts.name != identity.name || facts.namespace != identity.namespace {
+    if *facts.name != *name || facts.namespace.as_ref() != namespace {
         return Err(answer.unusable("the response is an object with another name"));
     }
     Ok(ReadObject { facts, is_held: view.is_held() })

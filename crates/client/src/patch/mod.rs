@@ -302,7 +302,7 @@ impl Api {
             }
             Err(error) => return Err(error),
         };
-        let facts = read_object(object, &answer)?.facts;
+        let facts = read_object(object.namespace.as_ref(), &object.name, &answer)?.facts;
         match left(&facts).filter(|_| !mutation::is(Mutation::BelieveCodesOfPatches)) {
             None => Ok(Patched::Changed(facts)),
             Some(left) => Err(answer.undone(&left)),
