@@ -3,18 +3,20 @@
 //! Of the media types in an `Accept` header, the server takes the first that it knows. All but the last
 //! ask for metadata only; the last is for servers that can only send whole objects.
 
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HeaderMap, RETRY_AFTER};
 use http::{HeaderValue, Method, Request};
 use kube::client::Body;
+use serde::Deserialize;
 
 use super::error::{self, ApiError, ErrorClass, NO_TEXT};
 use super::path;
 use super::settings::{USER_AGENT, Verb};
 use kube_gc_core::object::{GroupResource, Identity, Namespace, ResourceType};
-use kube_gc_decode::{Encoding, Named, Status};
+use kube_gc_decode::{Encoding, Named, Status, read_json};
 
 /// A successful answer.
 #[derive(Debug)]
@@ -24,6 +26,35 @@ pub struct Answer {
     pub body: Bytes,
     /// The server's clock: the header `Date`.
     pub date: Option<HeaderValue>,
+    /// The request that it answers, for error messages.
+    pub action: &'static str,
+    pub target: String,
+}
+
+impl Answer {
+    /// Reads the body. The error does not quote it.
+    pub fn json<'a, T: Deserialize<'a>>(&'a self) -> Result<T, ApiError> {
+        read_json(&self.body).map_err(|why| self.unusable(why))
+    }
+
+    /// The error of an answer that proves nothing.
+    pub fn unusable(&self, why: impl Into<String>) -> ApiError {
+        self.error(ErrorClass::Unusable, why.into())
+    }
+
+    /// The error of a write that was accepted and did not do its work. `left` is what the object still has.
+    pub fn undone(&self, left: &str) -> ApiError {
+        let message = format!(
+            "the API server accepted the write, but the object still {left}: a mutating webhook or policy \
+             may have restored it"
+        );
+        self.error(ErrorClass::Denied, message)
+    }
+
+    /// An error of the request that it answers.
+    pub fn error(&self, class: ErrorClass, message: String) -> ApiError {
+        ApiError { class, action: self.action, target: self.target.clone(), message, code: Some(self.code) }
+    }
 }
 
 /// A request that is about to be sent.
@@ -44,28 +75,39 @@ pub struct Call<'a> {
 }
 
 impl<'a> Call<'a> {
-    /// A GET of something that is not an object.
-    pub fn get(verb: Verb, path: String, accept: &'static str, resource: &'a GroupResource) -> Self {
+    /// A GET of something that the server says about itself.
+    pub fn discover(path: impl Into<String>, accept: &'static str) -> Self {
+        let (path, (_, _, action)) = (path.into(), Verb::Discover.forms());
+        let target = path.clone();
         Self {
-            verb,
-            action: verb.forms().2,
-            target: path.clone(),
+            verb: Verb::Discover,
+            action,
             path,
             accept,
             body: None,
-            resource,
+            resource: &DISCOVERY,
             object: None,
+            target,
         }
     }
 
-    /// A GET of a list.
-    pub fn list(
-        path: String,
+    /// A list of a type, in one namespace or in all.
+    pub fn list(resource: &'a ResourceType, namespace: Option<&str>, accept: &'static str) -> Self {
+        Self::collection(Verb::List, resource, namespace, accept)
+    }
+
+    /// A request about the objects of a type, in one namespace or in all.
+    pub fn collection(
+        verb: Verb,
+        resource: &'a ResourceType,
+        namespace: Option<&str>,
         accept: &'static str,
-        resource: &'a GroupResource,
-        target: impl Into<String>,
     ) -> Self {
-        Self { target: target.into(), ..Self::get(Verb::List, path, accept, resource) }
+        let (_, _, action) = verb.forms();
+        let path = path::collection(resource, namespace);
+        let resource = &resource.group_resource;
+        let target = path::describe(resource, namespace, None);
+        Self { verb, action, path, accept, body: None, resource, object: None, target }
     }
 
     /// A request about one object.
@@ -99,16 +141,41 @@ impl<'a> Call<'a> {
 
     /// An error of this request.
     pub fn error(&self, class: ErrorClass, message: impl Into<String>, code: Option<u16>) -> ApiError {
-        ApiError {
-            class,
-            action: self.action,
-            target: self.object.map_or_else(
-                || self.target.clone(),
-                |object| path::describe(object.group_resource, object.namespace, Some(object.name)),
-            ),
-            message: message.into(),
-            code,
+        ApiError { class, action: self.action, target: self.described(), message: message.into(), code }
+    }
+
+    /// The target in error messages.
+    pub fn described(&self) -> String {
+        match self.object {
+            Some(object) => path::describe(object.group_resource, object.namespace, Some(object.name)),
+            None => self.target.clone(),
         }
+    }
+
+    /// The same with a parameter of the query.
+    pub fn with(mut self, key: &str, value: &str) -> Self {
+        self.path.push(if self.path.contains('?') { '&' } else { '?' });
+        self.path.push_str(key);
+        self.path.push('=');
+        path::encode(&mut self.path, value);
+        self
+    }
+
+    /// The same of a subresource.
+    pub fn of(mut self, subresource: &str) -> Self {
+        self.path.push('/');
+        self.path.push_str(subresource);
+        self
+    }
+
+    /// The same for an answer of these media types.
+    pub fn accepting(self, accept: &'static str) -> Self {
+        Self { accept, ..self }
+    }
+
+    /// The same with a body, for a write.
+    pub fn writing(self, content_type: &'static str, body: Vec<u8>) -> Self {
+        Self { body: Some((content_type, body)), ..self }
     }
 
     /// Whether it is about a single object, rather than a collection or the server.
@@ -180,9 +247,7 @@ impl<'a> Call<'a> {
 }
 
 /// What metrics call the type of discovery requests.
-pub fn discovery_resource() -> GroupResource {
-    GroupResource::new("", "discovery")
-}
+static DISCOVERY: LazyLock<GroupResource> = LazyLock::new(|| GroupResource::new("", "discovery"));
 
 pub(super) const JSON: &str = "application/json";
 

@@ -2,8 +2,6 @@
 //! label, and connections to a port of a pod through the API server, as `kubectl port-forward` makes them.
 
 use std::collections::BTreeMap;
-use std::fmt;
-use std::sync::Arc;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
@@ -16,14 +14,13 @@ use tokio::io::DuplexStream;
 use super::call::{Answer, Call, JSON};
 use super::client::Api;
 use super::connection_error::error_chain;
-use super::error::{ApiError, ErrorClass, unusable};
+use super::error::{ApiError, ErrorClass};
 use super::namespaces::LiveNamespace;
 use super::path;
 use super::read::read_object;
 use super::settings::Verb;
-use kube_gc_core::object::{GroupResource, Identity, Namespace, ResourceType, ResourceVersion, Uid};
+use kube_gc_core::object::{Identity, Namespace, ResourceType, ResourceVersion, Scope};
 use kube_gc_core::text::{bounded, word};
-use kube_gc_decode::json_fault;
 use kube_gc_insight::{AbsenceEvidence, Details, FinalizerSetter, Live, LiveObject, NamespaceCondition};
 
 /// The most finalizers of an object that are read.
@@ -51,20 +48,19 @@ impl Api {
     /// The answer is neither the object nor proof of its absence.
     pub async fn read_named(
         &self,
-        resource: &Arc<ResourceType>,
+        resource: &ResourceType,
         namespace: Option<&Namespace>,
         name: &str,
     ) -> Result<Option<LiveObject>, ApiError> {
-        let Some(identity) = named(resource, namespace, name) else { return Ok(None) };
-        let answer = match self.get(&identity).await {
+        let answer = match self.get_named(resource, namespace.map(Namespace::as_str), name).await {
             Ok(answer) => answer,
             Err(error) if matches!(error.class, ErrorClass::Absent | ErrorClass::NamespaceGone) => {
                 return Ok(None);
             }
             Err(error) => return Err(error),
         };
-        let facts = read_object("GET", &identity, &answer)?.facts;
-        Ok(Some(LiveObject { facts, details: details(&identity, &answer)? }))
+        let facts = read_object(namespace, name, &answer)?.facts;
+        Ok(Some(LiveObject { facts, details: details(&answer)? }))
     }
 
     /// The conditions of a namespace that are true; none if it is gone.
@@ -87,30 +83,18 @@ impl Api {
     }
 }
 
-/// An identity for a request, which does not contain the uid. `None` if no object can have it.
-fn named(resource: &Arc<ResourceType>, namespace: Option<&Namespace>, name: &str) -> Option<Identity> {
-    let uid = Uid::parse("unknown")?;
-    Some(Identity { resource: Arc::clone(resource), namespace: namespace.cloned(), name: name.into(), uid })
-}
-
-fn fault(identity: &Identity, answer: &Answer, error: &serde_json::Error) -> ApiError {
-    let target = path::describe_object(identity);
-    unusable("GET", target, json_fault(error), answer.code)
-}
-
 /// The elements of a list; none if there is no list.
 fn each(list: &Value) -> impl Iterator<Item = &Value> {
     list.as_array().into_iter().flatten()
 }
 
 /// What the graph does not keep.
-fn details(identity: &Identity, answer: &Answer) -> Result<Details, ApiError> {
+fn details(answer: &Answer) -> Result<Details, ApiError> {
     #[derive(Deserialize)]
     struct Object {
         metadata: ObjectMeta,
     }
-    let Object { metadata } =
-        serde_json::from_slice(&answer.body).map_err(|error| fault(identity, answer, &error))?;
+    let Object { metadata } = answer.json()?;
     let time = |time: Time| time.0.to_string();
     let mut finalizers = metadata.finalizers.unwrap_or_default();
     finalizers.truncate(MOST_FINALIZERS);
@@ -170,21 +154,6 @@ pub struct LabelledPod {
     pub debug_port: Option<u16>,
 }
 
-/// A connection to a port of a pod.
-pub struct ForwardedPort {
-    /// The bytes that the pod reads and writes.
-    pub stream: DuplexStream,
-    /// Why the connection failed, in the words of the kubelet; `None` after a connection without
-    /// an error.
-    pub failure: BoxFuture<'static, Option<String>>,
-}
-
-impl fmt::Debug for ForwardedPort {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ForwardedPort").finish_non_exhaustive()
-    }
-}
-
 impl Api {
     /// The first pods with a label, in one namespace or in all.
     ///
@@ -196,29 +165,20 @@ impl Api {
         namespace: Option<&str>,
         label: &str,
     ) -> Result<Vec<LabelledPod>, ApiError> {
-        let resource = GroupResource::new("", "pods");
-        let mut collection = "/api/v1/".to_owned();
-        if let Some(namespace) = namespace {
-            collection.push_str("namespaces/");
-            path::encode(&mut collection, namespace);
-            collection.push('/');
-        }
-        collection.push_str(&format!("pods?limit={MOST_PODS}&labelSelector="));
-        path::encode(&mut collection, label);
-        let target = path::describe(&resource, namespace, None);
-        let call = Call::list(collection, JSON, &resource, &target);
+        let pods = path::built_in("pods", "Pod", Scope::Namespaced);
+        let call = Call::list(&pods, namespace, JSON)
+            .with("limit", &MOST_PODS.to_string())
+            .with("labelSelector", label);
         let answer = Box::pin(self.call(call)).await?;
-        let unusable = |why| unusable("LIST", target, why, answer.code);
-        let list: Value = match serde_json::from_slice(&answer.body) {
-            Ok(list) => list,
-            Err(error) => return Err(unusable(json_fault(&error))),
-        };
+        let list: Value = answer.json()?;
         let pods = list.get("items").and_then(Value::as_array);
         let pods = pods.and_then(|pods| pods.iter().take(MOST_PODS).map(LabelledPod::of).collect());
-        pods.ok_or_else(|| unusable("it is no list of pods with names".to_owned()))
+        pods.ok_or_else(|| answer.unusable("it is no list of pods with names"))
     }
 
-    /// Connects to a port of a pod. It needs the right to `get` and `create` `pods/portforward`.
+    /// Connects to a port of a pod. It needs the right to `get` and `create` `pods/portforward`. Returns
+    /// the bytes that the pod reads and writes, and why the connection failed, in the words of the
+    /// kubelet; `None` after a connection without an error.
     ///
     /// # Errors
     ///
@@ -228,7 +188,7 @@ impl Api {
         namespace: &str,
         pod: &str,
         port: u16,
-    ) -> Result<ForwardedPort, ApiError> {
+    ) -> Result<(DuplexStream, BoxFuture<'static, Option<String>>), ApiError> {
         let failed = |class, message: String, code| ApiError {
             class,
             action: "FORWARD",
@@ -254,7 +214,7 @@ impl Api {
             return Err(failed(ErrorClass::Unusable, "the port was not forwarded".to_owned(), None));
         };
         // The task of the forwarder goes on until one end closes the stream.
-        Ok(ForwardedPort { stream, failure: failure.boxed() })
+        Ok((stream, failure.boxed()))
     }
 }
 
@@ -295,16 +255,11 @@ impl Api {
         identity: &Identity,
         at_least: Option<&ResourceVersion>,
     ) -> Result<Vec<(String, String)>, ApiError> {
-        let mut call = Call::object(Verb::Get, identity)?;
-        call.path.push_str("?includeObject=None");
+        let mut call = Call::object(Verb::Get, identity)?.with("includeObject", "None").accepting(TABLE);
         if let Some(version) = at_least {
-            call.path.push_str("&resourceVersion=");
-            path::encode(&mut call.path, &version.to_string());
+            call = call.with("resourceVersion", &version.to_string());
         }
-        call.accept = TABLE;
-        let answer = self.call(call).await?;
-        let table: Value =
-            serde_json::from_slice(&answer.body).map_err(|error| fault(identity, &answer, &error))?;
+        let table: Value = self.call(call).await?.json()?;
         if table["kind"] != "Table" {
             return Ok(Vec::new());
         }
@@ -323,6 +278,7 @@ impl Api {
 mod tests {
     use super::*;
     use crate::testing::{Reply, Server, widget, widget_json};
+    use kube_gc_core::object::Uid;
 
     #[tokio::test]
     async fn who_set_a_finalizer_is_in_the_managed_fields() {

@@ -5,16 +5,16 @@ use std::path::{Path, PathBuf};
 use kube::config::{Cluster, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use tower::BoxError;
 
-use super::call::{Call, JSON, METADATA_LIST, discovery_resource};
+use super::call::{Call, JSON, METADATA_LIST};
 use super::client::{Api, Clients};
 use super::connection::{ConnectError, Connection, choose_proxy};
 use super::connection_error::error_chain;
-use super::error::{ApiError, ErrorClass, unusable};
-use super::settings::{ApiSettings, Verb};
+use super::error::{ApiError, ErrorClass};
+use super::path;
+use super::settings::ApiSettings;
 use super::transport;
 use super::write_gate::WriteGate;
-use kube_gc_core::object::GroupResource;
-use kube_gc_decode::json_fault;
+use kube_gc_core::object::Scope;
 
 /// The version of the server.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
@@ -214,11 +214,8 @@ impl Api {
     ///
     /// The server cannot be reached, or does not accept the credentials.
     pub async fn probe(&self) -> Result<ServerVersion, ApiError> {
-        let discovery = discovery_resource();
-        let answer = self.call(Call::get(Verb::Discover, "/version".into(), JSON, &discovery)).await?;
-        let version = serde_json::from_slice(&answer.body)
-            .map_err(|error| unusable("GET", "/version".into(), json_fault(&error), answer.code))?;
-        self.call(Call::get(Verb::Discover, "/api".into(), JSON, &discovery)).await?;
+        let version = self.call(Call::discover("/version", JSON)).await?.json()?;
+        self.call(Call::discover("/api", JSON)).await?;
         Ok(version)
     }
 
@@ -233,9 +230,8 @@ impl Api {
         let mut other = None;
         let mut denied = false;
         for resource in ["namespaces", "configmaps", "pods", "secrets"] {
-            let resource = GroupResource::new("", resource);
-            let path = format!("/api/v1/{resource}?limit=1");
-            match self.call(Call::get(Verb::List, path, METADATA_LIST, &resource)).await {
+            let resource = path::built_in(resource, "", Scope::Cluster);
+            match self.call(Call::list(&resource, None, METADATA_LIST).with("limit", "1")).await {
                 Ok(_) => return Ok(true),
                 Err(error) if error.class == ErrorClass::Denied && error.code == Some(403) => denied = true,
                 Err(error) => other = Some(error),

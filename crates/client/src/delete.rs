@@ -5,7 +5,7 @@ use serde_json::{Map, json};
 
 use super::call::{Call, JSON};
 use super::client::Api;
-use super::error::{ApiError, ErrorClass, unusable};
+use super::error::{ApiError, ErrorClass};
 use super::read::{AbsenceProof, read_object};
 use super::settings::Verb;
 use kube_gc_core::mutation::{self, Mutation};
@@ -60,8 +60,7 @@ impl Api {
             "propagationPolicy": policy,
             "preconditions": preconditions,
         });
-        let mut call = Call::object(Verb::Delete, identity)?;
-        call.body = Some((JSON, options.to_string().into_bytes()));
+        let call = Call::object(Verb::Delete, identity)?.writing(JSON, options.to_string().into_bytes());
         let answer = match self.call(call).await {
             Ok(answer) => answer,
             Err(error) if error.class == ErrorClass::SaysGone => {
@@ -78,13 +77,10 @@ impl Api {
             let outcome = status.and_then(|status| serde_json::from_str::<&str>(status.get()).ok());
             return match outcome {
                 Some("Success") => Ok(Deleted::Removed),
-                _ => {
-                    let message = "the response is a Status, but not Success".to_owned();
-                    Err(unusable("DELETE", identity.to_string(), message, answer.code))
-                }
+                _ => Err(answer.unusable("the response is a Status, but not Success")),
             };
         }
-        let object = read_object("DELETE", identity, &answer)?;
+        let object = read_object(identity.namespace.as_ref(), &identity.name, &answer)?;
         Ok(if object.is_held { Deleted::Pending(object.facts) } else { Deleted::Removed })
     }
 }

@@ -157,11 +157,6 @@ impl fmt::Display for ApiError {
 
 impl std::error::Error for ApiError {}
 
-/// An answer that proves nothing.
-pub(super) fn unusable(action: &'static str, target: String, message: String, code: u16) -> ApiError {
-    ApiError { class: ErrorClass::Unusable, action, target, message, code: Some(code) }
-}
-
 /// Stands for a body that is not quoted in an error message.
 pub(super) const NO_TEXT: &[u8] = b"{}";
 

@@ -12,14 +12,13 @@ use tokio_util::sync::CancellationToken;
 
 use super::call::{Answer, Call, JSON};
 use super::client::Api;
-use super::error::{ApiError, ErrorClass, unusable};
+use super::error::{ApiError, ErrorClass};
 use super::patch::MERGE_PATCH;
 use super::path;
 use super::settings::{EVENT_COMPONENT, FIELD_MANAGER, Verb};
 use kube_gc_core::graph::Report;
 use kube_gc_core::object::{Digest, Identity, Namespace, OwnerReference, Scope, Uid};
 use kube_gc_core::text::{LISTED, excerpt};
-use kube_gc_decode::json_fault;
 use kube_gc_observe::telemetry::{InvalidReference, PrintedReference, Structured, owner_reference, record};
 
 /// The namespace of events about cluster-scoped objects.
@@ -105,9 +104,7 @@ impl Api {
             Err(error) if error.class == ErrorClass::SaysGone => return Ok(()),
             Err(error) => return Err(error),
         };
-        let event: Event = serde_json::from_slice(&answer.body).map_err(|error| {
-            unusable("PATCH", format!("events {namespace}/{name}"), json_fault(&error), answer.code)
-        })?;
+        let event: Event = answer.json()?;
         let counted = json!({
             "metadata": { "resourceVersion": event.metadata.resource_version },
             "count": event.count.unwrap_or_default().saturating_add(1),
@@ -134,11 +131,8 @@ impl Api {
             content_type = JSON;
             call.path = path::collection(&events, Some(namespace));
         }
-        call.path.push_str("?fieldManager=");
-        call.path.push_str(FIELD_MANAGER);
-        call.accept = JSON;
-        call.body = Some((content_type, body.to_string().into_bytes()));
-        self.call(call).await
+        let call = call.with("fieldManager", FIELD_MANAGER).accepting(JSON);
+        self.call(call.writing(content_type, body.to_string().into_bytes())).await
     }
 }
 

@@ -39,8 +39,9 @@ pub use connect::load_config;
 pub use connection::{ConnectError, Connection};
 pub use connection_error::error_chain;
 pub use delete::Deleted;
+#[cfg(any(test, feature = "test-util"))]
 #[doc(hidden)]
-pub use discovery::fuzzing;
+pub use discovery::testing as fuzzing;
 pub use discovery::{ContentType, ContentTypes, Definition, Discovered, GroupFailure, Watchable};
 pub use error::{ApiError, Effect, ErrorClass};
 pub use event::{EventRecorder, EventType, OWNER_REF_INVALID_NAMESPACE};
@@ -49,7 +50,7 @@ pub use kube_gc_decode::Encoding;
 pub use limits::{HangHook, RateLimiter};
 pub use list_watch::{ListWatch, Phase, Step, WatchStart};
 pub use namespaces::{LiveNamespace, Page, PageItem};
-pub use patch::{Finalizer, FinalizerRemoval, MANY_REFERENCES, Patched, References};
+pub use patch::{Finalizer, FinalizerRemoval, Patched, References};
 pub use path::encode;
 pub use pods::PodWatch;
 pub use read::{AbsenceProof, LookupResult};

@@ -3,8 +3,7 @@
 
 use super::call::{Call, JSON, list_accept};
 use super::client::Api;
-use super::error::{ApiError, ErrorClass, unusable};
-use super::path;
+use super::error::{ApiError, ErrorClass};
 use super::restore_fence::RESTORED;
 use kube_gc_core::object::{Namespace, ObjectFacts, ResourceType, ResourceVersion};
 use kube_gc_decode::{Encoding, FactsReader, ListReader};
@@ -28,26 +27,12 @@ pub(super) struct Selection<'a> {
 impl<'a> Selection<'a> {
     /// The request of a page; that of the first one has no token.
     fn page(self, size: u32, token: &str, preferred: Encoding) -> Call<'a> {
-        let mut path = path::collection(self.resource, self.namespace);
-        path.push_str("?limit=");
-        path.push_str(&size.to_string());
+        let accept = if self.whole { JSON } else { list_accept(preferred) };
+        let call = Call::list(self.resource, self.namespace, accept).with("limit", &size.to_string());
         let from = if self.cached && token.is_empty() { "0" } else { "" };
         let parameters = [self.selector.unwrap_or_default(), ("resourceVersion", from), ("continue", token)];
-        for (key, value) in parameters {
-            if !value.is_empty() {
-                path.push('&');
-                path.push_str(key);
-                path.push('=');
-                path::encode(&mut path, value);
-            }
-        }
-        let accept = if self.whole { JSON } else { list_accept(preferred) };
-        Call::list(path, accept, &self.resource.group_resource, self.description())
-    }
-
-    /// What is listed, for people.
-    fn description(self) -> String {
-        path::describe(&self.resource.group_resource, self.namespace, None)
+        let parameters = parameters.into_iter().filter(|(_, value)| !value.is_empty());
+        parameters.fold(call, |call, (key, value)| call.with(key, value))
     }
 }
 
@@ -140,7 +125,6 @@ impl Api {
                 objects += 1;
                 visit(answer.encoding, item)
             });
-            let failed = |why| Err(unusable("LIST", selection.description(), why, answer.code));
             let envelope = match read {
                 Ok(envelope) => envelope,
                 // The same page may be readable in JSON.
@@ -148,20 +132,15 @@ impl Api {
                     preferred = Encoding::Json;
                     continue;
                 }
-                Err(why) => return failed(why),
+                Err(why) => return Err(answer.unusable(why)),
             };
             if let Err(why) = pages.go_on(&envelope.next, objects) {
-                return failed(why.to_owned());
+                return Err(answer.unusable(why));
             }
             first_version = first_version.or(envelope.resource_version);
             if self.proves_restore(resource, seen.as_ref(), first_version.as_ref()) {
-                return Err(ApiError {
-                    class: ErrorClass::GateClosed,
-                    action: "LIST",
-                    target: selection.description(),
-                    message: RESTORED.to_owned(),
-                    code: None,
-                });
+                let restored = answer.error(ErrorClass::GateClosed, RESTORED.to_owned());
+                return Err(ApiError { code: None, ..restored });
             }
             if envelope.next.is_empty() {
                 return Ok(first_version);

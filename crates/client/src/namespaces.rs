@@ -8,14 +8,14 @@ use serde_json::{Value, json};
 
 use super::call::{Answer, Call, JSON, METADATA_LIST};
 use super::client::Api;
-use super::error::{ApiError, ErrorClass, unusable};
+use super::error::{ApiError, ErrorClass};
 use super::list::Pagination;
-use super::patch::{MERGE_PATCH, undone};
+use super::patch::MERGE_PATCH;
 use super::path;
 use super::settings::{FIELD_MANAGER, Verb};
 use kube_gc_core::namespaces::{Condition, FINALIZER, FieldOwner, LeaderRecord};
 use kube_gc_core::object::{Identity, ResourceType, ResourceVersion, Scope, Uid};
-use kube_gc_decode::{Keyed, ObjectView, json_fault, or_default};
+use kube_gc_decode::{Keyed, ObjectView, or_default, read_json};
 
 /// A namespace as a live read has shown it.
 #[derive(Clone, Debug)]
@@ -90,10 +90,8 @@ impl Api {
     ///
     /// The answer is neither the namespace nor proof of its absence.
     pub async fn live_namespace(&self, namespace: &Identity) -> Result<Option<LiveNamespace>, ApiError> {
-        let mut call = Call::object(Verb::Get, namespace)?;
-        call.accept = JSON;
-        match self.call(call).await {
-            Ok(answer) => live("GET", namespace, &answer).map(Some),
+        match self.call(Call::object(Verb::Get, namespace)?.accepting(JSON)).await {
+            Ok(answer) => live(namespace, &answer).map(Some),
             Err(error) if error.class == ErrorClass::Absent => Ok(None),
             Err(error) => Err(error),
         }
@@ -126,12 +124,12 @@ impl Api {
             "metadata": { "uid": read.uid, "resourceVersion": read.object.pointer("/metadata/resourceVersion") },
             "status": { "conditions": conditions },
         });
-        let mut call = Call::object(Verb::Patch, namespace)?;
-        call.accept = JSON;
-        call.path.push_str("/status?fieldManager=");
-        call.path.push_str(FIELD_MANAGER);
-        call.body = Some((MERGE_PATCH, patch.to_string().into_bytes()));
-        live("PATCH", namespace, &self.call(call).await?)
+        let call = Call::object(Verb::Patch, namespace)?
+            .of("status")
+            .with("fieldManager", FIELD_MANAGER)
+            .accepting(JSON)
+            .writing(MERGE_PATCH, patch.to_string().into_bytes());
+        live(namespace, &self.call(call).await?)
     }
 
     /// Removes the finalizer for the content. Bound to the uid and to the version that was read.
@@ -148,14 +146,14 @@ impl Api {
         if let Some(finalizers) = object.pointer_mut("/spec/finalizers").and_then(Value::as_array_mut) {
             finalizers.retain(|finalizer| finalizer != FINALIZER);
         }
-        let mut call = Call::object(Verb::Update, namespace)?;
-        call.accept = JSON;
-        call.path.push_str("/finalize?fieldManager=");
-        call.path.push_str(FIELD_MANAGER);
-        call.body = Some((JSON, object.to_string().into_bytes()));
+        let call = Call::object(Verb::Update, namespace)?
+            .of("finalize")
+            .with("fieldManager", FIELD_MANAGER)
+            .accepting(JSON)
+            .writing(JSON, object.to_string().into_bytes());
         match self.call(call).await {
-            Ok(answer) if live("PUT", namespace, &answer)?.is_held() => {
-                Err(undone("PUT", namespace, &format!("has the finalizer {FINALIZER}"), answer.code))
+            Ok(answer) if live(namespace, &answer)?.is_held() => {
+                Err(answer.undone(&format!("has the finalizer {FINALIZER}")))
             }
             Ok(_) => Ok(()),
             // Gone is what was wanted.
@@ -174,22 +172,18 @@ impl Api {
     pub async fn controller_manager_lease(&self) -> Result<Option<LeaderRecord>, ApiError> {
         let leases = path::built_in("leases.coordination.k8s.io", "Lease", Scope::Namespaced);
         let name = "kube-controller-manager";
-        let mut call = Call::named(Verb::Get, &leases, Some("kube-system"), name)?;
-        call.accept = JSON;
-        let target = call.path.clone();
-        let answer = match self.call(call).await {
+        let call = Call::named(Verb::Get, &leases, Some("kube-system"), name)?;
+        let answer = match self.call(call.accepting(JSON)).await {
             Ok(answer) => answer,
             Err(error) if matches!(error.class, ErrorClass::Absent | ErrorClass::NamespaceGone) => {
                 return Ok(None);
             }
             Err(error) => return Err(error),
         };
-        let unusable = |why| unusable("GET", target.clone(), why, answer.code);
-        let Lease { metadata, spec, .. } =
-            serde_json::from_slice(&answer.body).map_err(|error| unusable(json_fault(&error)))?;
+        let Lease { metadata, spec, .. } = answer.json()?;
         // The type takes anything for an empty Lease.
         let version =
-            metadata.resource_version.ok_or_else(|| unusable("the response is not a Lease".to_owned()))?;
+            metadata.resource_version.ok_or_else(|| answer.unusable("the response is not a Lease"))?;
         let spec = spec.unwrap_or_default();
         Ok(Some(LeaderRecord {
             holder: spec.holder_identity.unwrap_or_default(),
@@ -209,16 +203,14 @@ impl Api {
     }
 }
 
-fn live(action: &'static str, namespace: &Identity, answer: &Answer) -> Result<LiveNamespace, ApiError> {
-    let fault =
-        |message: String| unusable(action, format!("namespaces {}", namespace.name), message, answer.code);
-    let object: Value = serde_json::from_slice(&answer.body).map_err(|error| fault(json_fault(&error)))?;
+fn live(namespace: &Identity, answer: &Answer) -> Result<LiveNamespace, ApiError> {
+    let object: Value = answer.json()?;
     let is_it = object.get("kind").and_then(Value::as_str) == Some("Namespace")
         && object.pointer("/metadata/name").and_then(Value::as_str) == Some(&*namespace.name);
     let uid = object.pointer("/metadata/uid").and_then(Value::as_str).and_then(Uid::parse);
     match uid.filter(|_| is_it) {
         Some(uid) => Ok(LiveNamespace { object, uid }),
-        None => Err(fault("the response is not this namespace, or has no uid".to_owned())),
+        None => Err(answer.unusable("the response is not this namespace, or has no uid")),
     }
 }
 
@@ -263,11 +255,8 @@ impl Api {
         namespace: &str,
         next: &str,
     ) -> Result<Page, ApiError> {
-        let path = page_path(resource, namespace, next);
-        let target = path::describe(&resource.group_resource, Some(namespace), None);
-        let call = Call::list(path, METADATA_LIST, &resource.group_resource, &target);
-        let answer = self.call(call).await?;
-        page(&answer.body).map_err(|fault| unusable("LIST", target, fault, answer.code))
+        let answer = self.call(page_call(Verb::List, resource, namespace, next)).await?;
+        page(&answer.body).map_err(|fault| answer.unusable(fault))
     }
 
     /// Deletes a page of the objects of a type in a namespace, and returns the page as it was before.
@@ -287,30 +276,23 @@ impl Api {
     ) -> Result<Page, ApiError> {
         let options =
             json!({ "kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background" });
-        let path = page_path(resource, namespace, next);
-        let mut call = Call::get(Verb::DeleteCollection, path, METADATA_LIST, &resource.group_resource);
-        call.target = path::describe(&resource.group_resource, Some(namespace), None);
-        call.body = Some((JSON, options.to_string().into_bytes()));
-        let target = call.target.clone();
-        let answer = self.call(call).await?;
+        let call = page_call(Verb::DeleteCollection, resource, namespace, next);
+        let answer = self.call(call.writing(JSON, options.to_string().into_bytes())).await?;
         // Some aggregated APIs answer with a `Status`, and delete everything at once.
         let deleted = page(&answer.body).unwrap_or_default();
         let mut pages = Pagination::default();
         pages
             .go_on(next, 1)
             .and_then(|()| pages.go_on(&deleted.next, 1))
-            .map_err(|fault| unusable("DELETE", target, fault.to_owned(), answer.code))?;
+            .map_err(|fault| answer.unusable(fault))?;
         Ok(deleted)
     }
 }
 
-fn page_path(resource: &ResourceType, namespace: &str, next: &str) -> String {
-    let mut path = path::collection(resource, Some(namespace)) + &format!("?limit={PAGE}");
-    if !next.is_empty() {
-        path.push_str("&continue=");
-        path::encode(&mut path, next);
-    }
-    path
+fn page_call<'a>(verb: Verb, resource: &'a ResourceType, namespace: &str, next: &str) -> Call<'a> {
+    let call = Call::collection(verb, resource, Some(namespace), METADATA_LIST);
+    let call = call.with("limit", &PAGE.to_string());
+    if next.is_empty() { call } else { call.with("continue", next) }
 }
 
 /// Reads a page. Anything but a list is an error, because an empty list is taken for proof.
@@ -330,7 +312,7 @@ fn page(body: &[u8]) -> Result<Page, String> {
         next: Option<String>,
         remaining_item_count: Option<i64>,
     }
-    let Keyed(list): Keyed<List<'_>> = serde_json::from_slice(body).map_err(|error| json_fault(&error))?;
+    let Keyed(list): Keyed<List<'_>> = read_json(body)?;
     if !list.kind.ends_with("List") {
         return Err("the response is not a list".to_owned());
     }

@@ -3,7 +3,7 @@
 //! The name in an owner reference is arbitrary and becomes part of a URL. It is checked and
 //! encoded here, so that it can only name an object of its type.
 
-use std::fmt::Write as _;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::error::{ApiError, ErrorClass};
 use kube_gc_core::object::{GroupResource, Identity, Namespace, ResourceType, Scope};
@@ -95,25 +95,18 @@ pub(super) fn object(
     Ok(path)
 }
 
-/// Appends `/` and the text, percent-encoded except for RFC 3986's unreserved characters and the
-/// `:` of RBAC names.
+/// Appends `/` and the text, percent-encoded.
 fn segment(path: &mut String, text: &str) {
     path.push('/');
     encode(path, text);
 }
 
+/// What stays as it is: RFC 3986's unreserved characters and the `:` of RBAC names.
+const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b':');
+
 /// Appends the text, percent-encoded; fit for a query value too.
 pub fn encode(path: &mut String, text: &str) {
-    for byte in text.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b':' => {
-                path.push(char::from(byte));
-            }
-            _ => {
-                let _ = write!(path, "%{byte:02X}");
-            }
-        }
-    }
+    path.extend(utf8_percent_encode(text, ENCODED));
 }
 
 #[cfg(test)]

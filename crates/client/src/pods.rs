@@ -16,13 +16,13 @@ use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
 use super::client::Api;
-use super::error::{ApiError, ErrorClass, unusable};
+use super::error::{ApiError, ErrorClass};
 use super::list::Selection;
 use super::list_watch::{ListWatch, Step, WatchStart, Watched};
 use super::path;
 use super::restore_fence::HighWater;
 use kube_gc_core::object::{ResourceType, ResourceVersion, Scope};
-use kube_gc_decode::{Change, Decoded, Encoding, FactsReader, Keyed, json_fault, keyed_or_default};
+use kube_gc_decode::{Change, Decoded, Encoding, FactsReader, Keyed, keyed_or_default, read_json};
 use kube_gc_node::PodRef;
 use kube_gc_node::view::{Answer as Proved, Phase, Pod};
 
@@ -80,13 +80,11 @@ impl Api {
             Err(error) if error.class == ErrorClass::Absent => return Ok(Proved::NotFound),
             Err(error) => return Err(error),
         };
-        let unusable = |why| unusable("GET", format!("pods {namespace}/{name}"), why, answer.code);
-        let Keyed(Found { metadata }) =
-            serde_json::from_slice(&answer.body).map_err(|error| unusable(json_fault(&error)))?;
+        let Keyed(Found { metadata }) = answer.json()?;
         let mirror_of = mirror_of(&metadata);
         let found = reference(metadata);
         if found.uid.is_empty() || (&found.namespace, &found.name) != (namespace, name) {
-            return Err(unusable("the response is not the pod that was asked for".to_owned()));
+            return Err(answer.unusable("the response is not the pod that was asked for"));
         }
         Ok(if found.uid == *uid { Proved::SameUid } else { Proved::OtherUid { mirror_of } })
     }
@@ -101,7 +99,7 @@ struct Found {
 
 /// Reads a pod and its version. One without a uid is an error, because it may be any.
 fn read(object: &[u8]) -> Result<(Option<ResourceVersion>, Pod), String> {
-    let mut pod: k8s::Pod = serde_json::from_slice(object).map_err(|error| json_fault(&error))?;
+    let mut pod: k8s::Pod = read_json(object)?;
     let version = pod.metadata.resource_version.take();
     let pod = view(pod);
     if pod.pod.uid.is_empty() {
@@ -233,11 +231,10 @@ impl Api {
     /// Follows the pods that are bound to a node.
     pub fn watch_pods(&self, node: &str) -> PodWatch {
         let (sender, known) = watch::channel(Known::default());
-        let mut selection = format!("&{FIELD_SELECTOR}=");
-        path::encode(&mut selection, &of_node(node));
+        let selection = (FIELD_SELECTOR, of_node(node));
         // Nothing that it shows is a proof, as with an aggregated API. So no write waits for it.
         let start = WatchStart { high_water: HighWater::default(), aggregated: true };
-        let list_watch = self.watch_selected(pod_type(), selection, start);
+        let list_watch = self.watch_selected(pod_type(), Some(selection), start);
         let task = tokio::spawn(follow(list_watch, sender).boxed()).abort_handle();
         PodWatch(Arc::new(Inner { known, limit: self.settings().request_timeout, task }))
     }

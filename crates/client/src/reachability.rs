@@ -22,10 +22,9 @@ use std::time::{Duration, SystemTime};
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 
-use super::call::{Call, JSON, discovery_resource};
+use super::call::{Call, JSON};
 use super::client::Api;
 use super::error::{ApiError, ErrorClass};
-use super::settings::Verb;
 use kube_gc_observe::telemetry::record;
 
 /// Whether the API server is reachable.
@@ -146,9 +145,7 @@ impl Api {
             Admission::Wait(wait) => return Some(wait),
             Admission::Probe => {}
         }
-        let discovery = discovery_resource();
-        let call = Call::get(Verb::Discover, "/version".into(), JSON, &discovery);
-        let probe = timeout(PROBE_AT_MOST, Box::pin(self.exchange(call)));
+        let probe = timeout(PROBE_AT_MOST, Box::pin(self.exchange(Call::discover("/version", JSON))));
         let error = tokio::select! {
             biased;
             _ = recoveries.changed() => return Some(Duration::ZERO),

@@ -12,11 +12,10 @@ use serde::Deserialize;
 
 use super::call::{Answer, Call, METADATA_LIST};
 use super::client::Api;
-use super::error::{ApiError, ErrorClass, unusable};
-use super::path;
+use super::error::{ApiError, ErrorClass};
 use super::settings::Verb;
 use kube_gc_core::mutation::{self, Mutation};
-use kube_gc_core::object::{Identity, ObjectFacts, ResourceType, Uid};
+use kube_gc_core::object::{Identity, Namespace, ObjectFacts, ResourceType, Uid};
 use kube_gc_decode::{Encoding, Envelope, FactsReader, ListReader, ObjectView};
 
 /// The result of a live look-up of an identity.
@@ -83,7 +82,7 @@ impl Api {
             }
             Err(error) => return Err(error),
         };
-        let facts = read_object("GET", identity, &answer)?.facts;
+        let facts = read_object(identity.namespace.as_ref(), &identity.name, &answer)?.facts;
         Ok(if facts.uid == identity.uid || mutation::is(Mutation::AnyUidIsTheOwner) {
             Ok(RawObject { facts, answer })
         } else {
@@ -153,12 +152,9 @@ impl Api {
     ) -> BoxFuture<'static, Result<Envelope, ApiError>> {
         let (api, resource) = (self.clone(), Arc::clone(resource));
         async move {
-            let path = path::collection(&resource, None) + "?limit=1";
-            let target = resource.group_resource.to_string();
-            let call = Call::list(path, METADATA_LIST, &resource.group_resource, target);
-            let answer = api.call(call).await?;
+            let answer = api.call(Call::list(&resource, None, METADATA_LIST).with("limit", "1")).await?;
             ListReader::read(answer.encoding, &answer.body, &mut |_| Ok(()))
-                .map_err(|why| unusable("LIST", resource.group_resource.to_string(), why, answer.code))
+                .map_err(|why| answer.unusable(why))
         }
         .boxed()
     }
@@ -189,17 +185,15 @@ fn age(identity: &Identity, answer: &Answer) -> Option<Duration> {
 /// The answer is not an object, has no uid, or has another name than was asked for. It
 /// proves nothing.
 pub(super) fn read_object(
-    action: &'static str,
-    identity: &Identity,
+    namespace: Option<&Namespace>,
+    name: &str,
     answer: &Answer,
 ) -> Result<ReadObject, ApiError> {
-    let unusable = |why: String| unusable(action, path::describe_object(identity), why, answer.code);
-    let view = ObjectView::read(Encoding::Json, &answer.body).map_err(unusable)?;
-    let facts = FactsReader::default()
-        .facts(&view)
-        .ok_or_else(|| unusable("the object in the response has no uid".into()))?;
-    if facts.name != identity.name || facts.namespace != identity.namespace {
-        return Err(unusable("the response is an object with another name".into()));
+    let view = ObjectView::read(Encoding::Json, &answer.body).map_err(|why| answer.unusable(why))?;
+    let facts = FactsReader::default().facts(&view);
+    let facts = facts.ok_or_else(|| answer.unusable("the object in the response has no uid"))?;
+    if *facts.name != *name || facts.namespace.as_ref() != namespace {
+        return Err(answer.unusable("the response is an object with another name"));
     }
     Ok(ReadObject { facts, is_held: view.is_held() })
 }
@@ -285,9 +279,8 @@ mod tests {
         let server = Server::answering(move |_| failure());
         let mut found = 0;
         let listed = server.api().list(&widgets(), None, |_| found += 1).await.unwrap_err();
-        let uid = [widget().uid];
-        let references = crate::References::OfOwners(&uid);
-        let patched = server.api().remove_references(&widget(), references, None).await.unwrap_err();
+        let references = crate::References::OfOwners(vec![widget().uid]);
+        let patched = server.api().remove_references(&widget(), &references, None).await.unwrap_err();
         for error in [listed, patched] {
             assert_eq!((error.class, found), (ErrorClass::Unusable, 0));
             assert!(error.message.ends_with("not at home"), "{error}");

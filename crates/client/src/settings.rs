@@ -92,11 +92,6 @@ pub struct WatchSettings {
     pub shortest: Duration,
     /// The greatest `timeoutSeconds` of a watch.
     pub longest: Duration,
-    /// A watch that does not end within its `timeoutSeconds` and this time is dead.
-    pub grace: Duration,
-    /// The least time between two starts of a watch, with up to half of it added at random: a
-    /// server that closes every watch at once must not be flooded.
-    pub least_interval: Duration,
     /// The first wait after a failure.
     pub least_backoff: Duration,
     /// The longest wait after repeated failures.
@@ -108,8 +103,6 @@ impl Default for WatchSettings {
         Self {
             shortest: Duration::from_secs(300),
             longest: Duration::from_secs(600),
-            grace: Duration::from_secs(15),
-            least_interval: Duration::from_secs(1),
             least_backoff: Duration::from_millis(800),
             greatest_backoff: Duration::from_secs(30),
         }

@@ -63,9 +63,18 @@ impl Encoding {
     }
 }
 
+/// Reads JSON.
+///
+/// # Errors
+///
+/// It is not JSON, or not of this shape. The description does not quote it.
+pub fn read_json<'a, T: serde::Deserialize<'a>>(json: &'a [u8]) -> Result<T, String> {
+    serde_json::from_slice(json).map_err(|error| json_fault(&error))
+}
+
 /// Describes an error in JSON without quoting the JSON. serde's own message contains values,
 /// which may be secret.
-pub fn json_fault(error: &serde_json::Error) -> String {
+fn json_fault(error: &serde_json::Error) -> String {
     let kind = match error.classify() {
         serde_json::error::Category::Io => "unreadable",
         serde_json::error::Category::Syntax => "no JSON",

@@ -7,7 +7,7 @@
 use serde::de::IgnoredAny;
 
 use super::protobuf::ListParser;
-use super::{Encoding, Keyed, Text, json_fault, keyed_or_default};
+use super::{Encoding, Keyed, Text, keyed_or_default, read_json};
 use kube_gc_core::object::ResourceVersion;
 
 /// A list without its items.
@@ -40,8 +40,7 @@ impl Envelope {
             #[serde(borrow, rename = "continue")]
             next: Text<'a>,
         }
-        let Keyed(list): Keyed<List<'_>> =
-            serde_json::from_slice(json).map_err(|error| json_fault(&error))?;
+        let Keyed(list): Keyed<List<'_>> = read_json(json)?;
         // A single object would otherwise read as an empty list, and all objects would count as
         // gone.
         if !list.kind.ends_with("List") {

@@ -2,7 +2,7 @@
 
 use serde::de::IgnoredAny;
 
-use super::{Encoding, Keyed, Text, json_fault, keyed_or_default, or_default, protobuf};
+use super::{Encoding, Keyed, Text, keyed_or_default, or_default, protobuf, read_json};
 use kube_gc_core::object::{
     FOREGROUND_FINALIZER, Finalizers, Namespace, ORPHAN_FINALIZER, ObjectFacts, OwnerReference,
     ResourceVersion, Uid,
@@ -43,10 +43,7 @@ impl<'a> ObjectView<'a> {
     /// It is not in this encoding, or its metadata does not have the expected shape.
     pub fn read(encoding: Encoding, object: &'a [u8]) -> Result<Self, String> {
         match encoding {
-            Encoding::Json => match serde_json::from_slice(object) {
-                Ok(Keyed(view)) => Ok(view),
-                Err(error) => Err(json_fault(&error)),
-            },
+            Encoding::Json => read_json(object).map(|Keyed(view)| view),
             Encoding::Protobuf => protobuf::read_object(object),
         }
     }

@@ -4,7 +4,7 @@ use bytes::{Buf as _, Bytes, BytesMut};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-use super::{Encoding, Keyed, Status, Text, json_fault, keyed_or_default, protobuf};
+use super::{Encoding, Keyed, Status, Text, keyed_or_default, protobuf, read_json};
 use kube_gc_core::object::ResourceVersion;
 
 /// A decoded event.
@@ -98,14 +98,13 @@ fn read_line(line: &Bytes) -> Result<DecodedEvent, String> {
         #[serde(borrow)]
         object: &'a RawValue,
     }
-    let fault = |error| json_fault(&error);
-    let Keyed(Event { event_type, object }) = serde_json::from_slice(line).map_err(fault)?;
-    let object = object.get();
+    let Keyed(Event { event_type, object }) = read_json(line)?;
+    let object = object.get().as_bytes();
     Ok(match EventType::parse(&event_type)? {
-        EventType::Object(change) => DecodedEvent::Object(change, line.slice_ref(object.as_bytes())),
-        EventType::Bookmark => DecodedEvent::Bookmark(serde_json::from_str(object).map_err(fault)?),
+        EventType::Object(change) => DecodedEvent::Object(change, line.slice_ref(object)),
+        EventType::Bookmark => DecodedEvent::Bookmark(read_json(object)?),
         EventType::Error => {
-            let Keyed(status) = serde_json::from_str(object).map_err(fault)?;
+            let Keyed(status) = read_json(object)?;
             DecodedEvent::Error(status)
         }
     })

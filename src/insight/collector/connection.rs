@@ -147,14 +147,14 @@ impl Endpoint {
                 (Box::new(stream), std::future::ready(None).boxed())
             }
             Route::Pod { api, namespace, name, port } => {
-                let forwarded = api.forward_port(namespace, name, *port).await.map_err(|error| {
+                let (stream, failure) = api.forward_port(namespace, name, *port).await.map_err(|error| {
                     if error.class == ErrorClass::Denied {
                         CollectorError::ForwardForbidden(bounded(error))
                     } else {
                         self.unreachable(&error)
                     }
                 })?;
-                (Box::new(forwarded.stream), forwarded.failure)
+                (Box::new(stream), failure)
             }
         };
         let stream: Box<dyn Stream> = match &self.tls {

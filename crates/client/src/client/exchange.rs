@@ -50,7 +50,7 @@ impl Api {
             return Err(call.contradiction(code, &status));
         }
         let date = parts.headers.get(DATE).cloned();
-        Ok(Answer { code, encoding, body, date })
+        Ok(Answer { code, encoding, body, date, action: call.action, target: call.described() })
     }
 
     /// Sends a request, after asking the gate if it is a write, and reads the response,

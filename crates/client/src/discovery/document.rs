@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
-use kube_gc_decode::{Keyed, json_fault, or_default};
+use kube_gc_decode::{Keyed, or_default, read_json};
 
 /// A group and its versions, in the order of preference.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -141,8 +141,7 @@ const NO_DOCUMENT: &str = "the response is not a discovery document";
 /// Reads the answer of `/api` or `/apis`. Its `kind` tells whether it is aggregated; old servers
 /// ignore the `Accept` header.
 pub(super) fn root(body: &[u8]) -> Result<Vec<Group>, String> {
-    let Keyed(Document { kind, groups, versions, .. }) =
-        serde_json::from_slice(body).map_err(|error| json_fault(&error))?;
+    let Keyed(Document { kind, groups, versions, .. }) = read_json(body)?;
     let groups: Vec<Group> = match &*kind {
         "APIGroupDiscoveryList" => groups.into_iter().map(|Keyed(group)| group.aggregated()).collect(),
         "APIGroupList" => groups.into_iter().map(|Keyed(group)| group.plain()).collect(),
@@ -159,8 +158,7 @@ pub(super) fn root(body: &[u8]) -> Result<Vec<Group>, String> {
 
 /// Reads the answer of `/api/VERSION` or `/apis/GROUP/VERSION`.
 pub(super) fn resources(body: &[u8]) -> Result<Arc<[Served]>, String> {
-    let Keyed(Document { kind, resources, .. }) =
-        serde_json::from_slice(body).map_err(|error| json_fault(&error))?;
+    let Keyed(Document { kind, resources, .. }) = read_json(body)?;
     if kind != "APIResourceList" {
         return Err(NO_DOCUMENT.into());
     }

@@ -7,11 +7,10 @@ use futures::StreamExt as _;
 use serde_json::Value;
 
 use super::document::{self, Group, Served, Version};
-use crate::call::{Call, JSON, discovery_resource};
+use crate::call::{Call, JSON};
 use crate::client::Api;
-use crate::error::{ApiError, ErrorClass, unusable};
+use crate::error::{ApiError, ErrorClass};
 use crate::path;
-use crate::settings::Verb;
 use kube_gc_core::object::{GroupResource, Scope};
 use kube_gc_core::text::bounded;
 use kube_gc_insight::Unseen;
@@ -105,8 +104,12 @@ pub(super) async fn groups(api: &Api, previous: &[Group]) -> Result<Fetched, Api
         }
     }
     if !groups.iter().any(is_known) {
-        return Err(first_error.unwrap_or_else(|| {
-            unusable("DISCOVER", "the server".into(), "the discovery documents name no resources".into(), 200)
+        return Err(first_error.unwrap_or_else(|| ApiError {
+            class: ErrorClass::Unusable,
+            action: "DISCOVER",
+            target: "the server".to_owned(),
+            message: "the discovery documents name no resources".to_owned(),
+            code: Some(200),
         }));
     }
     groups.extend(kept);
@@ -145,9 +148,8 @@ fn find<'a>(groups: &'a [Group], group: &str, version: &str) -> Option<&'a Versi
 }
 
 async fn root(api: &Api, path: &str) -> Result<Vec<Group>, ApiError> {
-    let discovery = discovery_resource();
-    let answer = api.call(Call::get(Verb::Discover, path.into(), AGGREGATED, &discovery)).await?;
-    document::root(&answer.body).map_err(|fault| unusable("GET", path.into(), fault, answer.code))
+    let answer = api.call(Call::discover(path, AGGREGATED)).await?;
+    document::root(&answer.body).map_err(|fault| answer.unusable(fault))
 }
 
 fn version_path(group: &str, version: &str) -> String {
@@ -161,9 +163,8 @@ fn version_path(group: &str, version: &str) -> String {
 }
 
 async fn resources(api: Api, path: String) -> Result<Arc<[Served]>, ApiError> {
-    let discovery = discovery_resource();
-    let answer = api.call(Call::get(Verb::Discover, path.clone(), JSON, &discovery)).await?;
-    document::resources(&answer.body).map_err(|fault| unusable("GET", path, fault, answer.code))
+    let answer = api.call(Call::discover(path, JSON)).await?;
+    document::resources(&answer.body).map_err(|fault| answer.unusable(fault))
 }
 
 fn failure(group: &str, version: Option<&str>, error: &ApiError) -> GroupFailure {
@@ -232,8 +233,7 @@ impl Services {
 /// This is not an error, because the permission may be missing.
 pub(super) async fn services(api: &Api) -> Option<Services> {
     const PATH: &str = "/apis/apiregistration.k8s.io/v1/apiservices";
-    let discovery = discovery_resource();
-    match api.call(Call::get(Verb::Discover, PATH.into(), JSON, &discovery)).await {
+    match api.call(Call::discover(PATH, JSON)).await {
         Ok(answer) => Services::read(&answer.body),
         Err(error) => {
             tracing::debug!(%error, "cannot read the APIServices; kube-gc keeps what it knows of aggregated APIs");

@@ -6,13 +6,14 @@
 
 mod document;
 mod fetch;
+#[cfg(any(test, feature = "test-util"))]
 #[doc(hidden)]
-pub mod fuzzing;
+pub mod testing;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use document::{Group, Served, Version};
+use document::{Group, Served};
 use fetch::Services;
 
 use super::client::Api;
@@ -216,20 +217,17 @@ impl Api {
 /// One version of each type: the first that can be listed, in the group's order of preference.
 fn content_types(groups: &[Group]) -> (Vec<ContentType>, Vec<String>) {
     // A version with a slash would be read as a group and a version.
-    let is_valid = |group: &Group, version: &Version| {
-        !group.name.contains('/') && !version.name.contains('/') && !version.name.is_empty()
-    };
-    let mut valid = groups.to_vec();
+    let is_valid =
+        |group: &str, version: &str| !group.contains('/') && !version.contains('/') && !version.is_empty();
     let mut unparsed = Vec::new();
-    for group in &mut valid {
-        let (kept, invalid) = std::mem::take(&mut group.versions)
-            .into_iter()
-            .partition::<Vec<_>, _>(|version| is_valid(group, version));
-        unparsed.extend(invalid.into_iter().map(|version| format!("{}/{}", group.name, version.name)));
-        group.versions = kept;
+    for group in groups {
+        let invalid = group.versions.iter().filter(|version| !is_valid(&group.name, &version.name));
+        unparsed.extend(invalid.map(|version| format!("{}/{}", group.name, version.name)));
     }
-    let chosen = by_type(&valid).into_iter().filter_map(|(group_resource, mut versions)| {
-        versions.retain(|(_, served)| served.namespaced && served.can_delete);
+    let chosen = by_type(groups).into_iter().filter_map(|(group_resource, mut versions)| {
+        versions.retain(|(version, served)| {
+            is_valid(&group_resource.group, version) && served.namespaced && served.can_delete
+        });
         let listed = versions.iter().find(|(_, served)| served.can_list);
         let &(version, served) = listed.or(versions.first())?;
         Some(ContentType {

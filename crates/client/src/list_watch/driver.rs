@@ -19,7 +19,6 @@ use super::{
 use crate::call::{Call, JSON, list_accept, watch_accept};
 use crate::client::Api;
 use crate::error::{ApiError, ErrorClass};
-use crate::path;
 use crate::settings::{Jitter, Verb};
 use kube_gc_core::graph::WatchEvent;
 use kube_gc_core::object::{ResourceType, ResourceVersion};
@@ -30,12 +29,15 @@ use kube_gc_observe::telemetry::EventMetrics;
 /// such as an expired version, arrives at once, but a bookmark only once a minute.
 const LIVES_AFTER: Duration = Duration::from_millis(500);
 
+/// A watch that does not end within its `timeoutSeconds` and this time is dead.
+pub(super) const GRACE: Duration = Duration::from_secs(15);
+
 /// Follows one resource type. Dropping it ends it.
 pub struct ListWatch<E = WatchEvent> {
     pub(super) api: Api,
     pub(super) resource: Arc<ResourceType>,
-    /// Parameters of every request, such as `&fieldSelector=…`.
-    selection: String,
+    /// A parameter of every request, such as `fieldSelector`.
+    selection: Option<Parameter>,
     pub(super) machine: Machine,
     pub(super) stage: Stage<E>,
     /// Steps that are already known.
@@ -64,14 +66,14 @@ impl Api {
     /// Follows a resource type: lists it, and watches it from there on. Sends nothing before the
     /// first [`next_in`](ListWatch::next_in).
     pub fn watch(&self, resource: Arc<ResourceType>, start: WatchStart) -> ListWatch {
-        self.watch_selected(resource, String::new(), start)
+        self.watch_selected(resource, None, start)
     }
 
     /// The same for the objects of a selection.
     pub fn watch_selected<E: Watched>(
         &self,
         resource: Arc<ResourceType>,
-        selection: String,
+        selection: Option<Parameter>,
         start: WatchStart,
     ) -> ListWatch<E> {
         let seed = self.0.jitter.seed();
@@ -248,6 +250,20 @@ impl<E: Watched> ListWatch<E> {
     }
 }
 
+/// A parameter of a query.
+type Parameter = (&'static str, String);
+
+/// Asks the server's cache for this version or a later one, or for any.
+fn not_older(version: Option<&ResourceVersion>) -> [Parameter; 2] {
+    let version = version.map_or_else(|| "0".to_owned(), ResourceVersion::to_string);
+    [("resourceVersionMatch", "NotOlderThan".to_owned()), ("resourceVersion", version)]
+}
+
+fn watch_parameters(lasting: Duration) -> Vec<Parameter> {
+    let lasting = lasting.as_secs().to_string();
+    vec![("watch", "1".to_owned()), ("allowWatchBookmarks", "true".to_owned()), ("timeoutSeconds", lasting)]
+}
+
 /// Whether a request was held because the API server is unreachable.
 fn is_held<T>(result: &Result<T, ApiError>) -> bool {
     matches!(result, Err(ApiError { class: ErrorClass::Deferred { .. }, .. }))
@@ -288,31 +304,24 @@ impl<E: Watched> ListWatch<E> {
             Action::Check => Stage::Checking(self.api.present_version(&self.resource)),
             Action::List(from) => {
                 let first = !matches!(from, ListFrom::Page(_));
-                let path = self.list_path(&from);
-                let opening = self.open(Verb::List, "LIST", list_accept, path);
+                let opening = self.open(Verb::List, "LIST", list_accept, self.list_parameters(from));
                 Stage::Opening { opens: Opens::List { first, since: now }, opening }
             }
             Action::Stream { not_older_than, lasting } => {
-                let mut path = self.watch_path(lasting);
-                path.push_str("&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=");
-                match &not_older_than {
-                    None => path.push('0'),
-                    Some(version) => path::encode(&mut path, &version.to_string()),
-                }
-                let deadline = self.watch_deadline(now, lasting);
+                let mut parameters = watch_parameters(lasting);
+                parameters.push(("sendInitialEvents", "true".to_owned()));
+                parameters.extend(not_older(not_older_than.as_ref()));
+                let deadline = now + lasting + GRACE;
                 let list = Some(StreamedList { begun: false, not_older_than, patience: deadline });
-                let opening = self.open(Verb::Watch, "LIST", watch_accept, path);
+                let opening = self.open(Verb::Watch, "LIST", watch_accept, parameters);
                 Stage::Opening { opens: Opens::Watch { deadline, list }, opening }
             }
             Action::Watch { from, lasting } => {
                 self.follow_store();
-                let mut path = self.watch_path(lasting);
-                if let Some(version) = from {
-                    path.push_str("&resourceVersion=");
-                    path::encode(&mut path, &version.to_string());
-                }
-                let deadline = self.watch_deadline(now, lasting);
-                let opening = self.open(Verb::Watch, "WATCH", watch_accept, path);
+                let mut parameters = watch_parameters(lasting);
+                parameters.extend(from.map(|version| ("resourceVersion", version.to_string())));
+                let deadline = now + lasting + GRACE;
+                let opening = self.open(Verb::Watch, "WATCH", watch_accept, parameters);
                 Stage::Opening { opens: Opens::Watch { deadline, list: None }, opening }
             }
         };
@@ -325,32 +334,14 @@ impl<E: Watched> ListWatch<E> {
         }
     }
 
-    fn watch_path(&self, lasting: Duration) -> String {
-        let path = path::collection(&self.resource, None);
-        format!("{path}?watch=1&allowWatchBookmarks=true&timeoutSeconds={}", lasting.as_secs())
-    }
-
-    /// When a watch that begins now is dead.
-    fn watch_deadline(&self, now: Instant, lasting: Duration) -> Instant {
-        now + lasting + self.api.settings().watch.grace
-    }
-
-    fn list_path(&self, from: &ListFrom) -> String {
-        let mut path = path::collection(&self.resource, None);
-        let limit = self.api.settings().page_size.max(1);
+    fn list_parameters(&self, from: ListFrom) -> Vec<Parameter> {
+        let limit = ("limit", self.api.settings().page_size.max(1).to_string());
         match from {
-            ListFrom::Cache => path.push_str("?resourceVersion=0&resourceVersionMatch=NotOlderThan"),
-            ListFrom::NotOlderThan(version) => {
-                path.push_str("?resourceVersionMatch=NotOlderThan&resourceVersion=");
-                path::encode(&mut path, &version.to_string());
-            }
-            ListFrom::Store => path.push_str(&format!("?limit={limit}")),
-            ListFrom::Page(token) => {
-                path.push_str(&format!("?limit={limit}&continue="));
-                path::encode(&mut path, token);
-            }
+            ListFrom::Cache => not_older(None).to_vec(),
+            ListFrom::NotOlderThan(version) => not_older(Some(&version)).to_vec(),
+            ListFrom::Store => vec![limit],
+            ListFrom::Page(token) => vec![limit, ("continue", token)],
         }
-        path
     }
 
     fn open(
@@ -358,16 +349,14 @@ impl<E: Watched> ListWatch<E> {
         verb: Verb,
         action: &'static str,
         metadata: fn(Encoding) -> &'static str,
-        path: String,
+        mut parameters: Vec<Parameter>,
     ) -> BoxFuture<'static, Result<Response<Body>, ApiError>> {
         let accept = if E::WHOLE { JSON } else { metadata(self.preferred) };
-        let path = path + &self.selection;
+        parameters.extend(self.selection.clone());
         let (api, resource) = (self.api.clone(), Arc::clone(&self.resource));
         async move {
-            let mut call = Call::get(verb, path, accept, &resource.group_resource);
-            call.action = action;
-            call.target = resource.group_resource.to_string();
-            api.open(call).await
+            let call = Call { action, ..Call::collection(verb, &resource, None, accept) };
+            api.open(parameters.iter().fold(call, |call, (key, value)| call.with(key, value))).await
         }
         .boxed()
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::pace::RequestPace;
+use super::pace::{LEAST_INTERVAL, RequestPace};
 use super::{Action, End, ListFreshness, ListFrom, Step, WatchStart};
 use crate::error::{ApiError, ErrorClass};
 use crate::list::{OBJECTS_OF_AGGREGATED, Pagination};
@@ -341,7 +341,7 @@ impl Machine {
         if outlived_backoff {
             self.pace.succeeded();
         }
-        let in_time = lived + self.pace.settings.least_interval * 5 >= lasting;
+        let in_time = lived + LEAST_INTERVAL * 5 >= lasting;
         // The only sign of a restore is that the watch breaks. A watch that is resumed at a
         // future version would stay silent for a long time.
         self.plan = if self.from.is_none() {

@@ -13,6 +13,10 @@ const STARTS_WITHIN: Duration = Duration::from_secs(30);
 /// The longest backoff within that time.
 const SOON: Duration = Duration::from_secs(1);
 
+/// The least time between two starts of a watch, with up to half of it added at random: a server
+/// that closes every watch at once must not be flooded.
+pub(super) const LEAST_INTERVAL: Duration = Duration::from_secs(1);
+
 /// The pace of one type's requests.
 #[derive(Debug)]
 pub(super) struct RequestPace {
@@ -67,8 +71,7 @@ impl RequestPace {
 
     /// Keeps the least interval between the starts of two watches.
     pub fn space_watches(&mut self, start: Option<Instant>, now: Instant) {
-        let least = self.settings.least_interval;
-        let next = start.unwrap_or(now) + self.jitter.within(&(least..least * 3 / 2));
+        let next = start.unwrap_or(now) + self.jitter.within(&(LEAST_INTERVAL..LEAST_INTERVAL * 3 / 2));
         self.not_before = Some(self.not_before.map_or(next, |not_before| not_before.max(next)));
     }
 

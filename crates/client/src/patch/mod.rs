@@ -12,17 +12,17 @@ use serde_json::{Value, json};
 
 use super::call::Call;
 use super::client::Api;
-use super::error::{ApiError, ErrorClass, unusable};
+use super::error::{ApiError, ErrorClass};
 use super::path;
 use super::read::{AbsenceProof, RawObject, read_object};
 use super::settings::{FIELD_MANAGER, Verb};
+use kube_gc_core::graph::DependentView;
 use kube_gc_core::mutation::{self, Mutation};
 use kube_gc_core::object::{
     FOREGROUND_FINALIZER, GroupResource, Identity, ORPHAN_FINALIZER, ObjectFacts, OwnerReference,
     ResourceVersion, Uid,
 };
 use kube_gc_core::text::word;
-use kube_gc_decode::json_fault;
 use kube_gc_observe::telemetry::record::{self, PatchConflict};
 
 /// RFC 7386. Every type accepts it.
@@ -33,22 +33,46 @@ const STRATEGIC_MERGE_PATCH: &str = "application/strategic-merge-patch+json";
 /// The number of references above which an object gets no strategic merge patch. An API server
 /// compares each reference with the others to apply one: 0.1 s of its CPU time for 1,000, as for a
 /// read and a JSON merge patch, but 3 s instead of 0.5 s for 8,000.
-pub const MANY_REFERENCES: usize = 1000;
+const MANY_REFERENCES: usize = 1000;
 
 /// How many conflicts with other writers in a row are answered by another read. After that
 /// the caller's backoff applies.
 const CONFLICTS: u32 = 5;
 
-/// The owner references to remove.
-#[derive(Clone, Copy, Debug)]
-pub enum References<'a> {
-    /// Every reference with one of these uids. Only for objects whose references all have
-    /// different uids: a strategic merge patch would remove the wrong one.
-    OfOwners(&'a [Uid]),
-    /// The same, for objects with more than [`MANY_REFERENCES`] references. Always a JSON merge patch.
-    OfOwnersAmongMany(&'a [Uid]),
+/// The owner references to remove from an object. A strategic merge patch identifies them by uid. Where
+/// two references of the object share a uid, it would remove the wrong one, and among many references,
+/// it would cost the API server much.
+#[derive(Debug)]
+pub enum References {
+    /// Every reference with one of these uids.
+    OfOwners(Vec<Uid>),
+    /// The same, for objects with many references. Always a JSON merge patch.
+    OfOwnersAmongMany(Vec<Uid>),
     /// Exactly these, compared by apiVersion, kind, name and uid. Always a JSON merge patch.
-    Exactly(&'a [OwnerReference]),
+    Exactly(Vec<OwnerReference>),
+}
+
+impl References {
+    /// These of all references of an object.
+    pub fn of<'a>(all: impl IntoIterator<Item = &'a OwnerReference>, remove: Vec<OwnerReference>) -> Self {
+        let mut seen = HashSet::new();
+        let shares_uid = !all.into_iter().all(|reference| seen.insert(&reference.uid));
+        Self::among(seen.len(), shares_uid, remove)
+    }
+
+    /// The reference of a dependent to an owner that orphans it.
+    pub fn of_dependent(dependent: &DependentView) -> Self {
+        let DependentView { reference, shares_uid, reference_count, .. } = dependent;
+        Self::among(*reference_count, *shares_uid, vec![reference.clone()])
+    }
+
+    fn among(count: usize, shares_uid: bool, remove: Vec<OwnerReference>) -> Self {
+        if shares_uid {
+            return Self::Exactly(remove);
+        }
+        let uids = remove.into_iter().map(|reference| reference.uid).collect();
+        if count > MANY_REFERENCES { Self::OfOwnersAmongMany(uids) } else { Self::OfOwners(uids) }
+    }
 }
 
 /// The result of a patch of owner references.
@@ -80,7 +104,7 @@ fn exactly(reference: &OwnerReference) -> (&Uid, &str, &str, &str) {
 
 impl Api {
     /// How many requests a patch of owner references takes, as far as known.
-    pub fn requests_for_patch(&self, group_resource: &GroupResource, references: References<'_>) -> u32 {
+    pub fn requests_for_patch(&self, group_resource: &GroupResource, references: &References) -> u32 {
         // A JSON merge patch needs a read. And an object of an aggregated API is read to
         // check its version.
         let is_read = !matches!(references, References::OfOwners(_))
@@ -103,7 +127,7 @@ impl Api {
     pub async fn remove_references(
         &self,
         dependent: &Identity,
-        references: References<'_>,
+        references: &References,
         resource_version: Option<&ResourceVersion>,
     ) -> Result<Patched, ApiError> {
         let remove_if = |is_unwanted: bool| if is_unwanted { Edit::Remove } else { Edit::Keep };
@@ -222,7 +246,7 @@ impl Api {
                 Err(proof) => return Ok(Patched::Gone(proof)),
             };
             is_at(object, resource_version, &live).map_err(|error| given_up(list, error))?;
-            let Some(entries) = change(live.metadata(object)?, &live.facts) else {
+            let Some(entries) = change(live.metadata()?, &live.facts) else {
                 return Ok(Patched::Unneeded(live.facts));
             };
             let found = live.facts.resource_version.as_ref();
@@ -257,9 +281,7 @@ impl Api {
         (list, entries): (&'static str, &[T]),
         left: impl Fn(&ObjectFacts) -> Option<String>,
     ) -> Result<Patched, ApiError> {
-        let mut call = Call::object(Verb::Patch, object)?;
-        call.path.push_str("?fieldManager=");
-        call.path.push_str(FIELD_MANAGER);
+        let call = Call::object(Verb::Patch, object)?.with("fieldManager", FIELD_MANAGER);
         let body = || {
             // `null` removes the list.
             let entries = Some(entries).filter(|entries| !entries.is_empty());
@@ -273,18 +295,17 @@ impl Api {
             serde_json::to_vec(&BTreeMap::from([("metadata", metadata)]))
         };
         let body = body().map_err(|error| call.error(ErrorClass::Refused, error.to_string(), None))?;
-        call.body = Some((content_type, body));
-        let answer = match self.call(call).await {
+        let answer = match self.call(call.writing(content_type, body)).await {
             Ok(answer) => answer,
             Err(error) if error.class == ErrorClass::SaysGone => {
                 return self.confirm_gone(object, error).await.map(Patched::Gone);
             }
             Err(error) => return Err(error),
         };
-        let facts = read_object("PATCH", object, &answer)?.facts;
+        let facts = read_object(object.namespace.as_ref(), &object.name, &answer)?.facts;
         match left(&facts).filter(|_| !mutation::is(Mutation::BelieveCodesOfPatches)) {
             None => Ok(Patched::Changed(facts)),
-            Some(left) => Err(undone("PATCH", object, &left, answer.code)),
+            Some(left) => Err(answer.undone(&left)),
         }
     }
 }
@@ -311,20 +332,6 @@ fn given_up(list: &'static str, error: ApiError) -> ApiError {
     error
 }
 
-/// The error of a write that was accepted and did not do its work.
-pub(super) fn undone(action: &'static str, identity: &Identity, left: &str, code: u16) -> ApiError {
-    ApiError {
-        class: ErrorClass::Denied,
-        action,
-        target: path::describe_object(identity),
-        message: format!(
-            "the API server accepted the write, but the object still {left}: a mutating webhook or policy \
-             may have restored it"
-        ),
-        code: Some(code),
-    }
-}
-
 /// `metadata.ownerReferences` and `metadata.finalizers`, verbatim.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -337,15 +344,13 @@ struct RawMetadata<'a> {
 
 impl RawObject {
     /// The lists in the answer.
-    fn metadata(&self, identity: &Identity) -> Result<RawMetadata<'_>, ApiError> {
+    fn metadata(&self) -> Result<RawMetadata<'_>, ApiError> {
         #[derive(Deserialize)]
         struct Object<'a> {
             #[serde(borrow)]
             metadata: RawMetadata<'a>,
         }
-        serde_json::from_slice::<Object<'_>>(&self.answer.body)
-            .map(|object| object.metadata)
-            .map_err(|error| unusable("GET", identity.to_string(), json_fault(&error), self.answer.code))
+        self.answer.json().map(|Object { metadata }| metadata)
     }
 }
 

@@ -32,7 +32,7 @@ fn unsupported() -> Reply {
 /// Removes references on a server with these replies.
 async fn remove_references(
     replies: Vec<Reply>,
-    references: References<'_>,
+    references: &References,
     version: Option<u64>,
 ) -> (Server, Result<Patched, ApiError>) {
     let server = Server::replying(replies);
@@ -51,9 +51,9 @@ fn changed(patched: Result<Patched, ApiError>) -> ObjectFacts {
 /// Rules 6.1 and 6.10.
 #[tokio::test]
 async fn a_strategic_patch_names_uid_version_and_owners() {
-    let owners = [uid("ua"), uid("uc")];
+    let owners = References::OfOwners(vec![uid("ua"), uid("uc")]);
     let done = vec![Reply::ok(widget_json(""))];
-    let (server, patched) = remove_references(done, References::OfOwners(&owners), Some(7)).await;
+    let (server, patched) = remove_references(done, &owners, Some(7)).await;
     assert_eq!(changed(patched).owners, []);
     let request = &server.seen()[0];
     assert_eq!(request.line(), "PATCH /apis/example.com/v1/namespaces/ns/widgets/w?fieldManager=kube-gc");
@@ -72,10 +72,10 @@ async fn custom_resources_get_the_remaining_list_verbatim_and_are_remembered() {
     let done = || Reply::ok(widget_json(""));
     let server = Server::replying([unsupported(), live(), done(), live(), done()]);
     let api = server.api();
-    let owners = [uid("ub")];
+    let owners = References::OfOwners(vec![uid("ub")]);
     let version = ResourceVersion::number(7);
-    changed(api.remove_references(&widget(), References::OfOwners(&owners), Some(&version)).await);
-    changed(api.remove_references(&widget(), References::OfOwners(&owners), None).await);
+    changed(api.remove_references(&widget(), &owners, Some(&version)).await);
+    changed(api.remove_references(&widget(), &owners, None).await);
     let seen = server.seen();
     let methods: Vec<_> = seen.iter().map(|request| request.method.as_str()).collect();
     assert_eq!(methods, ["PATCH", "GET", "PATCH", "GET", "PATCH"]);
@@ -95,8 +95,7 @@ async fn an_object_with_many_references_gets_no_strategic_patch() {
     let done = || Reply::ok(widget_json(""));
     let server = Server::replying([live(), done(), live(), done()]);
     let api = server.api();
-    let owners = [uid("ub")];
-    let among_many = References::OfOwnersAmongMany(&owners);
+    let among_many = &References::OfOwnersAmongMany(vec![uid("ub")]);
     assert_eq!(api.requests_for_patch(&widget().resource.group_resource, among_many), 2);
     changed(api.remove_references(&widget(), among_many, None).await);
     let mut many: Vec<_> = (0..MANY_REFERENCES)
@@ -114,11 +113,35 @@ async fn an_object_with_many_references_gets_no_strategic_patch() {
     assert_eq!((left(1), left(3)), (1, 3));
 }
 
+#[test]
+fn one_of_many_references_is_not_removed_by_a_strategic_patch() {
+    let removal = |count: usize| {
+        let of = |number| OwnerReference { uid: uid(&format!("u{number}")), ..reference("v1", "a", true) };
+        let all: Vec<_> = (0..count).map(of).collect();
+        References::of(&all, vec![all[1].clone()])
+    };
+    assert!(matches!(removal(MANY_REFERENCES), References::OfOwners(_)));
+    assert!(matches!(removal(MANY_REFERENCES + 1), References::OfOwnersAmongMany(_)));
+}
+
+#[test]
+fn a_dependent_with_many_references_is_orphaned_without_a_strategic_patch() {
+    let removal = |reference_count: usize, shares_uid: bool| {
+        let (identity, reference) = (widget(), reference("v1", "a", true));
+        References::of_dependent(&DependentView { identity, reference, shares_uid, reference_count })
+    };
+    assert!(matches!(removal(MANY_REFERENCES, false), References::OfOwners(_)));
+    assert!(matches!(removal(MANY_REFERENCES + 1, false), References::OfOwnersAmongMany(_)));
+    for count in [2, MANY_REFERENCES + 1] {
+        assert!(matches!(removal(count, true), References::Exactly(_)));
+    }
+}
+
 #[tokio::test]
 async fn a_decision_on_another_version_is_not_patched() {
-    let owners = [uid("ua")];
+    let owners = References::OfOwners(vec![uid("ua")]);
     let replies = vec![unsupported(), Reply::ok(widget_json(OWNERS))];
-    let (server, error) = remove_references(replies, References::OfOwners(&owners), Some(6)).await;
+    let (server, error) = remove_references(replies, &owners, Some(6)).await;
     assert_eq!(error.unwrap_err().class, ErrorClass::Conflict);
     assert_eq!(server.seen().len(), 2);
 }
@@ -132,7 +155,7 @@ async fn exact_references_are_removed_alone_although_they_share_a_uid() {
         [(OWNERS, reference("v2", "b", false), left), (one, reference("v1", "a", true), Value::Null)]
     {
         let replies = vec![Reply::ok(widget_json(live)), Reply::ok(widget_json(""))];
-        let (server, patched) = remove_references(replies, References::Exactly(&[unwanted]), None).await;
+        let (server, patched) = remove_references(replies, &References::Exactly(vec![unwanted]), None).await;
         changed(patched);
         let mut sent = server.seen()[1].json()["metadata"]["ownerReferences"].take();
         let sent_owners = sent.as_array_mut().into_iter().flatten().filter_map(Value::as_object_mut);
@@ -146,13 +169,13 @@ async fn a_missing_reference_needs_no_patch() {
     // Old servers merge the entry in as an incomplete reference, and refuse it.
     let refused = Reply::status(422, "invalid", r#"{"causes":[{"field":"metadata.ownerReferences.name"}]}"#);
     let replies = vec![refused, Reply::ok(widget_json(""))];
-    let (_, patched) = remove_references(replies, References::OfOwners(&[uid("uz")]), None).await;
+    let (_, patched) = remove_references(replies, &References::OfOwners(vec![uid("uz")]), None).await;
     assert!(matches!(patched, Ok(Patched::Unneeded(_))), "{patched:?}");
 }
 
 #[tokio::test]
 async fn a_missing_or_recreated_object_counts_as_gone() {
-    let owners = [uid("ua")];
+    let owners = References::OfOwners(vec![uid("ua")]);
     let other = Reply::ok(widget_json("").replace(r#""uid":"u""#, r#""uid":"other""#));
     let other_uid = || Reply::status(422, "no", r#"{"causes":[{"field":"metadata.uid"}]}"#);
     let live = || Reply::ok(widget_json(OWNERS));
@@ -167,7 +190,7 @@ async fn a_missing_or_recreated_object_counts_as_gone() {
         (vec![other_uid(), live()], Some(ErrorClass::Denied)),
         (vec![namespace_gone], Some(ErrorClass::NamespaceGone)),
     ] {
-        let (_, patched) = remove_references(replies, References::OfOwners(&owners), None).await;
+        let (_, patched) = remove_references(replies, &owners, None).await;
         match class {
             None => assert!(matches!(patched, Ok(Patched::Gone(_))), "{patched:?}"),
             Some(class) => assert_eq!(patched.unwrap_err().class, class),
@@ -179,9 +202,8 @@ async fn a_missing_or_recreated_object_counts_as_gone() {
 async fn a_conflict_is_returned_if_the_caller_gave_a_version_and_retried_otherwise() {
     let conflict = || Reply::status(409, "conflict", "{}");
     let live = || Reply::ok(widget_json(OWNERS));
-    let unwanted = [reference("v1", "a", true)];
     let replies = vec![live(), conflict(), live(), Reply::ok(widget_json(""))];
-    let references = References::Exactly(&unwanted);
+    let references = &References::Exactly(vec![reference("v1", "a", true)]);
     changed(remove_references(replies, references, None).await.1);
     let (_, error) = remove_references(vec![live(), conflict()], references, Some(7)).await;
     assert_eq!(error.unwrap_err().class, ErrorClass::Conflict);
@@ -213,7 +235,7 @@ async fn blocking_stops_by_uid_or_by_the_whole_list() {
 /// Other API servers may ignore the uid and the version that a patch is bound to.
 #[tokio::test]
 async fn an_object_of_an_aggregated_api_is_read_before_it_is_patched() {
-    let (owners, version) = ([uid("ub")], ResourceVersion::number(7));
+    let (owners, version) = (References::OfOwners(vec![uid("ub")]), ResourceVersion::number(7));
     for (found, outcome, requests) in [
         (widget_json(OWNERS), None, 2),
         (widget_json(OWNERS).replace(r#""uid":"u""#, r#""uid":"v""#), Some("gone"), 1),
@@ -225,10 +247,10 @@ async fn an_object_of_an_aggregated_api_is_read_before_it_is_patched() {
         });
         let api = server.api();
         let resource = widget().resource;
-        assert_eq!(api.requests_for_patch(&resource.group_resource, References::OfOwners(&owners)), 1);
+        assert_eq!(api.requests_for_patch(&resource.group_resource, &owners), 1);
         api.set_aggregated(&[crate::Watchable { resource: Arc::clone(&resource), aggregated: true }]);
-        assert_eq!(api.requests_for_patch(&resource.group_resource, References::OfOwners(&owners)), 2);
-        let patched = api.remove_references(&widget(), References::OfOwners(&owners), Some(&version)).await;
+        assert_eq!(api.requests_for_patch(&resource.group_resource, &owners), 2);
+        let patched = api.remove_references(&widget(), &owners, Some(&version)).await;
         assert_eq!(server.seen().len(), requests, "{:?}", server.requests());
         match outcome {
             None => assert_eq!(changed(patched).owners, []),
@@ -247,12 +269,12 @@ async fn a_patch_whose_answer_shows_what_it_removes_has_failed() {
     let live = || Reply::ok(widget_json(OWNERS));
     let refers = "refers to A a with the uid ua";
     for (references, replies, left) in [
-        (References::OfOwners(&owners), vec![live()], refers),
-        (References::OfOwners(&owners), vec![unsupported(), live(), live()], refers),
-        (References::OfOwnersAmongMany(&owners), vec![live(), live()], refers),
-        (References::Exactly(&exactly), vec![live(), live()], refers),
+        (References::OfOwners(owners.to_vec()), vec![live()], refers),
+        (References::OfOwners(owners.to_vec()), vec![unsupported(), live(), live()], refers),
+        (References::OfOwnersAmongMany(owners.to_vec()), vec![live(), live()], refers),
+        (References::Exactly(exactly.to_vec()), vec![live(), live()], refers),
     ] {
-        let error = remove_references(replies, references, None).await.1.unwrap_err();
+        let error = remove_references(replies, &references, None).await.1.unwrap_err();
         assert_eq!(error.class, ErrorClass::Denied);
         assert_eq!(
             error.to_string(),
@@ -268,7 +290,7 @@ async fn a_patch_whose_answer_shows_what_it_removes_has_failed() {
         assert!(error.class == ErrorClass::Denied && error.message.contains("blocks A a"), "{error}");
     }
     // Another reference may stay or be added.
-    changed(remove_references(vec![live()], References::OfOwners(&[uid("uz")]), None).await.1);
+    changed(remove_references(vec![live()], &References::OfOwners(vec![uid("uz")]), None).await.1);
 }
 
 /// A webhook that denies with 415 says nothing about the format (rule 1.27).
@@ -276,9 +298,9 @@ async fn a_patch_whose_answer_shows_what_it_removes_has_failed() {
 async fn a_denial_is_not_taken_for_an_unsupported_format() {
     let denial = Reply::status(415, r#"admission webhook "x" denied the request: no"#, "{}");
     let server = Server::answering(move |_| denial.clone());
-    let (api, owners) = (server.api(), [uid("ua")]);
+    let (api, owners) = (server.api(), References::OfOwners(vec![uid("ua")]));
     for patches in 1..3 {
-        let error = api.remove_references(&widget(), References::OfOwners(&owners), None).await.unwrap_err();
+        let error = api.remove_references(&widget(), &owners, None).await.unwrap_err();
         assert_eq!((error.class, server.seen().len()), (ErrorClass::Denied, patches));
     }
     assert_eq!(server.seen()[1].header("content-type"), "application/strategic-merge-patch+json");

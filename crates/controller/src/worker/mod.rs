@@ -6,11 +6,11 @@ pub mod comparison;
 pub mod context;
 pub mod decision;
 pub mod delete;
+pub mod finalizer_removal;
 pub mod interrupted;
 pub mod namespace_check;
 pub mod namespaces;
 pub mod orphan;
-pub mod remove_reference;
 pub mod repeats;
 
 pub use decision::DecisionObserver;

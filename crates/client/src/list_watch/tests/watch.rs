@@ -1,4 +1,5 @@
 use super::*;
+use crate::list_watch::driver::GRACE;
 
 #[tokio::test(start_paused = true)]
 async fn a_clean_close_resumes_from_the_last_version_but_not_in_a_hot_loop() {
@@ -120,7 +121,7 @@ async fn a_silent_watch_is_cancelled_after_its_time() {
     let asked: u64 = server.seen()[1].query("timeoutSeconds").unwrap().parse().unwrap();
     let _ = tokio::time::timeout(Duration::from_secs(5), watch.next()).await;
     let again = server.seen()[2].at;
-    let expected = Duration::from_secs(asked) + WatchSettings::default().grace;
+    let expected = Duration::from_secs(asked) + GRACE;
     assert!(again >= expected && again < expected + Duration::from_secs(3), "{again:?} for {expected:?}");
 }
 

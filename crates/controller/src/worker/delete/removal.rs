@@ -7,10 +7,10 @@ use crate::actors::graph_handle::PartitionEnded;
 use crate::actors::pool::Outcome;
 use crate::worker::classified::Classified;
 use crate::worker::decision::DecisionLine;
+use crate::worker::finalizer_removal::after_finalizer_removal;
 use crate::worker::interrupted::Interrupted;
-use crate::worker::remove_reference::{ReferenceRemoval, after_finalizer_removal};
 use kube_gc_client::{
-    ApiError, ErrorClass, Finalizer, FinalizerRemoval, LookupResult, Patched, Verb, WriteSlot,
+    ApiError, ErrorClass, Finalizer, FinalizerRemoval, LookupResult, Patched, References, Verb, WriteSlot,
 };
 use kube_gc_core::graph::{ExpectedChange, ForegroundProgress, ObjectSnapshot, ReferenceSnapshot, Snapshot};
 use kube_gc_core::mailbox::Completion;
@@ -37,13 +37,13 @@ impl DeleteWork {
         let remove = remove.iter().filter_map(|index| item.references.get(*index));
         let remove: Vec<_> = remove.map(|seen| seen.reference.clone()).collect();
         let all = item.references.iter().map(|seen| &seen.reference);
-        let removal = ReferenceRemoval::of(all, remove);
+        let references = References::of(all, remove);
         let version = item.resource_version.clone();
         let version = version.filter(|_| !mutation::is(Mutation::PatchWithoutVersion));
         let solid = confirm_solid.and_then(|index| item.references.get(index));
         let patched = match solid {
-            Some(solid) => self.remove_beside(solid, item, classified, &removal, version).await,
-            None => self.remove_at_rest(item, &removal, version, gone_for_good).await.map_err(Into::into),
+            Some(solid) => self.remove_beside(solid, item, classified, &references, version).await,
+            None => self.remove_at_rest(item, &references, version, gone_for_good).await.map_err(Into::into),
         };
         line.finish(&patched);
         if let Ok(patched) = &patched {
@@ -61,11 +61,10 @@ impl DeleteWork {
         solid: &ReferenceSnapshot,
         item: &ObjectSnapshot,
         classified: &[Classified],
-        removal: &ReferenceRemoval,
+        references: &References,
         version: Option<ResourceVersion>,
     ) -> Result<Patched, Interrupted> {
         let api = &self.context.api;
-        let references = removal.references();
         let requests = 1 + api.requests_for_patch(&item.identity.resource.group_resource, references);
         let turn = api.write_slot(Verb::Patch, &item.identity, requests).await?;
         let mut owners = waiting_owners(item, classified)?;
@@ -84,7 +83,7 @@ impl DeleteWork {
     async fn remove_at_rest(
         &self,
         item: &ObjectSnapshot,
-        removal: &ReferenceRemoval,
+        references: &References,
         mut version: Option<ResourceVersion>,
         gone_for_good: bool,
     ) -> Result<Patched, ApiError> {
@@ -95,7 +94,7 @@ impl DeleteWork {
         let mut conflicts = 0;
         loop {
             let way = turn.as_ref().map_or(api, WriteSlot::api);
-            let patched = way.remove_references(&item.identity, removal.references(), version.as_ref()).await;
+            let patched = way.remove_references(&item.identity, references, version.as_ref()).await;
             let is_conflict = patched.as_ref().is_err_and(|error| error.class == ErrorClass::Conflict);
             if !is_conflict || !gone_for_good || version.is_none() {
                 return patched;
@@ -104,7 +103,7 @@ impl DeleteWork {
             // The read and the patch share one write slot, so that nothing waits in between. The
             // last slot is given back before the next one is waited for.
             drop(turn.take());
-            let requests = 1 + api.requests_for_patch(type_of_item, removal.references());
+            let requests = 1 + api.requests_for_patch(type_of_item, references);
             let next = turn.insert(api.write_slot(Verb::Patch, &item.identity, requests).await?);
             let live = match next.api().look_up(&item.identity).await {
                 Ok(LookupResult::Found(live)) => live,

@@ -12,8 +12,7 @@ use super::rounds::{RoundRequest, Stage};
 use crate::actors::registry::{Followed, Registry, RoundType};
 use crate::worker::context::WorkContext;
 use crate::worker::interrupted::Interrupted;
-use crate::worker::remove_reference::ReferenceRemoval;
-use kube_gc_client::{ApiError, ErrorClass};
+use kube_gc_client::{ApiError, ErrorClass, References};
 use kube_gc_core::object::{
     Catalog, GroupResource, Identity, Namespace, ObjectFacts, OwnerReference, ResourceType, ResourceVersion,
     Uid, split_api_version,
@@ -143,8 +142,8 @@ impl Looker<'_> {
         let mut found = Vec::new();
         for RoundRequest { owner, .. } in named.into_iter().filter(|of| of.stage == Stage::Released) {
             let to_owner = references.iter().filter(|reference| names(reference, self.catalog, owner));
-            let removal = ReferenceRemoval::of(&references, to_owner.cloned().collect());
-            let released = orphan_dependent(self.context, owner, &dependent, removal.references()).await;
+            let removed = References::of(&references, to_owner.cloned().collect());
+            let released = orphan_dependent(self.context, owner, &dependent, &removed).await;
             let error = match released {
                 Err(Interrupted::Api(error)) => Some(error),
                 // If the graph has ended, the process is about to end, and nothing is deleted here.

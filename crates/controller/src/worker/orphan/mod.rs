@@ -15,9 +15,9 @@ use tracing::Level;
 use crate::actors::pool::{Outcome, Work, WorkerSlot};
 use crate::worker::context::WorkContext;
 use crate::worker::decision::{DecisionLine, LoggedAs};
+use crate::worker::finalizer_removal::after_finalizer_removal;
 use crate::worker::interrupted::{Interrupted, deferred};
-use crate::worker::remove_reference::{ReferenceRemoval, after_finalizer_removal};
-use kube_gc_client::{ApiError, ErrorClass, Finalizer, FinalizerRemoval, LookupResult};
+use kube_gc_client::{ApiError, ErrorClass, Finalizer, FinalizerRemoval, LookupResult, References};
 use kube_gc_core::graph::{DependentId, DependentView, Effects, ObjectSnapshot, Partition, Snapshot};
 use kube_gc_core::mailbox::Completion;
 use kube_gc_core::mutation::{self, Mutation};
@@ -241,10 +241,9 @@ impl OrphanWork {
         let (mut released, mut failed) = (Released::default(), None::<Interrupted>);
         let release = |dependent: Result<DependentView, Interrupted>| async {
             let dependent = dependent?;
-            let removal = ReferenceRemoval::of_dependent(&dependent);
+            let references = References::of_dependent(&dependent);
             let DependentView { identity, .. } = dependent;
-            let version =
-                orphan_dependent(&self.context, &owner.identity, &identity, removal.references()).await?;
+            let version = orphan_dependent(&self.context, &owner.identity, &identity, &references).await?;
             Ok::<_, Interrupted>((identity.resource, version))
         };
         let dependents = self.dependents(owner.identity.key());

@@ -24,7 +24,7 @@ pub async fn orphan_dependent(
     context: &WorkContext,
     owner: &Identity,
     dependent: &Identity,
-    references: References<'_>,
+    references: &References,
 ) -> Result<Option<ResourceVersion>, Interrupted> {
     let line =
         DecisionLine { owner: Some(owner), ..DecisionLine::new(&context.decisions, dependent, "orphan") };
