@@ -7,7 +7,7 @@ use std::num::NonZeroU16;
 use std::sync::Arc;
 
 use allocation_counter::measure;
-use kube_gc_core::graph::{DeletesProve, Effects, Epoch, Intake, Partition, Sharding, WatchEvent};
+use kube_gc_core::graph::{DeletesProve, Effects, Epoch, Partition, Sharding, WatchEvent};
 use kube_gc_core::object::{
     Catalog, GroupResource, HashSeed, ObjectFacts, ResourceType, ResourceVersion, Scope, ServedKind,
 };
@@ -64,23 +64,20 @@ fn graph() -> (Partition, usize) {
     let id = sharding.all().find(|id| *id != Sharding::CLUSTER).unwrap();
     let mut partition = Partition::new(id, sharding, Arc::new(catalog.build()));
     let mut effects = Effects::default();
-    let mut take = |intake| {
-        partition.intake(intake, &mut effects);
+    partition.monitor_started(&resource, Epoch(1), DeletesProve::Absence);
+    let mut take = |events: &[WatchEvent]| {
+        partition.apply_events(&resource, Epoch(1), events, &mut effects);
         effects.clear();
     };
-    let epoch = Epoch(1);
-    let events = |events| Intake::Events { resource: Arc::clone(&resource), epoch, events };
-    let deletes_prove = DeletesProve::Absence;
-    take(Intake::MonitorStarted { resource: Arc::clone(&resource), epoch, deletes_prove });
-    take(events(vec![WatchEvent::Init { resource_version: None }]));
+    take(&[WatchEvent::Init { resource_version: None }]);
     let mut names = 0;
     for first in (0..OBJECTS).step_by(BATCH) {
         let page = page(first);
         names += page.iter().map(|facts| facts.name.len()).sum::<usize>();
-        take(events(page.into_iter().map(WatchEvent::Apply).collect()));
+        take(&page.into_iter().map(WatchEvent::Apply).collect::<Vec<_>>());
     }
     let resource_version = Some(ResourceVersion::number(OBJECTS as u64 + 1));
-    take(events(vec![WatchEvent::InitDone { resource_version }]));
+    take(&[WatchEvent::InitDone { resource_version }]);
     (partition, names)
 }
 
