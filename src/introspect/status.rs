@@ -302,11 +302,11 @@ mod tests {
         let is_incomplete = || registry.all().iter().any(is_incomplete);
         registry.started(&resource);
         assert!(is_incomplete());
-        registry.synced(&resource.group_resource, None);
+        registry.synced(&resource.group_resource);
         assert!(!is_incomplete());
         registry.failed(&resource.group_resource, "403 Forbidden".to_owned());
         assert!(is_incomplete());
-        registry.synced(&resource.group_resource, None);
+        registry.succeeded(&resource.group_resource);
         assert!(!is_incomplete());
     }
 }

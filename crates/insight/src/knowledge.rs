@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 use crate::name::{ObjectName, Unseen};
 use crate::plan::{PlanQuery, Walk};
 use kube_gc_core::graph::{
-    DeletesProve, Effects, Epoch, Intake, NodeView, ObjectSnapshot, OwnerState, Partition, SearchQuery,
-    Sharding, ViewLimits, WatchEvent,
+    DeletesProve, Effects, Epoch, NodeView, ObjectSnapshot, OwnerState, Partition, SearchQuery, Sharding,
+    ViewLimits, WatchEvent,
 };
 use kube_gc_core::object::{
     Catalog, DeletionState, GroupResource, HashSeed, Identity, Key, Namespace, ObjectFacts, ResourceType,
@@ -290,13 +290,8 @@ impl LocalGraph {
     /// A list of a type begins. Each type is listed once.
     pub fn begin(&mut self, resource: &Arc<ResourceType>) {
         for at in 0..self.partitions.len() {
-            let started = Intake::MonitorStarted {
-                resource: Arc::clone(resource),
-                epoch: EPOCH,
-                deletes_prove: DeletesProve::Absence,
-            };
-            self.partitions[at].intake(started, &mut self.effects);
-            self.intake(at, resource, vec![WatchEvent::Init { resource_version: None }]);
+            self.partitions[at].monitor_started(resource, EPOCH, DeletesProve::Absence);
+            self.intake(at, resource, &[WatchEvent::Init { resource_version: None }]);
         }
     }
 
@@ -307,7 +302,7 @@ impl LocalGraph {
             events[self.place(facts.namespace.as_ref())].push(WatchEvent::Apply(facts));
         }
         for (at, events) in events.into_iter().enumerate() {
-            self.intake(at, resource, events);
+            self.intake(at, resource, &events);
         }
     }
 
@@ -315,18 +310,16 @@ impl LocalGraph {
     /// only after a live read.
     pub fn end(&mut self, resource: &Arc<ResourceType>, version: Option<&ResourceVersion>) {
         for at in 0..self.partitions.len() {
-            self.intake(at, resource, vec![WatchEvent::InitDone { resource_version: version.cloned() }]);
+            self.intake(at, resource, &[WatchEvent::InitDone { resource_version: version.cloned() }]);
         }
     }
 
-    fn intake(&mut self, at: usize, resource: &Arc<ResourceType>, events: Vec<WatchEvent>) {
-        let events = Intake::Events { resource: Arc::clone(resource), epoch: EPOCH, events };
-        self.partitions[at].intake(events, &mut self.effects);
-        // Nobody works here: the queued keys mean nothing, but the partitions need each other's
-        // messages.
-        let peers = std::mem::take(&mut self.effects.peers);
-        for (to, message) in peers {
-            self.partitions[usize::from(to.0)].receive(message, &mut self.effects);
+    fn intake(&mut self, at: usize, resource: &ResourceType, events: &[WatchEvent]) {
+        self.partitions[at].apply_events(resource, EPOCH, events, &mut self.effects);
+        // Nobody works here: the queued keys mean nothing, but partition 0 needs the links.
+        let links = std::mem::take(&mut self.effects.links);
+        for link in &links {
+            self.partitions[0].receive(link, &mut self.effects);
         }
         self.effects.clear();
     }

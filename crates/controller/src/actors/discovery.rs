@@ -164,7 +164,14 @@ impl Handler<DiscoveryMessage> for Discovery {
                 self.pending.add(expected, self.discovered.as_ref().map(|known| &*known.catalog));
                 self.discover(ctx);
             }
-            DiscoveryMessage::TypesListed(defined) => self.types_listed(defined, ctx),
+            DiscoveryMessage::TypeListed(resource) => {
+                self.unserved.defined(resource.clone());
+                let known = self.discovered.as_ref().map(|known| &*known.catalog);
+                if known.is_some_and(|known| known.resource(&resource).is_none()) {
+                    self.pending.add(ExpectedDiscovery::Served(resource), known);
+                    self.discover(ctx);
+                }
+            }
             DiscoveryMessage::SyncChanged(resource) => {
                 let synced = self.context.monitors.registry.is_synced(&resource);
                 tracing::debug!(%resource, synced, "monitor");
@@ -178,7 +185,6 @@ impl Handler<DiscoveryMessage> for Discovery {
                 tracing::info!(%resource, "kube-gc has stopped watching this type");
                 self.monitor_ended(&resource, epoch, ctx);
             }
-            DiscoveryMessage::Suspend => self.suspended = true,
             DiscoveryMessage::Resume { rebuild } => {
                 self.suspended = false;
                 self.rebuild = rebuild;
@@ -203,6 +209,7 @@ impl Handler<StopMonitors> for Discovery {
     type Result = ResponseFuture<()>;
 
     fn handle(&mut self, StopMonitors: StopMonitors, _: &mut Self::Context) -> Self::Result {
+        self.suspended = true;
         let monitors: Vec<_> =
             std::mem::take(&mut self.monitors).into_values().map(|running| running.address).collect();
         Box::pin(async move {
@@ -212,22 +219,6 @@ impl Handler<StopMonitors> for Discovery {
 }
 
 impl Discovery {
-    fn types_listed(&mut self, defined: Vec<GroupResource>, ctx: &mut Context<Self>) {
-        for resource in &defined {
-            self.unserved.defined(resource.clone());
-        }
-        let Some(known) = self.discovered.clone() else { return };
-        let unknown = |resource: &GroupResource| known.catalog.resource(resource).is_none();
-        let unknown: Vec<_> = defined.into_iter().filter(unknown).collect();
-        if unknown.is_empty() {
-            return;
-        }
-        for resource in unknown {
-            self.pending.add(ExpectedDiscovery::Served(resource), Some(&known.catalog));
-        }
-        self.discover(ctx);
-    }
-
     /// Looks up the definitions of the types that an answer lacks. A missing type alone proves
     /// nothing.
     fn check_missing(&mut self, discovered: Discovered, ctx: &mut Context<Self>) {

@@ -11,20 +11,17 @@ use tokio::time::Instant;
 
 use crate::actors::absent_owner_cache::AbsentOwnerCache;
 use crate::actors::graph_queue::{Arrived, Waiting};
-use crate::actors::outbox::{Outbox, Sequence};
+use crate::actors::outbox::Outbox;
 use crate::actors::pool::Enqueue;
 use crate::actors::supervision::die;
 use kube_gc_client::{EventRecorder, RestoreFence};
-use kube_gc_core::graph::{Effects, Epoch, Intake, Partition, PartitionId, PeerMessage, Stats, WatchEvent};
+use kube_gc_core::graph::{Effects, Epoch, Link, Partition, PartitionId, Stats, WatchEvent};
 use kube_gc_core::object::{Key, ResourceType};
 
-/// Links in one message to another partition.
+/// Links in one message.
 const LINKS_PER_MESSAGE: usize = 512;
 /// Keys in one message to a pool.
 const KEYS_PER_MESSAGE: usize = 4096;
-
-/// Why the process ends: a partition ended, or an update was not completed.
-const BROKEN: &str = "the graph can no longer be trusted";
 
 /// Where a partition's effects go.
 #[derive(Debug, Clone)]
@@ -54,8 +51,9 @@ pub struct GraphActor {
     cascaded: Vec<(Key, Option<Instant>)>,
     sinks: EffectSinks,
     outbox: Outbox,
-    peers: Vec<Addr<GraphActor>>,
-    through: Vec<(Sequence, oneshot::Sender<()>)>,
+    /// Partition 0, which takes the links.
+    cluster: Option<Addr<GraphActor>>,
+    through: Vec<(u64, oneshot::Sender<()>)>,
 }
 
 /// What a partition does to answer a question, or to obey an order.
@@ -90,13 +88,13 @@ pub struct TakeInChanges {
 pub struct PartitionStatus {
     /// Sizes.
     pub stats: Stats,
-    /// Links to other partitions that are not applied yet.
+    /// Links to partition 0 that are not applied yet.
     pub outbox: usize,
 }
 
 impl GraphActor {
     /// Starts it on this thread, or on another one. The [`GraphHandle`](super::graph_handle::GraphHandle)
-    /// tells it the addresses of its peers.
+    /// tells it where partition 0 is.
     pub fn start(
         id: PartitionId,
         partition: Partition,
@@ -110,7 +108,7 @@ impl GraphActor {
             cascaded: Vec::new(),
             sinks,
             outbox: Outbox::default(),
-            peers: Vec::new(),
+            cluster: None,
             through: Vec::new(),
         };
         match thread {
@@ -147,7 +145,7 @@ impl GraphActor {
         let mut keys = std::mem::take(&mut self.cascaded);
         keys.extend(self.effects.take_delete().map(|key| (key, None)));
         enqueue(&self.sinks.delete, keys);
-        let Effects { orphan, absent, present, revived, peers, reports, .. } = &mut self.effects;
+        let Effects { orphan, absent, present, revived, links, reports, .. } = &mut self.effects;
         enqueue(&self.sinks.orphan, orphan.drain(..).map(|key| (key, None)).collect());
         for identity in absent.drain(..) {
             self.sinks.absent_owners.absent.remember(&identity);
@@ -160,23 +158,21 @@ impl GraphActor {
         for identity in revived.drain(..) {
             self.sinks.absent_owners.orphaned.forget(&identity);
         }
-        for (to, message) in peers.drain(..) {
-            self.outbox.put(to, message);
-        }
+        links.drain(..).for_each(|link| self.outbox.put(link));
         for report in reports.drain(..) {
             self.sinks.event_recorder.report(report);
         }
         self.pump(ctx);
     }
 
-    /// Learns the addresses of all partitions, in the order of their ids.
-    pub(super) fn meet(&mut self, peers: Vec<Addr<Self>>, ctx: &mut Context<Self>) {
-        self.peers = peers;
+    /// Learns the address of partition 0.
+    pub(super) fn meet(&mut self, cluster: Addr<Self>, ctx: &mut Context<Self>) {
+        self.cluster = Some(cluster);
         self.pump(ctx);
     }
 
     /// Applies changes from a monitor. Answers when the graph has them, which throttles a fast
-    /// watch. If a list ends in them, answers when other partitions have applied its links, too.
+    /// watch. If a list ends in them, answers when partition 0 has applied its links, too.
     pub(super) fn take_in(
         &mut self,
         changes: TakeInChanges,
@@ -193,8 +189,7 @@ impl GraphActor {
                 events.push(change);
             }
             list_ended |= events.iter().any(|change| matches!(change, WatchEvent::InitDone { .. }));
-            let resource = Arc::clone(&resource);
-            self.partition.intake(Intake::Events { resource, epoch, events }, &mut self.effects);
+            self.partition.apply_events(&resource, epoch, &events, &mut self.effects);
             self.cascaded.extend(self.effects.cascaded.drain(..).map(|key| (key, Some(at))));
         }
         drop(applying);
@@ -203,7 +198,7 @@ impl GraphActor {
     }
 
     /// Applies links from another partition.
-    fn receive(&mut self, links: Vec<PeerMessage>, ctx: &mut Context<Self>) {
+    fn receive(&mut self, links: &[Link], ctx: &mut Context<Self>) {
         for link in links {
             self.partition.receive(link, &mut self.effects);
         }
@@ -212,23 +207,19 @@ impl GraphActor {
 
     /// Sends the next batch of the outbox, if none is in flight.
     fn pump(&mut self, ctx: &mut Context<Self>) {
-        if self.peers.is_empty() {
+        let Some(cluster) = &self.cluster else { return };
+        let links = self.outbox.take(LINKS_PER_MESSAGE);
+        if links.is_empty() {
             return;
         }
-        let Some((PartitionId(to), messages)) = self.outbox.take(LINKS_PER_MESSAGE) else {
-            return;
-        };
-        let Some(peer) = self.peers.get(usize::from(to)) else {
-            return die(&format!("{BROKEN}: partition {:?} names a peer {to} that does not exist", self.id));
-        };
         let (applied, delivered) = oneshot::channel();
-        peer.do_send(Question::new(move |peer, ctx| {
-            peer.receive(messages, ctx);
+        cluster.do_send(Question::new(move |cluster, ctx| {
+            cluster.receive(&links, ctx);
             answer(applied);
         }));
         ctx.spawn(delivered.into_actor(self).map(|delivered, actor, ctx| {
             if delivered.is_err() {
-                // The peer has ended, and the supervisor of its thread ends the process.
+                // Partition 0 has ended, and with it the process.
                 return;
             }
             actor.outbox.delivered();
@@ -240,7 +231,7 @@ impl GraphActor {
         }));
     }
 
-    /// Answers when the peers have applied everything that is in the outbox now.
+    /// Answers when partition 0 has applied everything that is in the outbox now.
     pub(super) fn when_delivered(&mut self, done: oneshot::Sender<()>) {
         let mark = self.outbox.mark();
         if self.outbox.is_through(mark) {
@@ -276,7 +267,7 @@ impl Actor for GraphActor {
 impl Drop for GraphActor {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            die(&format!("{BROKEN}: partition {} panicked", self.id.0));
+            die(&format!("the graph can no longer be trusted: partition {} panicked", self.id.0));
         }
     }
 }

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use crate::actors::graph::{GraphActor, PartitionStatus, Question, TakeInChanges};
 use kube_gc_core::graph::{
-    Cursor, Effects, ExpectedChange, Generation, Intake, MemberMark, MemberPage, MembersOf, ObservedObject,
+    Cursor, Effects, ExpectedChange, Generation, MemberMark, MemberPage, MembersOf, ObservedObject,
     OwnerState, Partition, PartitionId, SearchPage, SearchQuery, Sharding, Snapshot, StuckFilter,
     StuckObjects, Verification, ViewLimits,
 };
@@ -54,12 +54,14 @@ impl From<MailboxError> for PartitionEnded {
 type Answer<T> = Result<T, PartitionEnded>;
 
 impl GraphHandle {
-    /// A handle for partitions in the order of their ids. Introduces them to each other.
+    /// A handle for partitions in the order of their ids. Tells each of them where partition 0 is.
     pub fn new(sharding: Sharding, partitions: Vec<Addr<GraphActor>>) -> Self {
         debug_assert_eq!(partitions.len(), usize::from(sharding.count()));
-        for partition in &partitions {
-            let peers = partitions.clone();
-            partition.do_send(Question::new(|actor, ctx| actor.meet(peers, ctx)));
+        if let Some(cluster) = partitions.first() {
+            for partition in &partitions {
+                let cluster = cluster.clone();
+                partition.do_send(Question::new(|actor, ctx| actor.meet(cluster, ctx)));
+            }
         }
         Self { sharding, partitions: partitions.into(), under: None, began: Instant::now() }
     }
@@ -174,14 +176,6 @@ impl GraphHandle {
     /// Puts a monitor's changes into one partition.
     pub async fn take_in(&self, partition: PartitionId, changes: TakeInChanges) -> Answer<()> {
         self.tell(partition, |actor, ctx, done| actor.take_in(changes, ctx, done)).await
-    }
-
-    /// Puts the same into every partition.
-    pub async fn take_in_everywhere(&self, intake: Intake) -> Answer<()> {
-        let take_in = move |partition: &mut Partition, effects: &mut Effects| {
-            partition.intake(intake, effects);
-        };
-        self.ask_all(take_in).await.map(drop)
     }
 
     /// The state of a key, as a worker needs it.

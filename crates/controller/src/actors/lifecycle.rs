@@ -4,8 +4,8 @@
 //! the start-up timeout is over, and only on the replica that writes. They close when this
 //! replica loses the lease, and while the graph is rebuilt after a restore.
 //!
-//! Discovery reports [`SyncProgress`]. Lifecycle tells it to suspend, to stop the monitors, to
-//! resume, and to discover again.
+//! Discovery reports [`SyncProgress`]. Lifecycle tells it to stop the monitors, to resume,
+//! and to discover again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -255,8 +255,6 @@ impl Lifecycle {
         self.context.api.gate().pause();
         self.opened = None;
         self.rebuilds += 1;
-        // At once: a monitor that starts now would only be stopped again.
-        self.context.discovery.do_send(DiscoveryMessage::Suspend);
         let forget = forget_everything(self.context.clone());
         ctx.spawn(forget.into_actor(self).map(|(), lifecycle, _| lifecycle.begin_again()));
     }
@@ -271,10 +269,11 @@ impl Lifecycle {
 /// Each step relies on the one before. (Errors mean that an actor, and with it the process, is
 /// ending.)
 async fn forget_everything(context: LifecycleContext) {
+    // No monitor may feed the graph after it is emptied.
+    let stopped = context.stop_monitors.send(StopMonitors);
     // Workers in progress decided on versions that may be assigned again.
     join_all(context.pools.iter().map(|pool| pool.close.send(Close))).await;
-    // No monitor may feed the graph after it is emptied.
-    let _ = context.stop_monitors.send(StopMonitors).await;
+    let _ = stopped.await;
     context.registry.clear();
     // Links in flight must not arrive in an empty graph, and the caches must not learn what the
     // last changes proved.

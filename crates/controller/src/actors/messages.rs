@@ -12,15 +12,13 @@ use kube_gc_core::object::GroupResource;
 pub enum DiscoveryMessage {
     /// A CustomResourceDefinition or an APIService changed: discover the served types now.
     ServedTypesChanged(ExpectedDiscovery),
-    /// The types that the listed CRDs define. Discovery runs if it does not know one of them.
-    TypesListed(Vec<GroupResource>),
+    /// A listed CRD defines this type. Discovery runs if it does not know the type: no event shows a
+    /// CRD that was created while the watch was closed.
+    TypeListed(GroupResource),
     /// A monitor has synced, or has lost its sync because a list failed. The registry says which.
     SyncChanged(GroupResource),
     /// A monitor has ended after being drained.
     MonitorDrained(GroupResource, Epoch),
-    /// The store was restored: start no monitor until [`Resume`](Self::Resume). Running monitors
-    /// continue.
-    Suspend,
     /// The graph is empty: start the monitors again.
     Resume {
         /// How often the graph was rebuilt; `SyncProgress` repeats it.
@@ -32,7 +30,8 @@ pub enum DiscoveryMessage {
     AbsencesForgotten,
 }
 
-/// End all monitors. Answered when their watches are closed.
+/// End all monitors, and start none until [`Resume`](DiscoveryMessage::Resume). Answered when their
+/// watches are closed.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
 pub struct StopMonitors;

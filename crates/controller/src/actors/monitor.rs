@@ -1,7 +1,7 @@
 //! The Monitor actor: watches one resource type and feeds the graph.
 
+mod failures;
 mod feed;
-mod progress;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -34,9 +34,19 @@ pub struct MonitorState {
 }
 
 impl MonitorState {
-    fn set_error(&mut self, error: Option<String>) {
-        self.failing_since = error.as_ref().map(|_| self.failing_since.unwrap_or_else(SystemTime::now));
-        self.last_error = error;
+    fn failed(&mut self, error: String) {
+        self.failing_since.get_or_insert_with(SystemTime::now);
+        self.last_error = Some(error);
+    }
+
+    /// Returns whether that is a change.
+    fn set_synced(&mut self, synced: bool) -> bool {
+        let is_changed = self.synced != synced;
+        if is_changed {
+            (self.synced, self.since) = (synced, SystemTime::now());
+        }
+        self.was_synced |= synced;
+        is_changed
     }
 }
 
@@ -93,11 +103,14 @@ impl Registry {
     }
 
     /// Changes the state of a monitor, if it runs.
-    pub fn update(&self, resource: &GroupResource, change: impl FnOnce(&mut MonitorState)) {
-        if let Some(state) = self.entries().get_mut(resource) {
-            change(state);
-        }
+    pub fn update<T: Default>(
+        &self,
+        resource: &GroupResource,
+        change: impl FnOnce(&mut MonitorState) -> T,
+    ) -> T {
+        let changed = self.entries().get_mut(resource).map(change);
         self.0.changed.notify_waiters();
+        changed.unwrap_or_default()
     }
 
     /// Notes up to which version the graph has applied what this monitor has read.
@@ -106,35 +119,29 @@ impl Registry {
     }
 
     /// Notes that the graph contains the whole list of a monitor, or that its watch continues.
-    /// `failure` is the error of the watch since that list. Returns whether the monitor was not
-    /// synced before.
-    pub fn synced(&self, resource: &GroupResource, failure: Option<String>) -> bool {
-        self.set_synced(resource, true, failure)
+    /// Returns whether the monitor was not synced before.
+    pub fn synced(&self, resource: &GroupResource) -> bool {
+        self.update(resource, |state| state.set_synced(true))
+    }
+
+    /// Notes that a list has arrived or that the watch works: the failures are over.
+    pub fn succeeded(&self, resource: &GroupResource) {
+        self.update(resource, |state| (state.last_error, state.failing_since) = (None, None));
     }
 
     /// Notes a failure of the watch, which may continue where it was: a synced monitor stays
     /// synced.
     pub fn failed(&self, resource: &GroupResource, error: String) {
-        self.update(resource, |state| state.set_error(Some(error)));
+        self.update(resource, |state| state.failed(error));
     }
 
     /// Notes a failed list: changes since the last one are unknown. Returns whether the monitor was
     /// synced before.
     pub fn lost(&self, resource: &GroupResource, error: String) -> bool {
-        self.set_synced(resource, false, Some(error))
-    }
-
-    fn set_synced(&self, resource: &GroupResource, synced: bool, error: Option<String>) -> bool {
-        let mut is_changed = false;
         self.update(resource, |state| {
-            is_changed = state.synced != synced;
-            if is_changed {
-                (state.synced, state.since) = (synced, SystemTime::now());
-            }
-            state.was_synced |= synced;
-            state.set_error(error);
-        });
-        is_changed
+            state.failed(error);
+            state.set_synced(false)
+        })
     }
 
     /// All monitors, ordered by group and resource.
@@ -328,15 +335,17 @@ mod tests {
         registry.started(&resource);
         let error = |registry: &Registry| registry.all()[0].last_error.clone();
         // Only the first call changes it.
-        assert!(registry.synced(name, None) && !registry.synced(name, None));
+        assert!(registry.synced(name) && !registry.synced(name));
         registry.failed(name, "watch".into());
         assert!(registry.is_synced(name));
         assert!(registry.lost(name, "list".into()) && !registry.lost(name, "list again".into()));
         assert!(!registry.is_synced(name) && registry.all()[0].failing_since.is_some());
         assert_eq!(error(&registry).as_deref(), Some("list again"));
-        assert!(registry.synced(name, None) && registry.is_synced(name));
+        registry.succeeded(name);
         assert_eq!((error(&registry), registry.all()[0].failing_since), (None, None));
-        assert!(!registry.synced(name, Some("watch".into())));
+        // A watch may fail before a busy graph has applied the list.
+        registry.failed(name, "watch".into());
+        assert!(registry.synced(name) && registry.is_synced(name));
         assert_eq!(error(&registry).as_deref(), Some("watch"));
     }
 

@@ -17,7 +17,7 @@ use crate::object::{Catalog, GroupResource, KeyedSet, ResourceType, Scope};
 use super::foreground::Touched;
 use super::node::{Edge, EdgeId, NodeId, Presence, ReferenceTypeId, Target, TypeId};
 use super::peers::RemoteOwners;
-use super::{Effects, Epoch, IntakeOutcome, Partition, Sharding};
+use super::{Effects, Epoch, Partition, Sharding};
 
 impl Partition {
     /// Replaces the catalog. References that resolve now are attached to their owners, and those
@@ -65,20 +65,14 @@ impl Partition {
         self.retarget(&changed, out);
     }
 
-    /// The monitor of a type has been drained, and it is unknown whether the type is gone. The
-    /// nodes stay, and still name and block owners, but no longer prove that an owner exists.
-    pub(super) fn type_unserved(
-        &mut self,
-        resource: &ResourceType,
-        epoch: Epoch,
-        out: &mut Effects,
-    ) -> IntakeOutcome {
-        let Some(type_id) = self.store.types.find(&resource.group_resource) else {
-            return IntakeOutcome::Applied;
-        };
+    /// Discovery no longer shows a type, and its monitor of this epoch has been drained; nothing
+    /// happens if another one runs. It is unknown whether the type is gone. The nodes stay, and still
+    /// name and block owners, but no longer prove that an owner exists.
+    pub fn type_unserved(&mut self, resource: &ResourceType, epoch: Epoch, out: &mut Effects) {
+        let Some(type_id) = self.store.types.find(&resource.group_resource) else { return };
         let entry = &mut self.store.types.entries[type_id];
         if entry.monitor.as_ref().is_some_and(|monitor| monitor.epoch != epoch) {
-            return IntakeOutcome::Stale;
+            return;
         }
         entry.monitor = None;
         entry.unserved = true;
@@ -89,22 +83,24 @@ impl Partition {
             }
         }
         self.store.types.release(type_id);
-        IntakeOutcome::Applied
     }
 
-    /// The monitor of a type has been drained and the type is no longer served.
-    pub(super) fn type_removed(
+    /// A type is gone, and its monitor of this epoch has been drained; nothing happens if another one
+    /// runs. The nodes are removed, which does not count as a deletion; references to them become
+    /// unresolved. `proved_under` is the number of the latest
+    /// [`Disturbance`](crate::object::Disturbance) when that was proved, if it was.
+    pub fn type_removed(
         &mut self,
         resource: &ResourceType,
         epoch: Epoch,
         proved_under: Option<u64>,
         out: &mut Effects,
-    ) -> IntakeOutcome {
+    ) {
         let group_resource = &resource.group_resource;
         if let Some(type_id) = self.store.types.find(group_resource) {
             let entry = &mut self.store.types.entries[type_id];
             if entry.monitor.as_ref().is_some_and(|monitor| monitor.epoch != epoch) {
-                return IntakeOutcome::Stale;
+                return;
             }
             entry.monitor = None;
             entry.unserved = false;
@@ -126,7 +122,6 @@ impl Partition {
             // It still resolves: it is served but cannot be watched, or other partitions link to it.
             self.queue_undecided(type_id, out);
         }
-        IntakeOutcome::Applied
     }
 
     /// Queues the virtual nodes of a type, and the dependents of its remote nodes.

@@ -9,15 +9,16 @@
 //! Each has an arc to those that block it. A search per query would take n² steps for a chain of n, so
 //! the results of a search are cached for every node that it visits:
 //!
-//! - A search visits everything that is reachable and not cached (Tarjan's strongly connected
-//!   components). A node in a component of its own is acyclic.
+//! - A search visits everything that is reachable and not cached, and finds the strongly connected
+//!   components. A node in a component of its own is acyclic.
 //! - A new arc closes a cycle only if its target can reach itself. That is searched in both
 //!   directions at once and is decided when either search ends. One of them ends immediately
 //!   when a cascade goes down a chain, and also when a tenant deletes a chain from its end
 //!   upwards.
 //! - Cyclic nodes are cached until anything about one of them changes.
 
-use hashbrown::hash_map::Entry;
+use petgraph::algo::kosaraju_scc;
+use petgraph::graph::Graph;
 use smallvec::SmallVec;
 
 use super::node::{Edge, EdgeId, NodeId, Role};
@@ -184,16 +185,6 @@ impl Partition {
     }
 }
 
-/// A node that a search has reached.
-struct Reached {
-    /// The order in which the search reached it.
-    number: usize,
-    /// The least number that is known to be reachable from it.
-    lowest: usize,
-    /// Whether its component is incomplete.
-    open: bool,
-}
-
 impl Partition {
     /// Whether a node is in a cycle of blocking references between nodes that are all deleting
     /// dependents.
@@ -213,49 +204,24 @@ impl Partition {
     }
 
     fn search(&mut self, start: NodeId) {
-        let mut reached: KeyedMap<NodeId, Reached> = KeyedMap::with_hasher(self.store.hasher);
-        let mut open: Vec<NodeId> = Vec::new();
-        // The nodes on the search path, each with the successors that are still to be visited.
-        let mut path: Vec<(NodeId, Vec<NodeId>)> = Vec::new();
-        let mut next = Some(start);
-        loop {
-            if let Some(node) = next.take() {
-                let number = reached.len();
-                reached.insert(node, Reached { number, lowest: number, open: true });
-                open.push(node);
-                path.push((node, self.successors(node)));
+        let mut graph = Graph::<NodeId, ()>::new();
+        let mut places = KeyedMap::with_hasher(self.store.hasher);
+        places.insert(start, graph.add_node(start));
+        let mut open = vec![start];
+        while let Some(from) = open.pop() {
+            // Everything reachable from a node that is cached is cached, and does not lead back here.
+            for to in self.successors(from).into_iter().filter(|&to| !self.cycles.knows(to)) {
+                let place = *places.entry(to).or_insert_with(|| {
+                    open.push(to);
+                    graph.add_node(to)
+                });
+                graph.add_edge(places[&from], place, ());
             }
-            let Some(&mut (node, ref mut ahead)) = path.last_mut() else { return };
-            if let Some(to) = ahead.pop() {
-                if self.cycles.knows(to) {
-                    // Everything reachable from it is cached and does not lead back here.
-                    continue;
-                }
-                match reached.entry(to) {
-                    Entry::Vacant(_) => next = Some(to),
-                    Entry::Occupied(there) if there.get().open => {
-                        let number = there.get().number;
-                        lower(&mut reached, node, number);
-                    }
-                    Entry::Occupied(_) => {}
-                }
-                continue;
-            }
-            path.pop();
-            let Some(&Reached { number, lowest, .. }) = reached.get(&node) else { return };
-            if let Some(&(before, _)) = path.last() {
-                lower(&mut reached, before, lowest);
-            }
-            if lowest == number {
-                let first = open.iter().rposition(|&other| other == node).unwrap_or_default();
-                let component = open.split_off(first);
-                self.record_component(&component);
-                for member in component {
-                    if let Some(member) = reached.get_mut(&member) {
-                        member.open = false;
-                    }
-                }
-            }
+        }
+        // Not Tarjan's algorithm of this crate: it recurses, and a chain may be very long.
+        for component in kosaraju_scc(&graph) {
+            let component: Vec<NodeId> = component.into_iter().map(|place| graph[place]).collect();
+            self.record_component(&component);
         }
     }
 
@@ -312,12 +278,6 @@ impl Partition {
                 }
             }
         }
-    }
-}
-
-fn lower(reached: &mut KeyedMap<NodeId, Reached>, node: NodeId, to: usize) {
-    if let Some(node) = reached.get_mut(&node) {
-        node.lowest = node.lowest.min(to);
     }
 }
 

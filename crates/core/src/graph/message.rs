@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use super::PartitionId;
 use crate::object::{
     DeletionState, Identity, Key, Namespace, ObjectFacts, OwnerReference, ResourceType, ResourceVersion, Uid,
 };
@@ -20,33 +19,6 @@ pub enum DeletesProve {
     /// An aggregated API server serves the type and may show anything: an owner that seems gone
     /// is looked up before anything follows from it.
     Nothing,
-}
-
-/// What monitors and discovery tell a partition.
-#[derive(Clone, Debug)]
-pub enum Intake {
-    /// A monitor begins. From now on, batches of other epochs for this type are discarded.
-    /// Batches of a type that has no monitor always are.
-    MonitorStarted { resource: Arc<ResourceType>, epoch: Epoch, deletes_prove: DeletesProve },
-    /// Watch events, in the order in which the API server sent them.
-    Events { resource: Arc<ResourceType>, epoch: Epoch, events: Vec<WatchEvent> },
-    /// Discovery no longer shows the type, and its monitor has been drained. That proves
-    /// nothing: the nodes stay, but no longer prove that their objects exist.
-    TypeUnserved {
-        resource: Arc<ResourceType>,
-        /// The epoch of the monitor that ended; ignored if another one runs.
-        epoch: Epoch,
-    },
-    /// The type is proved to be gone and its monitor has been drained. Its nodes are removed,
-    /// which does not count as a deletion; references to them become unresolved.
-    TypeRemoved {
-        resource: Arc<ResourceType>,
-        /// The epoch of the monitor that ended; ignored if another one runs.
-        epoch: Epoch,
-        /// The latest [`Disturbance`](crate::object::Disturbance) when that was proved. `None` if
-        /// nothing proves it.
-        proved_under: Option<u64>,
-    },
 }
 
 /// One event of a list followed by a watch, in the words of kube's `watcher::Event`.
@@ -82,22 +54,8 @@ impl WatchEvent {
     }
 }
 
-/// What one partition tells another. It is sent again whenever a fact in it changes, and is
-/// idempotent.
-#[derive(Clone, Debug)]
-pub enum PeerMessage {
-    /// A dependent of the sender refers to an owner of the receiver.
-    Link(Link),
-    /// The dependent no longer refers to the owner, or is gone.
-    Unlink {
-        dependent: Key,
-        /// Its `namespace` is `None`.
-        owner: Key,
-    },
-}
-
-/// What the partition of a cluster-scoped owner has to know about a dependent in another
-/// partition.
+/// What partition 0 has to know about the references of a dependent in another partition to one of
+/// its owners. It is sent again whenever a fact in it changes, and is idempotent.
 #[derive(Clone, Debug)]
 pub struct Link {
     /// The owner, with the type that the sender's catalog resolved.
@@ -111,8 +69,15 @@ pub struct Link {
     /// of another kind.
     pub shares_uid: bool,
     /// Every reference of the dependent to this owner. There are several if duplicates differ in
-    /// a field.
+    /// a field, and none if it no longer refers to the owner, or is gone.
     pub references: Vec<OwnerReference>,
+}
+
+impl Link {
+    pub fn dependent(&self) -> Key {
+        let Self { uid, resource, namespace, .. } = self;
+        Key { uid: uid.clone(), resource: Arc::clone(resource), namespace: Some(namespace.clone()) }
+    }
 }
 
 /// Everything that followed from the calls since the last [`clear`](Effects::clear), in order.
@@ -135,8 +100,8 @@ pub struct Effects {
     pub revived: Vec<Identity>,
     /// The proof that the store was restored from a backup.
     pub restored: Option<String>,
-    /// Messages to other partitions.
-    pub peers: Vec<(PartitionId, PeerMessage)>,
+    /// For partition 0.
+    pub links: Vec<Link>,
     pub reports: Vec<Report>,
 }
 

@@ -1,8 +1,7 @@
 //! The graph of owners and dependents.
 //!
-//! A [`Partition`] is the entry point. It takes [`Intake`] from monitors and discovery, and
-//! [`PeerMessage`]s from other partitions. It answers with [`Effects`]: keys to work on,
-//! messages and reports. Workers ask it for a [`Snapshot`] of the object that they work on.
+//! A [`Partition`] is the entry point. It takes [`WatchEvent`]s from monitors, and [`Link`]s from
+//! other partitions. It answers with [`Effects`]: keys to work on, links and reports. Workers ask it for a [`Snapshot`] of the object that they work on.
 //!
 //! The data is in `store` (nodes) and `edges` (owner references); `node` has what they consist of.
 //! The other files are the rules, each a part of `impl Partition`:
@@ -44,9 +43,9 @@ pub use attach::LARGE;
 pub use delete::Verification;
 pub use dump::Dump;
 pub use inspect::{DependentSummary, NodePresence, NodeView, SearchPage, SearchQuery, TypeCount, ViewLimits};
-pub use message::{DeletesProve, Effects, Epoch, Intake, Link, PeerMessage, Report, WatchEvent};
+pub use message::{DeletesProve, Effects, Epoch, Link, Report, WatchEvent};
 pub use pages::{Cursor, DependentId, DependentView, Member, MemberMark, MemberPage, MembersOf};
-pub use partition::{ExpectedChange, IntakeOutcome, Partition, Stats};
+pub use partition::{ExpectedChange, Partition, Stats};
 pub use peers::Sharding;
 pub use query::{
     ForegroundProgress, Generation, ObjectSnapshot, ObservedObject, OwnerState, OwnerView, ReferenceSnapshot,

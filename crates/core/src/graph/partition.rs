@@ -11,12 +11,12 @@ use super::foreground::{Cycles, Progress};
 use super::node::{Listing, MonitorState, NodeId, Presence};
 use super::store::Store;
 use super::stuck::Noticed;
-use super::{DeletesProve, Effects, Epoch, Intake, PartitionId, PeerMessage, Sharding, WatchEvent};
+use super::{DeletesProve, Effects, Epoch, PartitionId, Sharding, WatchEvent};
 
 /// One part of the graph of owners and dependents.
 ///
-/// Input arrives through [`intake`](Self::intake) and [`receive`](Self::receive), and output
-/// leaves as [`Effects`]. Workers take a [`Snapshot`](super::Snapshot) at the moment when they
+/// Input arrives through [`apply_events`](Self::apply_events) and [`receive`](Self::receive), and
+/// output leaves as [`Effects`]. Workers take a [`Snapshot`](super::Snapshot) at the moment when they
 /// decide. The same calls in the same order always have the same effects in the same order.
 #[derive(Debug)]
 pub struct Partition {
@@ -45,14 +45,6 @@ pub(super) struct Expectation {
     /// Whether a worker wanted to evaluate the node in the meantime. Then it is queued again when
     /// the event arrives.
     pub(super) asked: bool,
-}
-
-/// The result of an [`Intake`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum IntakeOutcome {
-    Applied,
-    /// It came from a monitor that no longer runs, and was discarded.
-    Stale,
 }
 
 /// What the event of a successful write will show.
@@ -106,40 +98,18 @@ impl Partition {
         &self.catalog
     }
 
-    /// Applies what a monitor or discovery reports.
-    pub fn intake(&mut self, intake: Intake, out: &mut Effects) -> IntakeOutcome {
-        match intake {
-            Intake::MonitorStarted { resource, epoch, deletes_prove } => {
-                self.monitor_started(&resource, epoch, deletes_prove)
-            }
-            Intake::Events { resource, epoch, events } => self.apply_events(&resource, epoch, &events, out),
-            Intake::TypeUnserved { resource, epoch } => self.type_unserved(&resource, epoch, out),
-            Intake::TypeRemoved { resource, epoch, proved_under } => {
-                self.type_removed(&resource, epoch, proved_under, out)
-            }
-        }
-    }
-
-    /// Applies a message of another partition.
-    pub fn receive(&mut self, message: PeerMessage, out: &mut Effects) {
-        match message {
-            PeerMessage::Link(link) => self.link(&link, out),
-            PeerMessage::Unlink { dependent, owner } => self.unlink(&dependent, &owner, out),
-        }
-    }
-
-    fn monitor_started(
+    /// A monitor begins. From now on, events of other epochs for this type are discarded. Events of
+    /// a type that has no monitor always are.
+    pub fn monitor_started(
         &mut self,
         resource: &Arc<ResourceType>,
         epoch: Epoch,
         deletes_prove: DeletesProve,
-    ) -> IntakeOutcome {
+    ) {
         let id = self.store.types.find_or_insert(resource);
         let entry = &mut self.store.types.entries[id];
-        match &entry.monitor {
-            Some(monitor) if monitor.epoch > epoch => return IntakeOutcome::Stale,
-            Some(monitor) if monitor.epoch == epoch => return IntakeOutcome::Applied,
-            _ => {}
+        if entry.monitor.as_ref().is_some_and(|monitor| monitor.epoch >= epoch) {
+            return;
         }
         entry.resource = Arc::clone(resource);
         entry.unserved = false;
@@ -148,26 +118,22 @@ impl Partition {
         let is_foreign = before.is_some_and(|before| before != deletes_prove);
         entry.monitor =
             Some(MonitorState { epoch, deletes_prove, synced: false, listing: Listing::None, is_foreign });
-        IntakeOutcome::Applied
     }
 
-    fn apply_events(
+    /// Applies events of a monitor, in the order in which the API server sent them. Returns false if
+    /// the monitor no longer runs, and the events are discarded.
+    pub fn apply_events(
         &mut self,
         resource: &ResourceType,
         epoch: Epoch,
         events: &[WatchEvent],
         out: &mut Effects,
-    ) -> IntakeOutcome {
-        let Some(type_id) = self.store.types.find(&resource.group_resource) else {
-            return IntakeOutcome::Stale;
-        };
-        let Some(deletes_prove) = self.store.types.entries[type_id]
-            .monitor
-            .as_ref()
-            .filter(|monitor| monitor.epoch == epoch)
-            .map(|monitor| monitor.deletes_prove)
+    ) -> bool {
+        let Some(type_id) = self.store.types.find(&resource.group_resource) else { return false };
+        let monitor = self.store.types.entries[type_id].monitor.as_ref();
+        let Some(&MonitorState { deletes_prove, .. }) = monitor.filter(|monitor| monitor.epoch == epoch)
         else {
-            return IntakeOutcome::Stale;
+            return false;
         };
         for event in events {
             match event {
@@ -181,7 +147,7 @@ impl Partition {
                 }
             }
         }
-        IntakeOutcome::Applied
+        true
     }
 
     /// Whether a monitor of this type runs and has completed a list. Until then an observed node

@@ -9,8 +9,8 @@ use smallvec::SmallVec;
 
 use super::attach::Extent;
 use super::node::{EdgeId, NodeId, Presence, Target};
-use super::{Effects, Link, Partition, PartitionId, PeerMessage};
-use crate::object::{HashSeed, Key, Keyed, KeyedSet, Namespace};
+use super::{Effects, Link, Partition, PartitionId};
+use crate::object::{HashSeed, Identity, Key, Keyed, KeyedSet, Namespace, OwnerReference};
 
 /// How objects are distributed over partitions.
 ///
@@ -96,20 +96,24 @@ impl Partition {
         let shared = self.shared_uids(dependent);
         for references in references.chunk_by(|(one, _), (other, _)| one == other) {
             let owner = references[0].0;
-            let Some(namespace) = self.store.namespace(dependent).cloned() else { continue };
-            let identity = self.store.identity(dependent);
-            let link = Link {
-                owner: self.store.key(owner),
-                resource: identity.resource,
-                namespace,
-                name: identity.name,
-                uid: identity.uid,
-                deletion: self.store.nodes[dependent].deletion,
-                shares_uid: shared.contains(&self.store.nodes[owner].uid),
-                references: references.iter().map(|&(_, edge)| self.store.reference(edge)).collect(),
-            };
-            out.peers.push((Sharding::CLUSTER, PeerMessage::Link(link)));
+            let shares_uid = shared.contains(&self.store.nodes[owner].uid);
+            let references = references.iter().map(|&(_, edge)| self.store.reference(edge)).collect();
+            self.send_link(dependent, self.store.key(owner), references, shares_uid, out);
         }
+    }
+
+    fn send_link(
+        &self,
+        dependent: NodeId,
+        owner: Key,
+        references: Vec<OwnerReference>,
+        shares_uid: bool,
+        out: &mut Effects,
+    ) {
+        let Identity { resource, namespace, name, uid } = self.store.identity(dependent);
+        let Some(namespace) = namespace else { return };
+        let deletion = self.store.nodes[dependent].deletion;
+        out.links.push(Link { owner, resource, namespace, name, uid, deletion, shares_uid, references });
     }
 
     /// Withdraws a node's links to owners that it no longer has.
@@ -126,7 +130,7 @@ impl Partition {
         kept.extend(now.into_iter().map(|(_, owner)| owner));
         for (_, owner) in before {
             if !kept.contains(&owner) {
-                self.send_unlink(dependent, owner, out);
+                self.send_link(dependent, owner, Vec::new(), false, out);
             }
         }
     }
@@ -134,24 +138,25 @@ impl Partition {
     /// Withdraws all links of a node that is going, or that has become an alias.
     pub(super) fn unlink_all(&self, dependent: NodeId, out: &mut Effects) {
         for (_, owner) in self.named_remotely(dependent) {
-            self.send_unlink(dependent, owner, out);
+            self.send_link(dependent, owner, Vec::new(), false, out);
         }
     }
 
     /// Withdraws all links to an owner.
     pub(super) fn unlink_dependents(&self, owner: NodeId, out: &mut Effects) {
         for edge in self.store.dependents(owner) {
-            self.send_unlink(self.store.edges[edge].dependent, self.store.key(owner), out);
+            let dependent = self.store.edges[edge].dependent;
+            self.send_link(dependent, self.store.key(owner), Vec::new(), false, out);
         }
     }
 
-    pub(super) fn send_unlink(&self, dependent: NodeId, owner: Key, out: &mut Effects) {
-        let dependent = self.store.key(dependent);
-        out.peers.push((Sharding::CLUSTER, PeerMessage::Unlink { dependent, owner }));
-    }
-
-    /// Applies a link. The rules are those for a dependent that lives here.
-    pub(super) fn link(&mut self, link: &Link, out: &mut Effects) {
+    /// Applies a link of another partition. The rules are those for a dependent that lives here.
+    pub fn receive(&mut self, link: &Link, out: &mut Effects) {
+        let known = self.store.find_key(&link.dependent());
+        let is_linked = known.is_some_and(|id| self.store.nodes[id].presence == Presence::Linked);
+        if link.references.is_empty() && !is_linked {
+            return;
+        }
         let type_id = self.store.types.find_or_insert(&link.resource);
         let target = Target::Served(type_id);
         let id = self.store.find(&link.uid, target).unwrap_or_else(|| {
@@ -170,24 +175,13 @@ impl Partition {
         }
         let node = &mut self.store.nodes[id];
         node.deletion = link.deletion;
-        node.shares_uid = link.shares_uid;
+        if !link.references.is_empty() {
+            node.shares_uid = link.shares_uid;
+        }
         let owner = self.store.types.find_or_insert(&link.owner.resource);
         let extent = Extent::Link { uid: &link.owner.uid, owner };
         self.set_references(id, &link.references, extent, out);
         self.store.types.release(owner);
-        self.add_to_owners(id, touched, out);
-        self.collect(id);
-    }
-
-    /// Applies the withdrawal of a link.
-    pub(super) fn unlink(&mut self, dependent: &Key, owner: &Key, out: &mut Effects) {
-        let Some(id) = self.store.find_key(dependent) else { return };
-        let Some(owner_type) = self.store.types.find(&owner.resource.group_resource) else { return };
-        if self.store.nodes[id].presence != Presence::Linked {
-            return;
-        }
-        let touched = self.subtract_from_owners(id);
-        self.set_references(id, &[], Extent::Link { uid: &owner.uid, owner: owner_type }, out);
         self.add_to_owners(id, touched, out);
         self.collect(id);
     }

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 use kube_gc_core::graph::testing::world::*;
-use kube_gc_core::graph::{Effects, Intake, WatchEvent};
+use kube_gc_core::graph::{Effects, WatchEvent};
 
 /// The rows as text.
 fn drawn(shown: &Neighbourhood) -> Vec<String> {
@@ -169,9 +169,8 @@ fn a_turn_of_a_partition_is_bounded() {
         let pods: Vec<Obj> =
             (0..2500).map(|n| pod(&format!("{}-{n}", root.facts.name)).owned(root)).collect();
         for pod in &pods {
-            let (resource, events) = (pod.resource.clone(), vec![WatchEvent::Apply(pod.facts.clone())]);
-            let intake = Intake::Events { resource, epoch: world.epoch, events };
-            world.partition("ns").intake(intake, &mut Effects::default());
+            let (epoch, events) = (world.epoch, [WatchEvent::Apply(pod.facts.clone())]);
+            world.partition("ns").apply_events(&pod.resource, epoch, &events, &mut Effects::default());
         }
     }
     let needs: Vec<Need> = roots.iter().map(|root| Need::Node(root.key())).collect();

@@ -10,7 +10,7 @@ use crate::actors::messages::SyncProgress;
 use crate::actors::monitor::{Drain, Monitor, Stop, Subject};
 use crate::actors::registry::{Followed, RoundType, RoundTypes, may_contain_dependents};
 use kube_gc_client::Watchable;
-use kube_gc_core::graph::{DeletesProve, Epoch, Intake};
+use kube_gc_core::graph::{DeletesProve, Effects, Epoch, Partition};
 use kube_gc_core::object::{GroupResource, ResourceType};
 
 impl Discovery {
@@ -156,13 +156,13 @@ impl Discovery {
         }
         let proved_under = self.unserved.proved_under(&resource.group_resource);
         let graph = self.context.monitors.graph.clone();
-        let left = match is_kept {
-            true => Intake::TypeUnserved { resource, epoch },
-            false => Intake::TypeRemoved { resource, epoch, proved_under },
+        let leave = move |graph: &mut Partition, effects: &mut Effects| match is_kept {
+            true => graph.type_unserved(&resource, epoch, effects),
+            false => graph.type_removed(&resource, epoch, proved_under, effects),
         };
         let leave = async move {
             // An error means that the graph, and with it the process, is ending.
-            let _ = graph.take_in_everywhere(left).await;
+            let _ = graph.ask_all(leave).await;
         };
         // The type may have come back while it was drained.
         ctx.spawn(leave.into_actor(self).map(|(), discovery, ctx| discovery.reconcile(ctx)));

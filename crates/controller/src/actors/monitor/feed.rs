@@ -7,14 +7,14 @@ use actix::Recipient;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::progress::{FailureLog, Listed, Progress};
+use super::failures::FailureLog;
 use super::{MonitorContext, Subject};
 use crate::actors::batch::Batches;
 use crate::actors::graph_handle::PartitionEnded;
 use crate::actors::messages::{DiscoveryMessage, ExpectedDiscovery};
 use kube_gc_client::{ListWatch, Phase, Step, WatchStart};
-use kube_gc_core::graph::{DeletesProve, Intake, WatchEvent};
-use kube_gc_core::object::{GroupResource, ObjectFacts, ResourceType};
+use kube_gc_core::graph::{DeletesProve, WatchEvent};
+use kube_gc_core::object::{GroupResource, ObjectFacts, ResourceType, ResourceVersion};
 use kube_gc_observe::telemetry::record;
 
 /// How long the monitor of a type that is no longer served may continue: the last deletions of a
@@ -28,7 +28,15 @@ pub struct Feed {
     resource: Arc<ResourceType>,
     list_watch: ListWatch,
     batches: Batches,
-    progress: Progress,
+    /// Everything up to this version has arrived.
+    received: Option<ResourceVersion>,
+    /// The graph contains everything up to this version.
+    applied: Option<ResourceVersion>,
+    /// Whether any list has arrived as a whole.
+    listed: bool,
+    /// Whether a list has arrived, and it was not reported yet that the graph has applied it. A list
+    /// that fails later puts an end to that.
+    is_list_new: bool,
     failures: FailureLog,
     /// Whether changes in the batches wait for more changes.
     gathering: bool,
@@ -55,9 +63,8 @@ impl Feed {
         draining: watch::Receiver<bool>,
     ) -> Result<Box<Self>, PartitionEnded> {
         let Subject { context, discovery, resource, epoch, deletes_prove } = subject;
-        let began = Intake::MonitorStarted { resource: Arc::clone(&resource), epoch, deletes_prove };
-        context.graph.take_in_everywhere(began).await?;
-        let graph = context.graph.clone();
+        let (graph, started) = (context.graph.clone(), Arc::clone(&resource));
+        graph.ask_all(move |graph, _| graph.monitor_started(&started, epoch, deletes_prove)).await?;
         let batches = Batches::new(graph, Arc::clone(&resource), epoch, &context.graph_queue);
         let start = WatchStart {
             high_water: context.api.high_water().clone(),
@@ -70,7 +77,10 @@ impl Feed {
             resource,
             list_watch,
             batches,
-            progress: Progress::default(),
+            received: None,
+            applied: None,
+            listed: false,
+            is_list_new: false,
             failures: FailureLog::default(),
             gathering: false,
             draining,
@@ -140,34 +150,25 @@ impl Feed {
                 self.batches.put(WatchEvent::Init { resource_version }, at);
             }
             Step::InitApply(events) => {
-                self.notice_listed_types(&events);
                 for event in events {
-                    match &event {
-                        WatchEvent::Apply(facts) => {
-                            self.context.registry.terminating().notice(resource, facts);
-                        }
-                        WatchEvent::Delete(_) => self.notice_served_types(&event),
-                        WatchEvent::Init { .. } | WatchEvent::InitDone { .. } => {}
-                    }
+                    self.notice(&event, true);
                     self.batches.put(event, at);
                 }
             }
             Step::InitDone { resource_version } => {
                 self.batches.put(WatchEvent::InitDone { resource_version: resource_version.clone() }, at);
-                self.progress.list_ended(resource_version);
+                (self.listed, self.is_list_new) = (true, true);
+                self.received = resource_version;
                 self.failures.over(resource);
+                self.context.registry.succeeded(resource);
             }
             Step::Events(events) => {
                 self.recovered();
                 for event in events {
-                    self.notice_served_types(&event);
-                    if let WatchEvent::Apply(facts) = &event {
-                        let resource = &self.resource.group_resource;
-                        self.context.registry.terminating().notice(resource, facts);
-                    }
+                    self.notice(&event, false);
                     let version = event.facts().and_then(|facts| facts.resource_version.as_ref());
                     if version.is_some() {
-                        self.progress.received = version.cloned();
+                        self.received = version.cloned();
                     }
                     self.batches.put(event, at);
                 }
@@ -175,32 +176,22 @@ impl Feed {
             // The watch works again. A version in a bookmark counts as seen, without an event.
             Step::Bookmark { resource_version } => {
                 self.recovered();
-                let behind = self.progress.received.as_ref().zip(resource_version.as_ref());
+                let behind = self.received.as_ref().zip(resource_version.as_ref());
                 if resource_version.is_some() && !behind.is_some_and(|(known, shown)| known.is_after(shown)) {
-                    self.progress.received = resource_version;
+                    self.received = resource_version;
                 }
             }
-            Step::WatchEnded => self.recovered(),
-            Step::Resumed if self.batches.lists_are_applied() => self.recovered(),
-            // The list is reported as synced when the graph has applied it.
-            Step::Resumed => {
-                self.progress.watched(None);
-                self.failures.over(resource);
-            }
+            Step::WatchEnded | Step::Resumed => self.recovered(),
             // An expired watch is no failure, but the changes since are unknown until the next
             // list. So an earlier failure is not over either.
-            Step::Expired { error } => {
-                self.progress.watched(Some(error.to_string()));
-                self.context.registry.failed(resource, error.to_string());
-            }
+            Step::Expired { error } => self.context.registry.failed(resource, error.to_string()),
             Step::Failed { error, retry_in } => {
                 record::resource_sync_error(&resource.group, &self.resource.version, &resource.resource);
                 self.failures.failed(resource, &error, retry_in, self.context.api.is_unreachable());
                 if error.action != "LIST" {
-                    self.progress.watched(Some(error.to_string()));
                     self.context.registry.failed(resource, error.to_string());
                 } else {
-                    self.progress.list_failed();
+                    self.is_list_new = false;
                     if self.context.registry.lost(resource, error.to_string()) {
                         self.discovery.do_send(DiscoveryMessage::SyncChanged(resource.clone()));
                     }
@@ -218,10 +209,9 @@ impl Feed {
     fn recovered(&mut self) {
         let resource = &self.resource.group_resource;
         self.failures.over(resource);
-        self.progress.watched(None);
-        if !self.progress.listed {
-            self.context.registry.update(resource, |state| state.last_error = None);
-        } else if self.context.registry.synced(resource, None) {
+        self.context.registry.succeeded(resource);
+        // A list is reported as synced when the graph has applied it.
+        if self.listed && self.batches.lists_are_applied() && self.context.registry.synced(resource) {
             self.discovery.do_send(DiscoveryMessage::SyncChanged(resource.clone()));
         }
     }
@@ -229,45 +219,32 @@ impl Feed {
     /// Reports what the graph has applied.
     fn applied(&mut self) {
         let resource = &self.resource.group_resource;
-        if self.batches.lists_are_applied()
-            && let Some(Listed { failure }) = self.progress.list_applied()
-        {
-            self.context.registry.synced(resource, failure);
+        if self.batches.lists_are_applied() && std::mem::take(&mut self.is_list_new) {
+            self.context.registry.synced(resource);
             self.discovery.do_send(DiscoveryMessage::SyncChanged(resource.clone()));
         }
-        if self.batches.is_empty() && self.progress.applied != self.progress.received {
-            self.progress.applied.clone_from(&self.progress.received);
-            self.context.registry.applied_up_to(resource, self.progress.applied.clone());
+        if self.batches.is_empty() && self.applied != self.received {
+            self.applied.clone_from(&self.received);
+            self.context.registry.applied_up_to(resource, self.applied.clone());
         }
     }
 
-    /// Reports the types of listed CRDs: no event shows a CRD that was created while the watch was
-    /// closed.
-    fn notice_listed_types(&self, events: &[WatchEvent]) {
-        let listed = events.iter().filter_map(|event| match event {
-            WatchEvent::Apply(facts) => expected(&self.resource.group_resource, facts, false),
-            WatchEvent::Delete(_) | WatchEvent::Init { .. } | WatchEvent::InitDone { .. } => None,
-        });
-        let defined = listed.filter_map(|expected| match expected {
-            ExpectedDiscovery::Served(resource) => Some(resource),
-            _ => None,
-        });
-        let defined: Vec<_> = defined.collect();
-        if !defined.is_empty() {
-            self.discovery.do_send(DiscoveryMessage::TypesListed(defined));
-        }
-    }
-
-    /// Reports a changed CRD or APIService, so that discovery runs at once.
-    fn notice_served_types(&self, event: &WatchEvent) {
-        if self.progress.applied.is_none() {
-            return;
-        }
+    /// Reports a namespace that is being deleted, and a CRD or an APIService that changed, so that
+    /// discovery runs at once.
+    fn notice(&self, event: &WatchEvent, is_listed: bool) {
         let Some(facts) = event.facts() else { return };
-        let deleted = matches!(event, WatchEvent::Delete(_));
-        if let Some(expected) = expected(&self.resource.group_resource, facts, deleted) {
-            self.discovery.do_send(DiscoveryMessage::ServedTypesChanged(expected));
+        let (resource, is_deleted) = (&self.resource.group_resource, matches!(event, WatchEvent::Delete(_)));
+        if !is_deleted {
+            self.context.registry.terminating().notice(resource, facts);
         }
+        let message = match expected(resource, facts, is_deleted) {
+            Some(ExpectedDiscovery::Served(resource)) if is_listed => DiscoveryMessage::TypeListed(resource),
+            Some(expected) if self.applied.is_some() && (is_deleted || !is_listed) => {
+                DiscoveryMessage::ServedTypesChanged(expected)
+            }
+            _ => return,
+        };
+        self.discovery.do_send(message);
     }
 }
 

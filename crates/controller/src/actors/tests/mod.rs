@@ -16,7 +16,7 @@ use crate::actors::graph_handle::GraphHandle;
 use crate::actors::pool::Enqueue;
 use crate::actors::supervision::on_fatal;
 use kube_gc_client::EventRecorder;
-use kube_gc_core::graph::{DeletesProve, Epoch, Intake, Partition, PartitionId, Sharding};
+use kube_gc_core::graph::{DeletesProve, Epoch, Partition, PartitionId, Sharding};
 use kube_gc_core::object::{
     Catalog, Finalizers, GroupResource, HashSeed, Identity, Key, ObjectFacts, OwnerReference, ResourceType,
     ResourceVersion, Scope, ServedKind, config_map,
@@ -74,7 +74,7 @@ pub async fn graph_on(thread: Option<&ArbiterHandle>, absent: &Arc<AbsentOwnerCa
     let partitions = sharding().all().map(|id| start_partition(thread, id, Arc::clone(absent)));
     let graph = GraphHandle::new(sharding(), partitions.collect());
     let (resource, deletes_prove) = (identity("a", "any").resource, DeletesProve::Absence);
-    graph.take_in_everywhere(Intake::MonitorStarted { resource, epoch: EPOCH, deletes_prove }).await.unwrap();
+    graph.ask_all(move |graph, _| graph.monitor_started(&resource, EPOCH, deletes_prove)).await.unwrap();
     graph
 }
 

@@ -289,7 +289,7 @@ mod tests {
                 scope: Scope::Namespaced,
             }));
             registry.applied_up_to(&name(resource), Some(ResourceVersion::number(*version)));
-            registry.synced(&name(resource), None);
+            registry.synced(&name(resource));
         }
         registry
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tokio::task::yield_now;
 
-use kube_gc_core::graph::{Intake, WatchEvent};
+use kube_gc_core::graph::{Effects, Partition, WatchEvent};
 use kube_gc_core::object::{Finalizers, ObjectFacts, ResourceVersion};
 use tokio::sync::watch;
 
@@ -37,9 +37,11 @@ impl OrphanWork {
     async fn see(&self, objects: Vec<ObjectFacts>) {
         let any = identity("a", "any");
         let here = self.context.graph.partition_of(any.namespace.as_ref());
-        let events = objects.into_iter().map(WatchEvent::Apply).collect();
-        let seen = Intake::Events { resource: any.resource, epoch: EPOCH, events };
-        self.context.graph.ask(here, move |graph, effects| graph.intake(seen, effects)).await.unwrap();
+        let events: Vec<_> = objects.into_iter().map(WatchEvent::Apply).collect();
+        let see = move |graph: &mut Partition, effects: &mut Effects| {
+            graph.apply_events(&any.resource, EPOCH, &events, effects)
+        };
+        assert!(self.context.graph.ask(here, see).await.unwrap());
     }
 }
 

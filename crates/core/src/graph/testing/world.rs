@@ -160,10 +160,10 @@ pub struct World {
     pub sharding: Sharding,
     pub epoch: Epoch,
     pub deletes_prove: DeletesProve,
-    /// All effects but the peer messages.
+    /// All effects but the links.
     pub out: Effects,
-    /// Undelivered peer messages. They are delivered at once unless `delayed` is set.
-    pub outbox: Vec<(PartitionId, PeerMessage)>,
+    /// Undelivered links. They are delivered at once unless `delayed` is set.
+    pub outbox: Vec<Link>,
     pub delayed: bool,
 }
 
@@ -210,7 +210,8 @@ impl World {
     pub fn start(&mut self, name: &str) {
         let (epoch, deletes_prove) = (self.epoch, self.deletes_prove);
         for id in self.sharding.all() {
-            self.intake(id, Intake::MonitorStarted { resource: resource(name), epoch, deletes_prove });
+            let partition = &mut self.partitions[usize::from(id.0)];
+            partition.monitor_started(&resource(name), epoch, deletes_prove);
         }
     }
     pub fn partition(&mut self, namespace: &str) -> &mut Partition {
@@ -224,17 +225,19 @@ impl World {
     fn home(&self, obj: &Obj) -> PartitionId {
         self.sharding.of(obj.facts.namespace.as_ref())
     }
-    pub fn intake(&mut self, id: PartitionId, intake: Intake) -> IntakeOutcome {
-        let outcome = self.partitions[usize::from(id.0)].intake(intake, &mut self.out);
+    /// Returns whether the monitor runs.
+    fn apply_events(&mut self, id: PartitionId, resource: &ResourceType, events: &[WatchEvent]) -> bool {
+        let partition = &mut self.partitions[usize::from(id.0)];
+        let is_current = partition.apply_events(resource, self.epoch, events, &mut self.out);
         self.deliver();
-        outcome
+        is_current
     }
     /// As in the actors' outbox, the last state of a (dependent, owner) pair wins.
     pub fn deliver(&mut self) {
-        for (to, message) in self.out.peers.drain(..) {
-            let pair = ends(&message);
-            self.outbox.retain(|(_, waiting)| ends(waiting) != pair);
-            self.outbox.push((to, message));
+        for link in self.out.links.drain(..) {
+            let is_same = |other: &Link| other.dependent() == link.dependent() && other.owner == link.owner;
+            self.outbox.retain(|waiting| !is_same(waiting));
+            self.outbox.push(link);
         }
         if !self.delayed {
             self.flush();
@@ -242,15 +245,15 @@ impl World {
         self.partitions.iter().for_each(Partition::check);
     }
     pub fn flush(&mut self) {
-        for (to, message) in std::mem::take(&mut self.outbox) {
-            // Twice, because messages are idempotent.
-            self.partitions[usize::from(to.0)].receive(message.clone(), &mut self.out);
-            self.partitions[usize::from(to.0)].receive(message, &mut self.out);
+        for link in std::mem::take(&mut self.outbox) {
+            // Twice, because links are idempotent.
+            self.partitions[0].receive(&link, &mut self.out);
+            self.partitions[0].receive(&link, &mut self.out);
         }
     }
-    pub fn change(&mut self, obj: &Obj, event: WatchEvent) -> IntakeOutcome {
-        let (resource, epoch) = (Arc::clone(&obj.resource), self.epoch);
-        self.intake(self.home(obj), Intake::Events { resource, epoch, events: vec![event] })
+    /// Returns whether the monitor runs.
+    pub fn change(&mut self, obj: &Obj, event: WatchEvent) -> bool {
+        self.apply_events(self.home(obj), &obj.resource, &[event])
     }
     pub fn see(&mut self, objects: &[&Obj]) {
         for obj in objects {
@@ -268,7 +271,7 @@ impl World {
             let here = objects.iter().filter(|obj| self.home(obj) == id);
             events.extend(here.map(|obj| WatchEvent::Apply(obj.facts.clone())));
             events.push(WatchEvent::InitDone { resource_version });
-            self.intake(id, Intake::Events { resource: resource(name), epoch: self.epoch, events });
+            self.apply_events(id, &resource(name), &events);
         }
     }
     pub fn set_catalog(&mut self, catalog: &Arc<Catalog>) {
@@ -278,16 +281,14 @@ impl World {
         self.deliver();
     }
     pub fn remove_type(&mut self, name: &str) {
-        for id in self.sharding.all() {
-            self.intake(
-                id,
-                Intake::TypeRemoved {
-                    resource: resource(name),
-                    epoch: self.epoch,
-                    proved_under: Some(self.partitions[0].disturbance()),
-                },
-            );
+        let proved_under = Some(self.partitions[0].disturbance());
+        self.remove_type_proved(name, proved_under);
+    }
+    pub fn remove_type_proved(&mut self, name: &str, proved_under: Option<u64>) {
+        for partition in &mut self.partitions {
+            partition.type_removed(&resource(name), self.epoch, proved_under, &mut self.out);
         }
+        self.deliver();
     }
     /// The keys that were queued for the delete pool since the last call, without duplicates.
     pub fn queued(&mut self) -> Vec<String> {
@@ -338,15 +339,5 @@ impl World {
     }
     pub fn dump(&self) -> dump::Dump {
         dump::Dump::merge(self.partitions.iter().map(|partition| partition.dump(None)))
-    }
-}
-
-fn ends(message: &PeerMessage) -> (Key, Key) {
-    match message {
-        PeerMessage::Link(Link { owner, resource, uid, .. }) => {
-            let dependent = Key { uid: uid.clone(), resource: Arc::clone(resource), namespace: None };
-            (dependent, owner.clone())
-        }
-        PeerMessage::Unlink { dependent, owner } => (dependent.clone(), owner.clone()),
     }
 }

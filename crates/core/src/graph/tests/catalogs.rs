@@ -234,9 +234,10 @@ fn an_unserved_type_keeps_its_nodes_which_no_longer_prove_existence() {
     w.partition("ns").expect_event(&blocking.key(), &ExpectedChange::Removed);
     assert_eq!(w.snapshot_and_queue(&blocking), Snapshot::AwaitsEvent);
     w.forget();
-    for id in w.sharding.all() {
-        w.intake(id, Intake::TypeUnserved { resource: resource(WIDGETS), epoch: w.epoch });
+    for partition in &mut w.partitions {
+        partition.type_unserved(&resource(WIDGETS), w.epoch, &mut w.out);
     }
+    w.deliver();
     assert_eq!(w.queued(), ["b"], "it waited for an event that will not arrive");
     assert_eq!(w.object(&near).foreground, ForegroundProgress::Blocked(1));
     assert_eq!(w.object(&far).foreground, ForegroundProgress::Blocked(1));

@@ -36,9 +36,9 @@ impl Bed {
     fn new(id: PartitionId) -> Self {
         let sharding = Sharding::new(NonZeroU16::MIN, HashSeed::new(5));
         let mut partition = Partition::new(id, sharding, Arc::clone(catalog()));
-        let mut out = Effects::default();
+        let out = Effects::default();
         let (resource, epoch, deletes_prove) = (resource("configmaps"), Epoch(1), DeletesProve::Absence);
-        partition.intake(Intake::MonitorStarted { resource, epoch, deletes_prove }, &mut out);
+        partition.monitor_started(&resource, epoch, deletes_prove);
         let mut bed = Self { partition, out };
         bed.events(vec![
             WatchEvent::Init { resource_version: None },
@@ -48,8 +48,7 @@ impl Bed {
     }
 
     fn events(&mut self, events: Vec<WatchEvent>) {
-        let intake = Intake::Events { resource: resource("configmaps"), epoch: Epoch(1), events };
-        self.partition.intake(intake, &mut self.out);
+        self.partition.apply_events(&resource("configmaps"), Epoch(1), &events, &mut self.out);
     }
 
     fn see(&mut self, object: &Obj) {

@@ -1,9 +1,7 @@
 //! Broken watches and restored stores.
 
 use crate::graph::testing::world::*;
-use crate::graph::{
-    DeletesProve, Epoch, ExpectedChange, Intake, OwnerState, PartitionId, Snapshot, WatchEvent,
-};
+use crate::graph::{DeletesProve, Epoch, ExpectedChange, OwnerState, Snapshot, WatchEvent};
 use crate::object::{Disturbance, ResourceVersion};
 
 fn disturb(w: &mut World, number: u64, found: Option<u64>) {
@@ -45,16 +43,11 @@ fn a_renewed_proof_that_a_type_is_gone_renews_the_absence_of_its_owners() {
     assert_eq!(w.state(&owner), OwnerState::Unknown);
     w.see(&[&pod("late").owned(&owner).at(20)]);
     w.forget();
-    let gone = |proved_under| Intake::TypeRemoved {
-        resource: owner.resource.clone(),
-        epoch: Epoch(1),
-        proved_under,
-    };
     for proved_under in [None, Some(0)] {
-        w.intake(PartitionId(1), gone(proved_under));
+        w.remove_type_proved("widgets.example.com", proved_under);
         assert_eq!(w.state(&owner), OwnerState::Unknown, "the type may be back with its objects");
     }
-    w.intake(PartitionId(1), gone(Some(1)));
+    w.remove_type_proved("widgets.example.com", Some(1));
     assert_eq!(w.state(&owner), OwnerState::Absent, "the type is not back");
     assert!(w.queued().contains(&"p".to_owned()));
 }
