@@ -181,6 +181,7 @@ mod tests {
         assert_eq!((counts_only.last().0, names(&counts_only).len()), (1, 0));
     }
 
+    /// Rule 9.7.
     #[test]
     fn a_page_shows_the_selected_decisions_in_full() {
         let log = DecisionLog::new(10);
