@@ -3,10 +3,8 @@
 //!
 //! A dependent whose creation was answered before the DELETE was sent may be late on its watch.
 //! kube-controller-manager removes the finalizer without it and then deletes it as dangling
-//! (kubernetes#26120). A round lists all types that can hold dependents, consistently. If the known
-//! dependents have been released, the round releases those that it finds. If they are still being
-//! released, because there are many, the round returns the version that the graph must reach to
-//! know every dependent.
+//! (kubernetes#26120). A round begins when the known dependents have been released. It lists all types
+//! that can hold dependents, consistently, and releases those that it finds.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -16,7 +14,7 @@ use futures::{StreamExt, stream};
 use tokio::sync::{oneshot, watch};
 use tokio_util::task::AbortOnDropHandle;
 
-use super::look::{Found, Horizon, Looker, Owners, Seen};
+use super::look::{Found, Looker, Owners, Seen};
 use super::unlistable::{Unlistable, Unlisted};
 use crate::actors::pool::Outcome;
 use crate::actors::registry::RoundTypes;
@@ -50,11 +48,8 @@ struct Scoped {
 
 /// An owner whose dependents are looked for.
 #[derive(Debug)]
-pub struct RoundRequest {
-    /// Who it is.
-    pub owner: Identity,
-    /// The stage of the work on it.
-    pub stage: Stage,
+struct RoundRequest {
+    owner: Identity,
     answer: oneshot::Sender<Result<Confirmed, ApiError>>,
 }
 
@@ -83,27 +78,20 @@ impl Rounds {
         self.lister.unlistable.hold(owner.namespace.as_ref(), &parts, &BTreeSet::new())
     }
 
-    /// Asks for a round that begins after this call. The future only waits for its end, so the
-    /// round takes place whether it is polled or not.
+    /// Asks for a round that begins after this call, and waits for its end.
     ///
     /// # Errors
     /// When the round could not be completed; the owner's finalizer must stay.
-    pub fn begin(
-        &self,
-        owner: &Identity,
-        stage: Stage,
-    ) -> impl Future<Output = Result<Confirmed, Interrupted>> + use<> {
+    pub async fn begin(&self, owner: &Identity) -> Result<Confirmed, Interrupted> {
         let (answer, answered) = oneshot::channel();
         if mutation::is(Mutation::SkipOrphanRound) {
             let _ = answer.send(Ok(Confirmed::default()));
         } else {
-            self.ask(RoundRequest { owner: owner.clone(), stage, answer });
+            self.ask(RoundRequest { owner: owner.clone(), answer });
         }
-        async {
-            match answered.await {
-                Ok(confirmed) => Ok(confirmed?),
-                Err(_) => Err(Interrupted::Changed("the confirmation round was cancelled")),
-            }
+        match answered.await {
+            Ok(confirmed) => Ok(confirmed?),
+            Err(_) => Err(Interrupted::Changed("the confirmation round was cancelled")),
         }
     }
 
@@ -159,7 +147,8 @@ struct Lister {
 impl Lister {
     /// Lists every type that can hold dependents of these owners, and answers them.
     async fn round(&self, scope: Option<Namespace>, asked: Vec<RoundRequest>) {
-        let owners: Owners<'_> = asked.iter().map(|request| (request.owner.uid.clone(), request)).collect();
+        let owners: Owners<'_> =
+            asked.iter().map(|request| (request.owner.uid.clone(), &request.owner)).collect();
         let context = self.context.now();
         let (mut looks, mut looked_at) = (Vec::new(), HashSet::new());
         let mut unlisted = Vec::new();
@@ -204,10 +193,10 @@ impl Lister {
         }
         unlisted.sort_by(|a, b| a.what.cmp(&b.what));
         for RoundRequest { owner, answer, .. } in asked {
-            let Seen { late, shown, unreleased } = all.get(&owner.uid).cloned().unwrap_or_default();
+            let Seen { late, unreleased } = all.get(&owner.uid).cloned().unwrap_or_default();
             let result = match unreleased {
                 Some(error) => Err(error),
-                None => Ok(Confirmed { late, shown, unlisted: unlisted.clone() }),
+                None => Ok(Confirmed { late, unlisted: unlisted.clone() }),
             };
             // The worker may have been stopped in the meantime.
             let _ = answer.send(result);
@@ -215,22 +204,11 @@ impl Lister {
     }
 }
 
-/// The stage of the work on an owner when a round begins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
-    /// The dependents that the graph knows are being released.
-    Releasing,
-    /// They have been released. Every dependent that the round finds is late.
-    Released,
-}
-
 /// What a round found for one owner.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Confirmed {
     /// Dependents that the graph had not shown; they are released.
     pub late: usize,
-    /// The versions at which the round saw dependents that are late or still being released.
-    pub shown: Horizon,
     /// What could not be listed.
     pub unlisted: Vec<Unlisted>,
 }
