@@ -6,13 +6,13 @@
 //! (kubernetes#26120). A round begins when the known dependents have been released. It lists all types
 //! that can hold dependents, consistently, and releases those that it finds.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::collections::{BTreeSet, HashSet};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use dashmap::DashMap;
 use futures::{StreamExt, stream};
 use tokio::sync::{oneshot, watch};
-use tokio_util::task::AbortOnDropHandle;
 
 use super::look::{Found, Looker, Owners, Seen};
 use super::unlistable::{Unlistable, Unlisted};
@@ -33,17 +33,15 @@ const LISTS_AT_ONCE: usize = 4;
 #[derive(Clone, Debug)]
 pub struct Rounds {
     lister: Lister,
-    /// Where a round is running: in single namespaces, and in the cluster.
-    running: Arc<Mutex<Running>>,
+    /// Where owners wait for a round: in single namespaces, and in the cluster.
+    scopes: Arc<DashMap<Option<Namespace>, Arc<Scoped>>>,
 }
 
-type Running = HashMap<Option<Namespace>, Scoped>;
-
-/// One round at a time, and the owners that wait for the next one.
-#[derive(Debug)]
+/// The owners that wait for the next round, and the turn to run it.
+#[derive(Debug, Default)]
 struct Scoped {
-    waiting: Vec<RoundRequest>,
-    _task: AbortOnDropHandle<()>,
+    waiting: Mutex<Vec<RoundRequest>>,
+    turn: tokio::sync::Mutex<()>,
 }
 
 /// An owner whose dependents are looked for.
@@ -57,7 +55,7 @@ impl Rounds {
     /// Rounds for these types. A part of the API of which nothing is known holds owners for `wait`.
     pub fn new(context: WorkContext, types: watch::Receiver<Arc<RoundTypes>>, wait: Duration) -> Self {
         let lister = Lister { context, types, unlistable: Unlistable::new(wait) };
-        Self { lister, running: Arc::default() }
+        Self { lister, scopes: Arc::default() }
     }
 
     /// What becomes of an owner if a part of the API that the round could not list holds it.
@@ -78,56 +76,35 @@ impl Rounds {
         self.lister.unlistable.hold(owner.namespace.as_ref(), &parts, &BTreeSet::new())
     }
 
-    /// Asks for a round that begins after this call, and waits for its end.
+    /// Asks for a round that begins after this call, and waits for its end. Whoever has the turn runs
+    /// it for all that wait.
     ///
     /// # Errors
     /// When the round could not be completed; the owner's finalizer must stay.
     pub async fn begin(&self, owner: &Identity) -> Result<Confirmed, Interrupted> {
-        let (answer, answered) = oneshot::channel();
         if mutation::is(Mutation::SkipOrphanRound) {
-            let _ = answer.send(Ok(Confirmed::default()));
-        } else {
-            self.ask(RoundRequest { owner: owner.clone(), answer });
+            return Ok(Confirmed::default());
         }
+        let scope = &owner.namespace;
+        let scoped = Arc::clone(&self.scopes.entry(scope.clone()).or_default());
+        let (answer, answered) = oneshot::channel();
+        // Nothing panics while it is locked.
+        let waiting = || scoped.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting().push(RoundRequest { owner: owner.clone(), answer });
+        let turn = scoped.turn.lock().await;
+        let asked = std::mem::take(&mut *waiting());
+        if !asked.is_empty() {
+            let (lister, scope) = (self.lister.clone(), scope.clone());
+            // A task of its own, so that a panic cancels this round alone.
+            let _ = task(async move { lister.round(scope, asked).await }).await;
+        }
+        drop(turn);
+        // Nobody else waits: one reference is ours, and the other is that of the map.
+        self.scopes.remove_if(scope, |_, scoped| Arc::strong_count(scoped) <= 2);
         match answered.await {
             Ok(confirmed) => Ok(confirmed?),
             Err(_) => Err(Interrupted::Changed("the confirmation round was cancelled")),
         }
-    }
-
-    fn ask(&self, request: RoundRequest) {
-        let scope = request.owner.namespace.clone();
-        let mut running = locked(&self.running);
-        if let Some(scoped) = running.get_mut(&scope) {
-            scoped.waiting.push(request);
-            return;
-        }
-        let rounds = rounds(self.lister.clone(), scope.clone(), Arc::downgrade(&self.running));
-        running.insert(scope, Scoped { waiting: vec![request], _task: task(rounds) });
-    }
-}
-
-fn locked(running: &Mutex<Running>) -> MutexGuard<'_, Running> {
-    // Nothing panics while it is locked.
-    running.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Runs rounds one after another, as long as owners wait for one.
-async fn rounds(lister: Lister, scope: Option<Namespace>, running: Weak<Mutex<Running>>) {
-    // Without a reference to what has the handle of this task, which ends with it.
-    let waiting = || {
-        let running = running.upgrade()?;
-        let mut running = locked(&running);
-        let waiting = std::mem::take(&mut running.get_mut(&scope)?.waiting);
-        if waiting.is_empty() {
-            running.remove(&scope);
-        }
-        Some(waiting).filter(|waiting| !waiting.is_empty())
-    };
-    while let Some(asked) = waiting() {
-        let (lister, scope) = (lister.clone(), scope.clone());
-        // A task of its own, so that a panic cancels this round alone.
-        let _ = task(async move { lister.round(scope, asked).await }).await;
     }
 }
 
