@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use kube_gc_client::Finalizer;
-use kube_gc_controller::worker::decision::{DecisionObserver, DecisionRecord, Occurrence, OwnerView};
+use kube_gc_controller::worker::decision::{DecisionObserver, DecisionRecord, Occurrence};
 use kube_gc_core::object::PropagationPolicy;
 use kube_gc_observe::telemetry::{ObjectView, Timestamp, record};
 
@@ -134,7 +134,7 @@ fn view(entry: &DecisionLogEntry) -> DecisionView {
         finalizer: finalizer.map(Finalizer::name),
         outcome,
         error: error.clone(),
-        owners: owners.iter().map(OwnerView::from).collect(),
+        owners: owners.clone(),
         more_owners: *more_owners,
         owner: owner.as_ref().map(ObjectView::from),
     }
@@ -217,9 +217,9 @@ mod tests {
         assert_eq!((denied.policy, denied.finalizer), (Some("Background"), Some("orphan")));
         assert_eq!(denied.error.as_deref(), Some("403 Forbidden: says the webhook"));
         let owner = &denied.owners[0];
-        assert_eq!((owner.class.as_str(), owner.evidence.as_str()), ("unresolved", "live"));
+        assert_eq!((owner.class, owner.evidence), (ReferenceClass::Unresolved, Evidence::Live));
         assert_eq!(owner.error.as_deref(), Some("500 Internal Server Error: says the server"));
-        assert!(owner.controller && !owner.blocking);
+        assert!(owner.reference.controller && !owner.reference.block_owner_deletion);
 
         let none = DecisionQuery::default;
         let namespace = Namespace::parse("ns");

@@ -15,7 +15,8 @@ use crate::worker::decision::{DecisionRecord, JudgedOwner, Occurrence, Reference
 use kube_gc_client::Finalizer;
 use kube_gc_core::graph::ObservedObject;
 use kube_gc_core::object::{DeletionState, Finalizers, Identity, OwnerReference, PropagationPolicy};
-use kube_gc_core::verdict::ReferenceClass;
+use kube_gc_core::verdict::testing::item;
+use kube_gc_core::verdict::{Decision, ReferenceClass, decide};
 
 const GRACE: Duration = Duration::from_secs(60);
 const SECOND: Duration = Duration::from_secs(1);
@@ -33,7 +34,12 @@ fn judged(owner: &str, class: ReferenceClass) -> JudgedOwner {
 }
 
 fn decision(action: &'static str, owners: Vec<JudgedOwner>) -> DecisionRecord {
-    let basis = Some(ReferenceDigest::of(owners.iter().map(|owner| (&owner.reference, owner.class))));
+    let classes: Vec<_> = owners.iter().map(|owner| owner.class).collect();
+    let remove = match decide(&item(owners.len()), &classes) {
+        Decision::RemoveReferences { remove, .. } => remove,
+        _ => Vec::new(),
+    };
+    let basis = Some(ReferenceDigest::of(owners.iter().map(|owner| &owner.reference), &remove));
     DecisionRecord {
         object: identity("x"),
         action,

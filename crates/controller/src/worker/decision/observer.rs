@@ -3,6 +3,7 @@
 use std::fmt::{self, Debug, Display};
 use std::sync::Arc;
 
+use serde::ser::SerializeStruct as _;
 use serde::{Serialize, Serializer};
 
 use crate::worker::classified::{Classified, Evidence};
@@ -70,47 +71,7 @@ impl DecisionRecord {
     }
 }
 
-/// An owner reference and its classification, on `/debug/decisions`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct OwnerView {
-    /// `apiVersion` of the reference.
-    pub api_version: String,
-    /// `kind` of the reference.
-    pub kind: String,
-    /// `name` of the reference.
-    pub name: String,
-    /// `uid` of the reference.
-    pub uid: String,
-    /// Whether it blocks a foreground deletion of the owner.
-    pub blocking: bool,
-    /// Whether the owner is the managing controller.
-    pub controller: bool,
-    /// Its classification, such as `solid` or `absent`.
-    pub class: String,
-    /// The evidence for the classification.
-    pub evidence: String,
-    /// Why the lookup of the owner failed, in the server's own words.
-    pub error: Option<String>,
-}
-
-impl From<&JudgedOwner> for OwnerView {
-    fn from(judged: &JudgedOwner) -> Self {
-        let JudgedOwner { reference, class, evidence, error } = judged;
-        Self {
-            api_version: reference.api_version.to_string(),
-            kind: reference.kind.to_string(),
-            name: reference.name.to_string(),
-            uid: reference.uid.to_string(),
-            blocking: reference.block_owner_deletion,
-            controller: reference.controller,
-            class: class.to_string(),
-            evidence: evidence.to_string(),
-            error: error.as_ref().map(ToString::to_string),
-        }
-    }
-}
-
-/// An owner reference and its class.
+/// An owner reference and its classification, as in the log and on `/debug/decisions`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JudgedOwner {
     /// The reference.
@@ -160,8 +121,7 @@ impl JudgedOwner {
     }
 }
 
-/// Owners as a field of the log. JSON has an array of objects, with the names that the debug
-/// pages use.
+/// Owners as a field of the log. JSON has an array of objects, as on the debug pages.
 #[derive(Debug, Serialize)]
 pub struct LoggedOwners {
     owners: Vec<JudgedOwner>,
@@ -194,15 +154,18 @@ impl Display for JudgedOwner {
 
 impl Serialize for JudgedOwner {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let OwnerReference { api_version, kind, name, uid, .. } = &self.reference;
-        serializer.collect_map([
-            ("api_version", api_version.to_string()),
-            ("kind", kind.to_string()),
-            ("name", name.to_string()),
-            ("uid", uid.shown().to_string()),
-            ("class", self.class.to_string()),
-            ("evidence", self.evidence.to_string()),
-        ])
+        let Self { reference, class, evidence, error } = self;
+        let mut owner = serializer.serialize_struct("JudgedOwner", 9)?;
+        owner.serialize_field("api_version", &*reference.api_version)?;
+        owner.serialize_field("kind", &*reference.kind)?;
+        owner.serialize_field("name", &*reference.name)?;
+        owner.serialize_field("uid", &reference.uid.shown().to_string())?;
+        owner.serialize_field("blocking", &reference.block_owner_deletion)?;
+        owner.serialize_field("controller", &reference.controller)?;
+        owner.serialize_field("class", &class.to_string())?;
+        owner.serialize_field("evidence", &evidence.to_string())?;
+        owner.serialize_field("error", &error.as_deref())?;
+        owner.end()
     }
 }
 
@@ -281,23 +244,19 @@ impl RemovedReferences {
 }
 
 impl ReferenceDigest {
-    /// The digest of an object with these classified references; see
-    /// [`decide`](kube_gc_core::verdict::decide()).
-    pub fn of<'a>(references: impl Iterator<Item = (&'a OwnerReference, ReferenceClass)> + Clone) -> Self {
-        let has_solid_owner = references.clone().any(|(_, class)| class == ReferenceClass::Solid);
-        let goes = |class| match class {
-            ReferenceClass::Orphaned => true,
-            ReferenceClass::Absent | ReferenceClass::Waiting => has_solid_owner,
-            ReferenceClass::Solid | ReferenceClass::Unresolved | ReferenceClass::InvalidScope => false,
-        };
-        let all = Self::digest(references.clone().map(|(reference, _)| reference));
-        let (gone, stay): (Vec<_>, Vec<_>) = references.partition(|(_, class)| goes(*class));
+    /// The digest of an object with these references, of which those with the indices `remove`, in
+    /// ascending order, are to be removed.
+    pub fn of<'a>(references: impl Iterator<Item = &'a OwnerReference> + Clone, remove: &[usize]) -> Self {
+        let all = Self::digest(references.clone());
+        let goes = |(index, _): &(usize, _)| remove.binary_search(index).is_ok();
+        let (gone, stay): (Vec<_>, Vec<_>) = references.enumerate().partition(goes);
         // A prediction keeps them, so a text that no real owner has is only counted.
-        let short = gone.iter().map(|(reference, _)| *reference).filter(|reference| reference.is_short());
+        let short = gone.iter().map(|(_, reference)| *reference).filter(|reference| reference.is_short());
         let some: Vec<_> = short.take(LISTED).cloned().collect();
         // With all of them known, other references may be added or removed, and the removal is still
         // the same.
-        let stay = (some.len() < gone.len()).then(|| Self::digest(stay.into_iter().map(|(seen, _)| seen)));
+        let stay =
+            (some.len() < gone.len()).then(|| Self::digest(stay.into_iter().map(|(_, reference)| reference)));
         Self { all, gone: RemovedReferences { some, count: gone.len(), stay } }
     }
 
