@@ -24,8 +24,7 @@ use kube_gc_observe::telemetry::{Structured, record};
 use self::summaries::{Counted, Group};
 
 pub use self::observer::{
-    DecisionObserver, DecisionRecord, Ended, JudgedOwner, LoggedOwners, Occurrence, ReferenceDigest,
-    RemovedReferences,
+    DecisionObserver, DecisionRecord, Ended, JudgedOwner, LoggedOwners, Occurrence, RemovedReferences,
 };
 pub use self::summaries::{LoggedAs, Summaries};
 
@@ -256,8 +255,9 @@ impl<'a> DecisionLine<'a> {
         let owners = self.owners.map(|(item, classified)| JudgedOwner::first_of(item, classified));
         let owners = owners.unwrap_or_default();
         let named = self.owners.map_or(0, |(item, _)| item.references.len());
-        let basis = self.owners.filter(|_| self.dry_run).map(|(item, _)| {
-            ReferenceDigest::of(item.references.iter().map(|seen| &seen.reference), self.remove)
+        let is_prediction = self.dry_run && !self.remove.is_empty();
+        let removed = self.owners.filter(|_| is_prediction).map(|(item, _)| {
+            RemovedReferences::of(item.references.iter().map(|seen| &seen.reference), self.remove)
         });
         DecisionRecord {
             object: self.object.clone(),
@@ -266,7 +266,7 @@ impl<'a> DecisionLine<'a> {
             finalizer: self.finalizer,
             more_owners: named - owners.len(),
             owners,
-            basis,
+            removed,
             owner: self.owner.cloned(),
             outcome,
             error: error.map(bounded),

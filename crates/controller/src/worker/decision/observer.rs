@@ -48,8 +48,8 @@ pub struct DecisionRecord {
     pub owners: Vec<JudgedOwner>,
     /// How many more it names.
     pub more_owners: usize,
-    /// In a dry run: the references that it rests on, for the comparison.
-    pub basis: Option<ReferenceDigest>,
+    /// In a dry run: the references that it removes, for the comparison.
+    pub removed: Option<RemovedReferences>,
     /// The owner that orphans this object.
     pub owner: Option<Identity>,
     /// How it ended, in the word that the log and the metrics use.
@@ -206,15 +206,6 @@ impl Ended for FinalizerRemoval {
     }
 }
 
-/// The references that an object had at the decision.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ReferenceDigest {
-    /// All references, in order.
-    pub all: Digest,
-    /// The references that a removal of dangling references removes.
-    pub gone: RemovedReferences,
-}
-
 /// References that are to be removed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RemovedReferences {
@@ -227,6 +218,24 @@ pub struct RemovedReferences {
 }
 
 impl RemovedReferences {
+    /// Of an object with these references, those with the indices `remove`, in ascending order.
+    pub fn of<'a>(references: impl Iterator<Item = &'a OwnerReference>, remove: &[usize]) -> Self {
+        let goes = |(index, _): &(usize, _)| remove.binary_search(index).is_ok();
+        let (gone, stay): (Vec<_>, Vec<_>) = references.enumerate().partition(goes);
+        // A prediction keeps them, so a text that no real owner has is only counted.
+        let short = gone.iter().map(|(_, reference)| *reference).filter(|reference| reference.is_short());
+        let some: Vec<_> = short.take(LISTED).cloned().collect();
+        // With all of them known, other references may be added or removed, and the removal is still
+        // the same.
+        let stay = (some.len() < gone.len()).then(|| Self::digest(stay.into_iter().map(|(_, seen)| seen)));
+        Self { some, count: gone.len(), stay }
+    }
+
+    /// Stands for these references in their order.
+    fn digest<'a>(references: impl IntoIterator<Item = &'a OwnerReference>) -> Digest {
+        Digest::of(&references.into_iter().collect::<Vec<_>>())
+    }
+
     /// Whether none of them is left. If there were more than are stored here, this holds only when
     /// exactly the references that were to stay are there.
     pub fn is_gone_from(&self, now: &[OwnerReference]) -> bool {
@@ -237,31 +246,8 @@ impl RemovedReferences {
         }
         let is_left = |reference: &OwnerReference| self.some.iter().any(|gone| key(gone) == key(reference));
         match self.stay {
-            Some(stay) => ReferenceDigest::digest(now) == stay,
+            Some(stay) => Self::digest(now) == stay,
             None => !now.iter().any(is_left),
         }
-    }
-}
-
-impl ReferenceDigest {
-    /// The digest of an object with these references, of which those with the indices `remove`, in
-    /// ascending order, are to be removed.
-    pub fn of<'a>(references: impl Iterator<Item = &'a OwnerReference> + Clone, remove: &[usize]) -> Self {
-        let all = Self::digest(references.clone());
-        let goes = |(index, _): &(usize, _)| remove.binary_search(index).is_ok();
-        let (gone, stay): (Vec<_>, Vec<_>) = references.enumerate().partition(goes);
-        // A prediction keeps them, so a text that no real owner has is only counted.
-        let short = gone.iter().map(|(_, reference)| *reference).filter(|reference| reference.is_short());
-        let some: Vec<_> = short.take(LISTED).cloned().collect();
-        // With all of them known, other references may be added or removed, and the removal is still
-        // the same.
-        let stay =
-            (some.len() < gone.len()).then(|| Self::digest(stay.into_iter().map(|(_, reference)| reference)));
-        Self { all, gone: RemovedReferences { some, count: gone.len(), stay } }
-    }
-
-    /// Stands for these references in their order.
-    pub fn digest<'a>(references: impl IntoIterator<Item = &'a OwnerReference>) -> Digest {
-        Digest::of(&references.into_iter().collect::<Vec<_>>())
     }
 }
