@@ -71,7 +71,7 @@ impl DecisionRecord {
     }
 }
 
-/// An owner reference and its classification, as in the log and on `/debug/decisions`.
+/// An owner reference and its classification. It is serialized as on `/debug/decisions`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JudgedOwner {
     /// The reference.
@@ -121,12 +121,34 @@ impl JudgedOwner {
     }
 }
 
-/// Owners as a field of the log. JSON has an array of objects, as on the debug pages.
+/// Owners as a field of the log. JSON has an array of objects, with the names that the debug
+/// pages use.
 #[derive(Debug, Serialize)]
 pub struct LoggedOwners {
+    #[serde(serialize_with = "in_short")]
     owners: Vec<JudgedOwner>,
     #[serde(skip_serializing_if = "Option::is_none")]
     more_owners: Option<usize>,
+}
+
+fn in_short<S: Serializer>(owners: &[JudgedOwner], serializer: S) -> Result<S::Ok, S::Error> {
+    #[derive(Serialize)]
+    struct Short<'a> {
+        api_version: &'a str,
+        kind: &'a str,
+        name: &'a str,
+        uid: String,
+        class: String,
+        evidence: String,
+    }
+    serializer.collect_seq(owners.iter().map(|JudgedOwner { reference, class, evidence, .. }| Short {
+        api_version: &reference.api_version,
+        kind: &reference.kind,
+        name: &reference.name,
+        uid: reference.uid.shown().to_string(),
+        class: class.to_string(),
+        evidence: evidence.to_string(),
+    }))
 }
 
 impl LoggedOwners {
