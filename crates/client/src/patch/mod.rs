@@ -43,10 +43,9 @@ const CONFLICTS: u32 = 5;
 #[derive(Clone, Copy, Debug)]
 pub enum References<'a> {
     /// Every reference with one of these uids. Only for objects whose references all have
-    /// different uids: a strategic merge patch would remove the wrong one.
+    /// different uids, because a strategic merge patch would remove the wrong one, and which are not
+    /// more than [`MANY_REFERENCES`].
     OfOwners(&'a [Uid]),
-    /// The same, for objects with more than [`MANY_REFERENCES`] references. Always a JSON merge patch.
-    OfOwnersAmongMany(&'a [Uid]),
     /// Exactly these, compared by apiVersion, kind, name and uid. Always a JSON merge patch.
     Exactly(&'a [OwnerReference]),
 }
@@ -92,8 +91,8 @@ impl Api {
     /// Removes owner references from a dependent (rules 6.1 to 6.3).
     ///
     /// Sends a strategic merge patch with the uid, and with the resource version when one is
-    /// given. For types that do not accept it (415, remembered per type), for exact references
-    /// and among many, sends a JSON merge patch of the list that a live read shows, with that
+    /// given. For types that do not accept it (415, remembered per type) and for exact references,
+    /// sends a JSON merge patch of the list that a live read shows, with that
     /// read's uid and resource version.
     ///
     /// # Errors
@@ -108,15 +107,10 @@ impl Api {
     ) -> Result<Patched, ApiError> {
         let remove_if = |is_unwanted: bool| if is_unwanted { Edit::Remove } else { Edit::Keep };
         match references {
-            References::OfOwners(uids) | References::OfOwnersAmongMany(uids) => {
+            References::OfOwners(uids) => {
                 let unwanted: HashSet<&Uid> = uids.iter().collect();
                 let edit = |reference: &OwnerReference| remove_if(unwanted.contains(&reference.uid));
-                let entries = match references {
-                    References::OfOwners(_) => {
-                        uids.iter().map(|uid| json!({ "$patch": "delete", "uid": uid })).collect()
-                    }
-                    _ => Vec::new(),
-                };
+                let entries = uids.iter().map(|uid| json!({ "$patch": "delete", "uid": uid })).collect();
                 self.edit_references(dependent, entries, resource_version, edit).await
             }
             References::Exactly(unwanted) => {

@@ -95,10 +95,10 @@ async fn an_object_with_many_references_gets_no_strategic_patch() {
     let done = || Reply::ok(widget_json(""));
     let server = Server::replying([live(), done(), live(), done()]);
     let api = server.api();
-    let owners = [uid("ub")];
-    let among_many = References::OfOwnersAmongMany(&owners);
-    assert_eq!(api.requests_for_patch(&widget().resource.group_resource, among_many), 2);
-    changed(api.remove_references(&widget(), among_many, None).await);
+    let unwanted = ["v1", "v2"].map(|version| reference(version, "b", false));
+    let exactly = References::Exactly(&unwanted);
+    assert_eq!(api.requests_for_patch(&widget().resource.group_resource, exactly), 2);
+    changed(api.remove_references(&widget(), exactly, None).await);
     let mut many: Vec<_> = (0..MANY_REFERENCES)
         .map(|number| OwnerReference { uid: uid(&format!("u{number}")), ..reference("v1", "a", true) })
         .collect();
@@ -249,7 +249,6 @@ async fn a_patch_whose_answer_shows_what_it_removes_has_failed() {
     for (references, replies, left) in [
         (References::OfOwners(&owners), vec![live()], refers),
         (References::OfOwners(&owners), vec![unsupported(), live(), live()], refers),
-        (References::OfOwnersAmongMany(&owners), vec![live(), live()], refers),
         (References::Exactly(&exactly), vec![live(), live()], refers),
     ] {
         let error = remove_references(replies, references, None).await.1.unwrap_err();

@@ -8,13 +8,12 @@ use kube_gc_core::object::{ObjectFacts, OwnerReference, ResourceVersion, Uid};
 
 /// Which references a patch removes. A strategic merge patch identifies a reference by its uid.
 /// Where two references of the object share a uid, it would remove the wrong one, so the patch
-/// names the exact references instead. Among many references, it would cost the API server much.
+/// names the exact references instead, and also among more than [`MANY_REFERENCES`], where it would
+/// cost the API server much.
 #[derive(Debug)]
 pub enum ReferenceRemoval {
     /// By their uids.
     ByUid(Vec<Uid>),
-    /// By their uids, among more than [`MANY_REFERENCES`] references.
-    ByUidAmongMany(Vec<Uid>),
     /// Exactly these.
     Exact(Vec<OwnerReference>),
 }
@@ -24,20 +23,17 @@ impl ReferenceRemoval {
     pub fn of<'a>(all: impl IntoIterator<Item = &'a OwnerReference>, remove: Vec<OwnerReference>) -> Self {
         let mut seen = HashSet::new();
         let is_unique = all.into_iter().all(|reference| seen.insert(&reference.uid));
-        if !is_unique {
+        if !is_unique || seen.len() > MANY_REFERENCES {
             return Self::Exact(remove);
         }
-        let uids = remove.into_iter().map(|reference| reference.uid).collect();
-        if seen.len() > MANY_REFERENCES { Self::ByUidAmongMany(uids) } else { Self::ByUid(uids) }
+        Self::ByUid(remove.into_iter().map(|reference| reference.uid).collect())
     }
 
     /// Removes the reference of a dependent to an owner that orphans it.
     pub fn of_dependent(dependent: &DependentView) -> Self {
         let DependentView { reference, shares_uid, reference_count, .. } = dependent;
-        if *shares_uid {
+        if *shares_uid || *reference_count > MANY_REFERENCES {
             Self::Exact(vec![reference.clone()])
-        } else if *reference_count > MANY_REFERENCES {
-            Self::ByUidAmongMany(vec![reference.uid.clone()])
         } else {
             Self::ByUid(vec![reference.uid.clone()])
         }
@@ -47,7 +43,6 @@ impl ReferenceRemoval {
     pub fn references(&self) -> References<'_> {
         match self {
             Self::ByUid(uids) => References::OfOwners(uids),
-            Self::ByUidAmongMany(uids) => References::OfOwnersAmongMany(uids),
             Self::Exact(references) => References::Exactly(references),
         }
     }
@@ -100,7 +95,7 @@ mod tests {
             ReferenceRemoval::of(&all, vec![owner(1)])
         };
         assert!(matches!(removal(MANY_REFERENCES).references(), References::OfOwners([_])));
-        assert!(matches!(removal(MANY_REFERENCES + 1).references(), References::OfOwnersAmongMany([_])));
+        assert!(matches!(removal(MANY_REFERENCES + 1).references(), References::Exactly([_])));
     }
 
     #[test]
@@ -111,10 +106,7 @@ mod tests {
             ReferenceRemoval::of_dependent(&view)
         };
         assert!(matches!(removal(MANY_REFERENCES, false).references(), References::OfOwners([_])));
-        assert!(matches!(
-            removal(MANY_REFERENCES + 1, false).references(),
-            References::OfOwnersAmongMany([_])
-        ));
+        assert!(matches!(removal(MANY_REFERENCES + 1, false).references(), References::Exactly([_])));
         for count in [2, MANY_REFERENCES + 1] {
             assert!(matches!(removal(count, true).references(), References::Exactly([_])));
         }
