@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use kube_gc_client::Finalizer;
-use kube_gc_controller::worker::decision::{DecisionObserver, DecisionRecord, Occurrence, OwnerView};
+use kube_gc_controller::worker::decision::{DecisionObserver, DecisionRecord, Occurrence};
 use kube_gc_core::object::PropagationPolicy;
 use kube_gc_observe::telemetry::{ObjectView, Timestamp, record};
 
@@ -116,7 +116,7 @@ fn view(entry: &DecisionLogEntry) -> DecisionView {
         finalizer,
         owners,
         more_owners,
-        basis: _,
+        removed: _,
         owner,
         outcome,
         error,
@@ -129,7 +129,7 @@ fn view(entry: &DecisionLogEntry) -> DecisionView {
         finalizer: finalizer.map(Finalizer::name),
         outcome,
         error: error.clone(),
-        owners: owners.iter().map(OwnerView::from).collect(),
+        owners: owners.clone(),
         more_owners: *more_owners,
         owner: owner.as_ref().map(ObjectView::from),
     }
@@ -152,7 +152,7 @@ mod tests {
             finalizer: None,
             owners: Vec::new(),
             more_owners: 0,
-            basis: None,
+            removed: None,
             owner: None,
             outcome: "deleted",
             error: None,
@@ -176,6 +176,7 @@ mod tests {
         assert_eq!((counts_only.last().0, names(&counts_only).len()), (1, 0));
     }
 
+    /// Rule 9.7.
     #[test]
     fn a_page_shows_the_selected_decisions_in_full() {
         let log = DecisionLog::new(10);
@@ -211,9 +212,9 @@ mod tests {
         assert_eq!((denied.policy, denied.finalizer), (Some("Background"), Some("orphan")));
         assert_eq!(denied.error.as_deref(), Some("403 Forbidden: says the webhook"));
         let owner = &denied.owners[0];
-        assert_eq!((owner.class.as_str(), owner.evidence.as_str()), ("unresolved", "live"));
+        assert_eq!((owner.class, owner.evidence), (ReferenceClass::Unresolved, Evidence::Live));
         assert_eq!(owner.error.as_deref(), Some("500 Internal Server Error: says the server"));
-        assert!(owner.controller && !owner.blocking);
+        assert!(owner.reference.controller && !owner.reference.block_owner_deletion);
 
         let none = DecisionQuery::default;
         let namespace = Namespace::parse("ns");

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::queries::IdleQuery;
 use kube_gc_controller::worker::comparison::{DisagreementView, is_zero};
-use kube_gc_controller::worker::decision::OwnerView;
+use kube_gc_controller::worker::decision::JudgedOwner;
 use kube_gc_core::object::{GroupResource, ResourceVersion};
 use kube_gc_insight::{Explanation, State, Unseen};
 use kube_gc_observe::telemetry::{Distribution, ObjectView, StuckReason, Timestamp};
@@ -180,7 +180,7 @@ pub struct DecisionView {
     /// The error, in the server's own words.
     pub error: Option<String>,
     /// The owners of the object, each with its state; at most 16.
-    pub owners: Vec<OwnerView>,
+    pub owners: Vec<JudgedOwner>,
     /// The number of further owners.
     #[serde(skip_serializing_if = "is_zero")]
     pub more_owners: usize,
@@ -367,6 +367,9 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use kube_gc_controller::worker::classified::Evidence;
+    use kube_gc_core::object::{OwnerReference, Uid};
+    use kube_gc_core::verdict::ReferenceClass;
 
     const UID: &str = "0b1e5c1e-9b1a-4b58-8b7e-0f4b7a7e9d10";
 
@@ -456,15 +459,17 @@ mod tests {
             finalizer: None,
             outcome: "denied",
             error: Some("no".to_owned()),
-            owners: vec![OwnerView {
-                api_version: "v1".to_owned(),
-                kind: "Pod".to_owned(),
-                name: "owner".to_owned(),
-                uid: "u".to_owned(),
-                blocking: true,
-                controller: false,
-                class: "absent".to_owned(),
-                evidence: "live".to_owned(),
+            owners: vec![JudgedOwner {
+                reference: OwnerReference {
+                    api_version: "v1".into(),
+                    kind: "Pod".into(),
+                    name: "owner".into(),
+                    uid: Uid::parse("u").unwrap(),
+                    controller: false,
+                    block_owner_deletion: true,
+                },
+                class: ReferenceClass::Absent,
+                evidence: Evidence::Live,
                 error: None,
             }],
             owner: None,

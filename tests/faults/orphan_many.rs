@@ -1,5 +1,4 @@
-//! Dependents that appear late during the orphaning of an owner. If it has many, a round begins while
-//! the others are still being released.
+//! Dependents that appear late during the orphaning of an owner, which may have many others.
 
 use anyhow::{Result, ensure};
 
@@ -55,8 +54,7 @@ impl Late {
 }
 
 /// The dependent was created before the DELETE was sent, and its watch stands still (rules 5.5, 5.6, 5.10
-/// and 10.3). Fails without the confirming lists, or if the finalizer is removed when the round has seen
-/// the dependent and nobody has released it: the dependent is deleted when its event arrives.
+/// and 10.3). Fails without the confirming lists: the dependent is deleted when its event arrives.
 async fn a_late_dependent_is_released_before_its_owner_goes() -> Result<()> {
     for (scope, known) in [(Scope::Namespaced, 1), (Scope::Cluster, 1), (Scope::Namespaced, KNOWN)] {
         let scene = Late::set(scope, known).await?;
@@ -74,14 +72,14 @@ async fn a_late_dependent_is_released_before_its_owner_goes() -> Result<()> {
         events.release();
         stage.cluster.settled(&scene.collector).await?;
         scene.assert_released(&late).await?;
-        ensure!(known == 1 || scene.rounds() == 2, "{} rounds", scene.rounds());
+        ensure!(known == 1 || scene.rounds() == 1, "{} rounds", scene.rounds());
         scene.collector.stop().await?;
     }
     Ok(())
 }
 
 /// The round sees a reference through a version that is not served, which the graph does
-/// not resolve to the owner (rule 5.10). Fails if the graph is relied on to release it:
+/// not resolve to the owner (rule 5.10). Fails if only dependents that the graph knows are released:
 /// the owner would be removed before its last reference.
 async fn a_dependent_among_many_that_names_an_unserved_version_is_released() -> Result<()> {
     let scene = Late::set(Scope::Namespaced, KNOWN).await?;

@@ -39,7 +39,6 @@ pub(super) struct Reachability {
 struct State {
     outages: Outages,
     refusals: Refusals,
-    unanswered: Unanswered,
 }
 
 impl Reachability {
@@ -350,43 +349,6 @@ impl Outage {
         }
         record::api_server_outage(now - self.said.unwrap_or(self.since));
         self.said = Some(now);
-    }
-}
-
-/// The greatest number of lines in a window.
-const LINES: u32 = 16;
-/// The length of a window.
-const LINES_EVERY: Duration = Duration::from_secs(10);
-
-/// The start of the present window, and the number of lines in it.
-#[derive(Debug, Default)]
-struct Unanswered(Option<(Instant, u32)>);
-
-impl Unanswered {
-    /// The number of one more line in its window.
-    fn one_more(&mut self, now: Instant) -> u32 {
-        let (began, lines) = self.0.filter(|(began, _)| now - *began < LINES_EVERY).unwrap_or((now, 0));
-        self.0 = Some((began, lines.saturating_add(1)));
-        lines.saturating_add(1)
-    }
-}
-
-impl Api {
-    /// Whether to log one more decision whose request got no answer or was not sent. A few are
-    /// logged; all are counted in the metrics.
-    pub fn may_log_unanswered(&self) -> bool {
-        if self.is_unreachable() {
-            return false;
-        }
-        let lines = self.0.reachability.state().unanswered.one_more(Instant::now());
-        if lines == LINES + 1 {
-            tracing::warn!(
-                "many requests get no answer or cannot be sent; their decisions are not logged one by one for \
-                 {} s, only counted in kube_gc_decisions_total",
-                LINES_EVERY.as_secs()
-            );
-        }
-        lines <= LINES
     }
 }
 

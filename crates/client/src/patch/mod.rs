@@ -46,8 +46,6 @@ const CONFLICTS: u32 = 5;
 pub enum References {
     /// Every reference with one of these uids.
     OfOwners(Vec<Uid>),
-    /// The same, for objects with many references. Always a JSON merge patch.
-    OfOwnersAmongMany(Vec<Uid>),
     /// Exactly these, compared by apiVersion, kind, name and uid. Always a JSON merge patch.
     Exactly(Vec<OwnerReference>),
 }
@@ -67,11 +65,10 @@ impl References {
     }
 
     fn among(count: usize, shares_uid: bool, remove: Vec<OwnerReference>) -> Self {
-        if shares_uid {
+        if shares_uid || count > MANY_REFERENCES {
             return Self::Exactly(remove);
         }
-        let uids = remove.into_iter().map(|reference| reference.uid).collect();
-        if count > MANY_REFERENCES { Self::OfOwnersAmongMany(uids) } else { Self::OfOwners(uids) }
+        Self::OfOwners(remove.into_iter().map(|reference| reference.uid).collect())
     }
 }
 
@@ -116,8 +113,8 @@ impl Api {
     /// Removes owner references from a dependent (rules 6.1 to 6.3).
     ///
     /// Sends a strategic merge patch with the uid, and with the resource version when one is
-    /// given. For types that do not accept it (415, remembered per type), for exact references
-    /// and among many, sends a JSON merge patch of the list that a live read shows, with that
+    /// given. For types that do not accept it (415, remembered per type) and for exact references,
+    /// sends a JSON merge patch of the list that a live read shows, with that
     /// read's uid and resource version.
     ///
     /// # Errors
@@ -132,15 +129,10 @@ impl Api {
     ) -> Result<Patched, ApiError> {
         let remove_if = |is_unwanted: bool| if is_unwanted { Edit::Remove } else { Edit::Keep };
         match references {
-            References::OfOwners(uids) | References::OfOwnersAmongMany(uids) => {
+            References::OfOwners(uids) => {
                 let unwanted: HashSet<&Uid> = uids.iter().collect();
                 let edit = |reference: &OwnerReference| remove_if(unwanted.contains(&reference.uid));
-                let entries = match references {
-                    References::OfOwners(_) => {
-                        uids.iter().map(|uid| json!({ "$patch": "delete", "uid": uid })).collect()
-                    }
-                    _ => Vec::new(),
-                };
+                let entries = uids.iter().map(|uid| json!({ "$patch": "delete", "uid": uid })).collect();
                 self.edit_references(dependent, entries, resource_version, edit).await
             }
             References::Exactly(unwanted) => {

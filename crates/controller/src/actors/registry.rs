@@ -1,7 +1,6 @@
 //! The state of the monitors, for readiness, metrics and debugging, and what others need to know of
 //! what they have seen.
 
-use std::cmp;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -57,8 +56,6 @@ pub struct Registry(Arc<Shared>);
 #[derive(Debug, Default)]
 struct Shared {
     monitors: Mutex<BTreeMap<GroupResource, MonitorState>>,
-    /// Notified when any state changes.
-    changed: Notify,
     /// Namespaces that the monitors have seen being deleted.
     terminating: TerminatingNamespaces,
 }
@@ -87,19 +84,16 @@ impl Registry {
             draining: false,
         };
         self.entries().insert(resource.group_resource.clone(), state);
-        self.0.changed.notify_waiters();
     }
 
     /// Removes a monitor that has ended.
     pub fn ended(&self, resource: &GroupResource) {
         self.entries().remove(resource);
-        self.0.changed.notify_waiters();
     }
 
     /// Removes all monitors, because they have ended.
     pub fn clear(&self) {
         self.entries().clear();
-        self.0.changed.notify_waiters();
     }
 
     /// Changes the state of a monitor, if it runs.
@@ -108,9 +102,7 @@ impl Registry {
         resource: &GroupResource,
         change: impl FnOnce(&mut MonitorState) -> T,
     ) -> T {
-        let changed = self.entries().get_mut(resource).map(change);
-        self.0.changed.notify_waiters();
-        changed.unwrap_or_default()
+        self.entries().get_mut(resource).map(change).unwrap_or_default()
     }
 
     /// Notes up to which version the graph has applied what this monitor has read.
@@ -155,27 +147,6 @@ impl Registry {
         let entries = self.entries();
         let applied = entries.get(resource).and_then(|state| state.applied.as_ref());
         applied.is_some_and(|applied| applied >= version)
-    }
-
-    /// Waits until the graph contains everything up to this version of a resource. Returns false if
-    /// that cannot be known: the resource has no monitor, its monitor is not synced, or its
-    /// versions are not comparable with this one.
-    pub async fn reached(&self, resource: &GroupResource, version: &ResourceVersion) -> bool {
-        loop {
-            // Subscribed before the state is read, so that no change is missed.
-            let changed = self.0.changed.notified();
-            let order = match self.entries().get(resource) {
-                Some(MonitorState { synced: true, applied: Some(applied), .. }) => {
-                    applied.partial_cmp(version)
-                }
-                _ => None,
-            };
-            match order {
-                None => return false,
-                Some(cmp::Ordering::Equal | cmp::Ordering::Greater) => return true,
-                Some(cmp::Ordering::Less) => changed.await,
-            }
-        }
     }
 
     /// Whether this resource has a monitor.
@@ -285,28 +256,15 @@ pub struct RoundType {
     pub followed: Followed,
 }
 
-/// How far a round can rely on the monitor of a type.
+/// How far the graph has the objects of a type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Followed {
     /// The type was never synced: its dependents are unknown.
     Not,
     /// The type is no longer synced: the graph has its objects as they were at the end of its watch.
     NoLonger,
-    /// The type is synced. Its versions are those of an aggregated API server and do not show how
-    /// far the monitor is.
-    Somehow,
-    /// The type is synced, and its versions show how far the monitor is.
-    ByVersion,
-}
-
-impl Followed {
-    /// Whether the type is synced.
-    pub const fn is_synced(self) -> bool {
-        match self {
-            Self::Not | Self::NoLonger => false,
-            Self::Somehow | Self::ByVersion => true,
-        }
-    }
+    /// The type is synced.
+    Synced,
 }
 
 #[cfg(test)]

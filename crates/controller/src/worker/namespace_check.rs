@@ -3,26 +3,22 @@
 //! Every partition has to be asked for an absent owner. A task does that after the write, so
 //! that no deletion waits for the answer.
 
-use std::collections::HashMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use crate::actors::graph_handle::{GraphHandle, PartitionEnded};
+use crate::actors::graph_handle::GraphHandle;
 use kube_gc_client::EventRecorder;
 use kube_gc_core::graph::Report;
-use kube_gc_core::object::{Digest, Identity, Namespace, OwnerReference, Uid};
+use kube_gc_core::object::{Identity, OwnerReference, Uid};
 use kube_gc_core::text::LISTED;
 use kube_gc_observe::telemetry::record;
 
 /// Objects that wait to be checked. Beyond that, a check is dropped and counted.
 const WAITING: usize = 1024;
-/// How long the answer for one uid is used again.
+/// How long the answer for the last uid is used again.
 const LOCATED_FOR: Duration = Duration::from_secs(1);
-/// How many answers are kept.
-const LOCATED_AT_MOST: usize = 1024;
 
 /// A handle to the task that checks. It never waits.
 #[derive(Clone, Debug)]
@@ -59,41 +55,29 @@ impl NamespaceCheck {
 }
 
 async fn run(graph: GraphHandle, event_recorder: EventRecorder, mut inbox: mpsc::Receiver<Check>) {
-    let mut located = Located::default();
+    // An owner may have thousands of dependents, which mostly come one after another.
+    let mut last: Option<(Uid, Instant, Vec<Identity>)> = None;
     while let Some(Check { dependent, references }) = inbox.recv().await {
         for reference in references {
-            let Ok(found) = located.find(&graph, &reference.uid).await else {
-                // A partition has ended, and the process ends with it.
-                return;
+            let known =
+                last.take().filter(|(uid, at, _)| *uid == reference.uid && at.elapsed() < LOCATED_FOR);
+            let (uid, at, found) = match known {
+                Some(known) => known,
+                None => match graph.locate(&reference.uid).await {
+                    Ok(found) => (reference.uid.clone(), Instant::now(), found),
+                    // A partition has ended, and the process ends with it.
+                    Err(_) => return,
+                },
             };
-            if found.iter().any(|namespace| Some(namespace) != dependent.namespace.as_ref()) {
+            if found
+                .iter()
+                .any(|object| object.namespace.is_some() && object.namespace != dependent.namespace)
+            {
                 let dependent = dependent.clone();
                 event_recorder.report(Report::NamespaceMismatch { dependent, reference });
             }
+            last = Some((uid, at, found));
         }
-    }
-}
-
-/// The namespaces of objects by uid, as the graph answered recently: an owner may have thousands of
-/// dependents.
-#[derive(Debug, Default)]
-struct Located(HashMap<Digest, (Instant, Arc<[Namespace]>)>);
-
-impl Located {
-    async fn find(&mut self, graph: &GraphHandle, uid: &Uid) -> Result<Arc<[Namespace]>, PartitionEnded> {
-        let (now, key) = (Instant::now(), Digest::of(uid));
-        if let Some((at, found)) = self.0.get(&key)
-            && now.duration_since(*at) < LOCATED_FOR
-        {
-            return Ok(Arc::clone(found));
-        }
-        let found = graph.locate(uid).await?;
-        let found: Arc<[Namespace]> = found.into_iter().filter_map(|object| object.namespace).collect();
-        if self.0.len() >= LOCATED_AT_MOST {
-            self.0.clear();
-        }
-        self.0.insert(key, (now, Arc::clone(&found)));
-        Ok(found)
     }
 }
 

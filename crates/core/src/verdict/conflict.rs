@@ -1,7 +1,5 @@
 //! What to do after a 409, and what the answer to a patch proves.
 
-use std::fmt;
-
 use crate::graph::ObjectSnapshot;
 use crate::mutation::{self, Mutation};
 use crate::object::{Finalizers, ObjectFacts, OwnerReference, ResourceVersion, Uid};
@@ -128,23 +126,4 @@ pub fn after_conflict(
 pub fn after_patch(expected: &Basis, returned: &ObjectFacts) -> Option<ResourceVersion> {
     let unchanged = returned.uid == expected.uid && !returned.being_deleted && expected.matches(returned);
     returned.resource_version.clone().filter(|_| unchanged)
-}
-
-impl fmt::Display for AfterConflict {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Absent => f.write_str("it is absent"),
-            Self::BeingDeleted => f.write_str("it is being deleted already"),
-            Self::Backoff => f.write_str("the conflict has no visible cause: try again later"),
-            Self::Reevaluate => {
-                f.write_str("its owner references, finalizers or dependents changed: decide again")
-            }
-            Self::DeleteWith(version) => {
-                write!(f, "only unrelated fields changed: delete at version {version}")
-            }
-            Self::DeleteWithUidAlone => {
-                f.write_str("only unrelated fields keep changing: delete by uid alone")
-            }
-        }
-    }
 }

@@ -2,18 +2,14 @@
 
 use std::fmt;
 
-use serde::Serialize;
-
 use crate::graph::ObjectSnapshot;
 use crate::mutation::{self, Mutation};
-use crate::object::{OwnerReference, PropagationPolicy};
-use crate::text::{listed, word};
+use crate::object::PropagationPolicy;
 
 use super::ReferenceClass;
 
 /// What to do about an object whose references are all classified.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
     /// Do nothing. Any relevant change queues the object again.
     Keep(KeepReason),
@@ -44,8 +40,7 @@ pub enum Decision {
 }
 
 /// Why an object is kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum KeepReason {
     /// All its owners are solid.
     Owned,
@@ -56,8 +51,7 @@ pub enum KeepReason {
 }
 
 /// Why an object cannot be decided on yet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ParkReason {
     /// A reference is unresolved.
     Unresolved,
@@ -139,29 +133,6 @@ fn indices(classes: &[ReferenceClass], wanted: impl Fn(ReferenceClass) -> bool) 
     matching.map(|(index, _)| index).collect()
 }
 
-/// A decision with its reasons. `Display` says what is done and lists the references with their
-/// classes.
-#[derive(Clone, Copy, Debug)]
-pub struct Explanation<'a> {
-    pub item: &'a ObjectSnapshot,
-    pub classes: &'a [ReferenceClass],
-    pub decision: &'a Decision,
-}
-
-impl fmt::Display for Explanation<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.decision)?;
-        let each = self.item.references.iter().zip(self.classes).map(|(view, class)| {
-            let OwnerReference { kind, name, uid, .. } = &view.reference;
-            format!("owner {} {} ({}) is {class}", word(kind), word(name), uid.shown())
-        });
-        match self.item.references.len() {
-            0 => Ok(()),
-            total => write!(f, ": {}", listed(", ", total, each)),
-        }
-    }
-}
-
 impl fmt::Display for KeepReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -179,26 +150,4 @@ impl fmt::Display for ParkReason {
             Self::Unclassified => "its owner references changed while they were looked up",
         })
     }
-}
-
-impl fmt::Display for Decision {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Keep(reason) => write!(f, "keep, {reason}"),
-            Self::Park(reason) => write!(f, "keep for now, {reason}"),
-            Self::Report { invalid_scope } => {
-                write!(f, "keep and report {} of invalid scope", counted(invalid_scope.len()))
-            }
-            Self::RemoveReferences { remove, .. } => write!(f, "remove {}", counted(remove.len())),
-            Self::Delete { policy, stop_blocking_first: false } => write!(f, "delete with {policy}"),
-            Self::Delete { policy, stop_blocking_first: true } => {
-                write!(f, "stop blocking its owners, then delete with {policy}")
-            }
-        }
-    }
-}
-
-fn counted(references: usize) -> String {
-    let plural = if references == 1 { "" } else { "s" };
-    format!("{references} owner reference{plural}")
 }

@@ -26,5 +26,5 @@ pub use confirm::Confirmation;
 pub use conflict::{
     AfterConflict, Basis, CONFLICTS_BEFORE_UID_ALONE, Dependents, after_conflict, after_patch,
 };
-pub use decide::{Decision, Explanation, KeepReason, ParkReason, decide};
+pub use decide::{Decision, KeepReason, ParkReason, decide};
 pub use precheck::{IdleReason, Precheck, precheck};

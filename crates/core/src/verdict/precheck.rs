@@ -2,14 +2,11 @@
 
 use std::fmt;
 
-use serde::Serialize;
-
 use crate::graph::{ForegroundProgress, ObjectSnapshot};
 use crate::object::DeletionState;
 
 /// What to do about an object, before its owners are considered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Precheck {
     Nothing(IdleReason),
     /// Nothing blocks its foreground deletion any more: remove the finalizer
@@ -29,8 +26,7 @@ pub enum Precheck {
 }
 
 /// Why there is nothing to do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum IdleReason {
     /// It is being deleted and waits for its grace period or other finalizers only.
     Terminating,
@@ -63,25 +59,5 @@ impl fmt::Display for IdleReason {
             Self::Orphaning => "it is being deleted and orphans its dependents first",
             Self::NoReferences => "it has no owner references",
         })
-    }
-}
-
-impl fmt::Display for Precheck {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Nothing(reason) => write!(f, "nothing to do: {reason}"),
-            Self::RemoveForegroundFinalizer => {
-                f.write_str("no blocking dependents left: remove the finalizer foregroundDeletion")
-            }
-            Self::AskForUnreadReferences => {
-                f.write_str("no known blocking dependents left: look for some that discovery could not read")
-            }
-            Self::WaitForDependents(1) => f.write_str("waiting for 1 blocking dependent"),
-            Self::WaitForDependents(count) => write!(f, "waiting for {count} blocking dependents"),
-            Self::BreakDeadlock => {
-                f.write_str("its blocking dependents wait for itself: stop blocking its own owners")
-            }
-            Self::Classify => f.write_str("its owners must be classified"),
-        }
     }
 }

@@ -176,11 +176,11 @@ impl Discovery {
             .iter()
             .filter(|(_, running)| !running.draining)
             .map(|(name, running)| {
-                let followed = match running.deletes_prove {
-                    _ if !self.context.monitors.registry.was_synced(name) => Followed::Not,
-                    _ if !self.context.monitors.registry.is_synced(name) => Followed::NoLonger,
-                    DeletesProve::Nothing => Followed::Somehow,
-                    DeletesProve::Absence => Followed::ByVersion,
+                let registry = &self.context.monitors.registry;
+                let followed = match (registry.was_synced(name), registry.is_synced(name)) {
+                    (false, _) => Followed::Not,
+                    (true, false) => Followed::NoLonger,
+                    (true, true) => Followed::Synced,
                 };
                 RoundType { resource: Arc::clone(&running.resource), followed }
             })
@@ -192,7 +192,7 @@ impl Discovery {
         types.extend(
             left.map(|resource| RoundType { resource: Arc::clone(resource), followed: Followed::Not }),
         );
-        let all = !types.is_empty() && types.iter().all(|of| of.followed.is_synced());
+        let all = !types.is_empty() && types.iter().all(|of| of.followed == Followed::Synced);
         let undiscovered = self.discovered.iter().flat_map(|discovered| &discovered.never_read);
         let undiscovered = undiscovered.filter(|part| may_contain_dependents(&part.group)).cloned().collect();
         let catalog = Arc::clone(&self.catalog);

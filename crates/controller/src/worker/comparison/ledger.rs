@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use crate::worker::decision::{DecisionRecord, Occurrence, ReferenceDigest, RemovedReferences};
+use crate::worker::decision::{DecisionRecord, Occurrence, RemovedReferences};
 use kube_gc_client::Finalizer;
 use kube_gc_core::graph::ObservedObject;
 use kube_gc_core::object::{DeletionState, Identity, Key, OwnerReference};
@@ -169,12 +169,12 @@ impl Ledger {
     pub fn looked(&mut self, subject: &Arc<Subject>, state: &ObjectState, now: Duration) -> Next {
         let Some(prediction) = self.pending.get_mut(subject) else { return Next::Later };
         let is_over = now >= prediction.since + self.grace;
-        match progress(&subject.action, &prediction.decision, state) {
+        match progress(&subject.action, state) {
             Progress::CameTrue => self.settle(subject, ComparisonResult::Agreed),
             Progress::Overtaken => self.settle(subject, ComparisonResult::Overtaken),
             Progress::Stands if !is_over => self.later(subject, now),
             Progress::Unknown => self.later(subject, now),
-            Progress::Changed | Progress::Stands => {
+            Progress::Stands => {
                 prediction.is_repeated = false;
                 Next::Decide
             }
@@ -190,19 +190,17 @@ impl Ledger {
         (now, at): (Duration, SystemTime),
     ) -> Next {
         let Some(prediction) = self.pending.get(subject) else { return Next::Later };
-        let is_over = now >= prediction.since + self.grace;
-        match progress(&subject.action, &prediction.decision, state) {
+        match progress(&subject.action, state) {
             Progress::Unknown => self.later(subject, now),
             Progress::CameTrue => self.settle(subject, ComparisonResult::Agreed),
             Progress::Overtaken => self.settle(subject, ComparisonResult::Overtaken),
-            _ if was_made && !prediction.is_repeated => self.settle(subject, ComparisonResult::Overtaken),
-            Progress::Stands if prediction.is_repeated && is_over => {
+            Progress::Stands if prediction.is_repeated => {
                 self.dispute(subject, at);
                 self.settle(subject, ComparisonResult::Disagreed)
             }
-            // The object has changed and the decision is still the same, or the result is not known
-            // yet.
-            Progress::Stands | Progress::Changed => self.later(subject, now),
+            Progress::Stands if was_made => self.settle(subject, ComparisonResult::Overtaken),
+            // The result is not known yet.
+            Progress::Stands => self.later(subject, now),
         }
     }
 
@@ -275,7 +273,7 @@ impl PredictedAction {
         }
         match decision.action {
             "delete" => Some(Self::Delete),
-            "remove_references" => decision.basis.clone().map(|basis| Self::RemoveReferences(basis.gone)),
+            "remove_references" => decision.removed.clone().map(Self::RemoveReferences),
             "orphan" => decision.owner.clone().map(Self::Release),
             "remove_finalizer" => decision.finalizer.map(Self::RemoveFinalizer),
             "stop_blocking" => Some(Self::StopBlocking),
@@ -316,9 +314,6 @@ pub enum Progress {
     CameTrue,
     /// It no longer applies, because the object has changed.
     Overtaken,
-    /// The write has not been done, and the object has changed, so the prediction may no longer
-    /// apply.
-    Changed,
     /// The write has not been done so far.
     Stands,
     /// Nobody can say.
@@ -326,27 +321,22 @@ pub enum Progress {
 }
 
 /// Compares what would have been done to what the graph shows.
-pub fn progress(action: &PredictedAction, decision: &DecisionRecord, state: &ObjectState) -> Progress {
+pub fn progress(action: &PredictedAction, state: &ObjectState) -> Progress {
     let ObjectState::Known(shown) = state else { return Progress::Unknown };
-    let unless_changed = |now: &ObservedObject| {
-        let before = decision.basis.as_ref().map(|basis| basis.all);
-        let is_same = before == Some(ReferenceDigest::digest(&now.references));
-        if is_same { Progress::Stands } else { Progress::Changed }
-    };
     match action {
         PredictedAction::Delete => match shown {
             None => Progress::CameTrue,
             Some(now) if now.deletion.is_being_deleted() => Progress::CameTrue,
             // An object without owners is not garbage.
             Some(now) if now.references.is_empty() => Progress::Overtaken,
-            Some(now) => unless_changed(now),
+            Some(_) => Progress::Stands,
         },
         PredictedAction::RemoveReferences(gone) => match shown {
             // kube-gc would have kept it, but a user may have deleted it.
             None => Progress::Overtaken,
             Some(now) if gone.is_gone_from(&now.references) => Progress::CameTrue,
             Some(now) if now.deletion.is_being_deleted() => Progress::Overtaken,
-            Some(now) => unless_changed(now),
+            Some(_) => Progress::Stands,
         },
         // Orphaning does not ask whether the dependent is being deleted itself.
         PredictedAction::Release(owner) => match shown {

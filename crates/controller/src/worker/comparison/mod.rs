@@ -24,7 +24,7 @@ use crate::actors::lifecycle::Phase;
 use crate::actors::pool::{Outcome, Work as _, WorkerSlot};
 use crate::actors::registry::Registry;
 use crate::actors::supervision::task;
-use crate::worker::decision::{DecisionObserver, DecisionRecord, LoggedOwners, Occurrence, OwnerView};
+use crate::worker::decision::{DecisionObserver, DecisionRecord, JudgedOwner, LoggedOwners, Occurrence};
 use crate::worker::delete::DeleteWork;
 use crate::worker::orphan::OrphanWork;
 use kube_gc_core::graph::ObservedObject;
@@ -108,16 +108,16 @@ impl Comparison {
         let keys: Vec<_> =
             disagreements.iter().map(|disagreement| disagreement.subject.object.key()).collect();
         let shown = graph.show(&keys).await.unwrap_or_else(|_| vec![None; keys.len()]);
-        let each = disagreements.iter().zip(&shown);
+        let each = disagreements.into_iter().zip(&shown);
         each.map(|(Disagreement { subject, decision, predicted, found }, shown)| DisagreementView {
             object: ObjectView::from(&subject.object),
             action: (&subject.action).into(),
             policy: decision.policy.map(|policy| policy.to_string()),
             detail: detail(&subject.action),
-            owners: decision.owners.iter().map(OwnerView::from).collect(),
+            owners: decision.owners,
             more_owners: decision.more_owners,
-            predicted: Timestamp(*predicted),
-            found: Timestamp(*found),
+            predicted: Timestamp(predicted),
+            found: Timestamp(found),
             now: state(shown.as_ref()),
         })
         .collect()
@@ -136,7 +136,7 @@ pub struct DisagreementView {
     /// The owner references or the finalizer to remove; `null` if there are none.
     pub detail: Option<String>,
     /// The owners of the object, each with its state at the decision; at most 16.
-    pub owners: Vec<OwnerView>,
+    pub owners: Vec<JudgedOwner>,
     /// The number of further owners.
     #[serde(skip_serializing_if = "is_zero")]
     pub more_owners: usize,

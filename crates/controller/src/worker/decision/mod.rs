@@ -24,15 +24,14 @@ use kube_gc_observe::telemetry::{Structured, record};
 use self::summaries::{Counted, Group};
 
 pub use self::observer::{
-    DecisionObserver, DecisionRecord, Ended, JudgedOwner, LoggedOwners, Occurrence, OwnerView,
-    ReferenceDigest, RemovedReferences,
+    DecisionObserver, DecisionRecord, Ended, JudgedOwner, LoggedOwners, Occurrence, RemovedReferences,
 };
 pub use self::summaries::{LoggedAs, Summaries};
 
 /// Records decisions in the log, in the metrics, and with whoever observes them.
 #[derive(Clone, Debug)]
 pub struct DecisionRecorder {
-    /// Whether this is a dry run, and whether an outage has been logged already.
+    /// Whether this is a dry run.
     api: Api,
     observers: Arc<[Arc<dyn DecisionObserver>]>,
     repeats: Arc<Repeats>,
@@ -58,6 +57,8 @@ pub struct DecisionLine<'a> {
     pub(super) finalizer: Option<Finalizer>,
     /// The owners as they were classified.
     pub(super) owners: Option<(&'a ObjectSnapshot, &'a [Classified])>,
+    /// The indices of the references that it is to lose.
+    pub(super) remove: &'a [usize],
     /// The owner that orphans the object.
     pub(super) owner: Option<&'a Identity>,
     /// What the decision could not take into account. If the write takes effect, the line has this
@@ -76,6 +77,7 @@ impl<'a> DecisionLine<'a> {
             policy: None,
             finalizer: None,
             owners: None,
+            remove: &[],
             owner: None,
             without: None,
             recorder,
@@ -88,14 +90,14 @@ impl<'a> DecisionLine<'a> {
         let error = match result {
             Ok(ended) => {
                 let without = self.without.as_ref().map(|what| what as &dyn Display);
-                return self.ended(ended.word(), without, false);
+                return self.ended(ended.word(), without, Cause::Own);
             }
             Err(error) => error.clone().into(),
         };
         match error {
             Interrupted::Api(error) => return self.failed(&error),
             // The process is about to end.
-            Interrupted::Graph(error) => return self.ended("deferred", Some(&error), false),
+            Interrupted::Graph(error) => return self.ended("deferred", Some(&error), Cause::Own),
             // Not a failure, and nothing was written. The next decision has its own line.
             Interrupted::Changed(reason) => {
                 self.set_aside("reevaluated", &reason, "decision dropped; the object is re-evaluated");
@@ -123,21 +125,19 @@ impl<'a> DecisionLine<'a> {
 
     /// The object waits until something else changes.
     pub fn parked(&self, reason: &dyn Display) {
-        // An outage fails every lookup at that moment, so a few lines stand for all.
         let failures = self
             .owners
             .into_iter()
             .flat_map(|(_, classified)| classified)
             .filter_map(|owner| owner.failure.as_ref());
         let is_unanswered = failures.into_iter().any(|error| error.is_unanswered());
-        let is_one_of_many = is_unanswered && !self.recorder.api.may_log_unanswered();
-        self.ended("parked", Some(reason), is_one_of_many);
+        self.ended("parked", Some(reason), if is_unanswered { Cause::Shared } else { Cause::Own });
     }
 
     fn failed(&self, error: &ApiError) -> LoggedAs {
         let effect = error.effect();
         let outcome = match error.class {
-            ErrorClass::DryRun => return self.ended("dry_run", None, false),
+            ErrorClass::DryRun => return self.ended("dry_run", None, Cause::Own),
             ErrorClass::Deferred { .. } => {
                 self.deferred(error);
                 return LoggedAs::Hidden;
@@ -154,17 +154,17 @@ impl<'a> DecisionLine<'a> {
                 Effect::None => "failed",
             },
         };
-        // An outage, or one broken connection, fails every request that is in flight.
-        let is_shared_cause = error.is_unanswered() || effect == Effect::NotSent;
-        let is_one_of_many = is_shared_cause && !self.recorder.api.may_log_unanswered();
-        // In a dry run the other collector is expected to be faster.
-        let is_expected = self.dry_run && error.class == ErrorClass::Conflict;
-        self.ended(outcome, Some(error), is_one_of_many || is_expected)
+        let cause = match error.class {
+            // In a dry run the other collector is expected to be faster.
+            ErrorClass::Conflict if self.dry_run => Cause::Expected,
+            _ if error.is_unanswered() || effect == Effect::NotSent => Cause::Shared,
+            _ => Cause::Own,
+        };
+        self.ended(outcome, Some(error), cause)
     }
 
-    /// Counts the decision, shows it to the observers, and logs it. A failure has a line of its own
-    /// unless it is `quiet`.
-    fn ended(&self, outcome: &'static str, error: Option<&dyn Display>, quiet: bool) -> LoggedAs {
+    /// Counts the decision, shows it to the observers, and logs it.
+    fn ended(&self, outcome: &'static str, error: Option<&dyn Display>, cause: Cause) -> LoggedAs {
         record::decision(self.action, outcome, &self.object.resource.group_resource);
         let decision = self.record(outcome, error);
         let is_known = self.observed(&decision) == Occurrence::Repeated;
@@ -182,12 +182,12 @@ impl<'a> DecisionLine<'a> {
                 };
                 (Level::INFO, shown, repeated)
             }
-            Some(_) if quiet => (Level::WARN, LoggedAs::Hidden, 0),
+            Some(_) if cause == Cause::Expected => (Level::WARN, LoggedAs::Hidden, 0),
             // What fails is tried again and again.
             Some(error) => {
                 let owners = owners.as_ref().map(ToString::to_string).unwrap_or_default();
                 let text = format!("{} {outcome} {owners} {error}", self.action);
-                match repeats.check(&key, &text, Instant::now()) {
+                match repeats.check(&key, &text, cause == Cause::Shared, Instant::now()) {
                     Some(repeated) => (Level::WARN, LoggedAs::Line, repeated),
                     None => (Level::WARN, LoggedAs::Hidden, 0),
                 }
@@ -255,9 +255,9 @@ impl<'a> DecisionLine<'a> {
         let owners = self.owners.map(|(item, classified)| JudgedOwner::first_of(item, classified));
         let owners = owners.unwrap_or_default();
         let named = self.owners.map_or(0, |(item, _)| item.references.len());
-        let basis = self.owners.filter(|_| self.dry_run).map(|(item, classified)| {
-            let each = item.references.iter().zip(classified);
-            ReferenceDigest::of(each.map(|(seen, owner)| (&seen.reference, owner.class)))
+        let is_prediction = self.dry_run && !self.remove.is_empty();
+        let removed = self.owners.filter(|_| is_prediction).map(|(item, _)| {
+            RemovedReferences::of(item.references.iter().map(|seen| &seen.reference), self.remove)
         });
         DecisionRecord {
             object: self.object.clone(),
@@ -266,12 +266,23 @@ impl<'a> DecisionLine<'a> {
             finalizer: self.finalizer,
             more_owners: named - owners.len(),
             owners,
-            basis,
+            removed,
             owner: self.owner.cloned(),
             outcome,
             error: error.map(bounded),
         }
     }
+}
+
+/// Why a decision was not carried out.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Cause {
+    /// Something about the object.
+    Own,
+    /// An outage, or one broken connection, which fails every request that is in flight.
+    Shared,
+    /// Another collector, in a dry run.
+    Expected,
 }
 
 /// An object in the form of a reference to it.

@@ -3,6 +3,7 @@
 use std::fmt::{self, Debug, Display};
 use std::sync::Arc;
 
+use serde::ser::SerializeStruct as _;
 use serde::{Serialize, Serializer};
 
 use crate::worker::classified::{Classified, Evidence};
@@ -47,8 +48,8 @@ pub struct DecisionRecord {
     pub owners: Vec<JudgedOwner>,
     /// How many more it names.
     pub more_owners: usize,
-    /// In a dry run: the references that it rests on, for the comparison.
-    pub basis: Option<ReferenceDigest>,
+    /// In a dry run: the references that it removes, for the comparison.
+    pub removed: Option<RemovedReferences>,
     /// The owner that orphans this object.
     pub owner: Option<Identity>,
     /// How it ended, in the word that the log and the metrics use.
@@ -70,47 +71,7 @@ impl DecisionRecord {
     }
 }
 
-/// An owner reference and its classification, on `/debug/decisions`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct OwnerView {
-    /// `apiVersion` of the reference.
-    pub api_version: String,
-    /// `kind` of the reference.
-    pub kind: String,
-    /// `name` of the reference.
-    pub name: String,
-    /// `uid` of the reference.
-    pub uid: String,
-    /// Whether it blocks a foreground deletion of the owner.
-    pub blocking: bool,
-    /// Whether the owner is the managing controller.
-    pub controller: bool,
-    /// Its classification, such as `solid` or `absent`.
-    pub class: String,
-    /// The evidence for the classification.
-    pub evidence: String,
-    /// Why the lookup of the owner failed, in the server's own words.
-    pub error: Option<String>,
-}
-
-impl From<&JudgedOwner> for OwnerView {
-    fn from(judged: &JudgedOwner) -> Self {
-        let JudgedOwner { reference, class, evidence, error } = judged;
-        Self {
-            api_version: reference.api_version.to_string(),
-            kind: reference.kind.to_string(),
-            name: reference.name.to_string(),
-            uid: reference.uid.to_string(),
-            blocking: reference.block_owner_deletion,
-            controller: reference.controller,
-            class: class.to_string(),
-            evidence: evidence.to_string(),
-            error: error.as_ref().map(ToString::to_string),
-        }
-    }
-}
-
-/// An owner reference and its class.
+/// An owner reference and its classification. It is serialized as on `/debug/decisions`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JudgedOwner {
     /// The reference.
@@ -164,9 +125,30 @@ impl JudgedOwner {
 /// pages use.
 #[derive(Debug, Serialize)]
 pub struct LoggedOwners {
+    #[serde(serialize_with = "in_short")]
     owners: Vec<JudgedOwner>,
     #[serde(skip_serializing_if = "Option::is_none")]
     more_owners: Option<usize>,
+}
+
+fn in_short<S: Serializer>(owners: &[JudgedOwner], serializer: S) -> Result<S::Ok, S::Error> {
+    #[derive(Serialize)]
+    struct Short<'a> {
+        api_version: &'a str,
+        kind: &'a str,
+        name: &'a str,
+        uid: String,
+        class: String,
+        evidence: String,
+    }
+    serializer.collect_seq(owners.iter().map(|JudgedOwner { reference, class, evidence, .. }| Short {
+        api_version: &reference.api_version,
+        kind: &reference.kind,
+        name: &reference.name,
+        uid: reference.uid.shown().to_string(),
+        class: class.to_string(),
+        evidence: evidence.to_string(),
+    }))
 }
 
 impl LoggedOwners {
@@ -194,15 +176,18 @@ impl Display for JudgedOwner {
 
 impl Serialize for JudgedOwner {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let OwnerReference { api_version, kind, name, uid, .. } = &self.reference;
-        serializer.collect_map([
-            ("api_version", api_version.to_string()),
-            ("kind", kind.to_string()),
-            ("name", name.to_string()),
-            ("uid", uid.shown().to_string()),
-            ("class", self.class.to_string()),
-            ("evidence", self.evidence.to_string()),
-        ])
+        let Self { reference, class, evidence, error } = self;
+        let mut owner = serializer.serialize_struct("JudgedOwner", 9)?;
+        owner.serialize_field("api_version", &*reference.api_version)?;
+        owner.serialize_field("kind", &*reference.kind)?;
+        owner.serialize_field("name", &*reference.name)?;
+        owner.serialize_field("uid", &reference.uid.shown().to_string())?;
+        owner.serialize_field("blocking", &reference.block_owner_deletion)?;
+        owner.serialize_field("controller", &reference.controller)?;
+        owner.serialize_field("class", &class.to_string())?;
+        owner.serialize_field("evidence", &evidence.to_string())?;
+        owner.serialize_field("error", &error.as_deref())?;
+        owner.end()
     }
 }
 
@@ -243,15 +228,6 @@ impl Ended for FinalizerRemoval {
     }
 }
 
-/// The references that an object had at the decision.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ReferenceDigest {
-    /// All references, in order.
-    pub all: Digest,
-    /// The references that a removal of dangling references removes.
-    pub gone: RemovedReferences,
-}
-
 /// References that are to be removed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RemovedReferences {
@@ -264,6 +240,24 @@ pub struct RemovedReferences {
 }
 
 impl RemovedReferences {
+    /// Of an object with these references, those with the indices `remove`, in ascending order.
+    pub fn of<'a>(references: impl Iterator<Item = &'a OwnerReference>, remove: &[usize]) -> Self {
+        let goes = |(index, _): &(usize, _)| remove.binary_search(index).is_ok();
+        let (gone, stay): (Vec<_>, Vec<_>) = references.enumerate().partition(goes);
+        // A prediction keeps them, so a text that no real owner has is only counted.
+        let short = gone.iter().map(|(_, reference)| *reference).filter(|reference| reference.is_short());
+        let some: Vec<_> = short.take(LISTED).cloned().collect();
+        // With all of them known, other references may be added or removed, and the removal is still
+        // the same.
+        let stay = (some.len() < gone.len()).then(|| Self::digest(stay.into_iter().map(|(_, seen)| seen)));
+        Self { some, count: gone.len(), stay }
+    }
+
+    /// Stands for these references in their order.
+    fn digest<'a>(references: impl IntoIterator<Item = &'a OwnerReference>) -> Digest {
+        Digest::of(&references.into_iter().collect::<Vec<_>>())
+    }
+
     /// Whether none of them is left. If there were more than are stored here, this holds only when
     /// exactly the references that were to stay are there.
     pub fn is_gone_from(&self, now: &[OwnerReference]) -> bool {
@@ -274,35 +268,8 @@ impl RemovedReferences {
         }
         let is_left = |reference: &OwnerReference| self.some.iter().any(|gone| key(gone) == key(reference));
         match self.stay {
-            Some(stay) => ReferenceDigest::digest(now) == stay,
+            Some(stay) => Self::digest(now) == stay,
             None => !now.iter().any(is_left),
         }
-    }
-}
-
-impl ReferenceDigest {
-    /// The digest of an object with these classified references; see
-    /// [`decide`](kube_gc_core::verdict::decide()).
-    pub fn of<'a>(references: impl Iterator<Item = (&'a OwnerReference, ReferenceClass)> + Clone) -> Self {
-        let has_solid_owner = references.clone().any(|(_, class)| class == ReferenceClass::Solid);
-        let goes = |class| match class {
-            ReferenceClass::Orphaned => true,
-            ReferenceClass::Absent | ReferenceClass::Waiting => has_solid_owner,
-            ReferenceClass::Solid | ReferenceClass::Unresolved | ReferenceClass::InvalidScope => false,
-        };
-        let all = Self::digest(references.clone().map(|(reference, _)| reference));
-        let (gone, stay): (Vec<_>, Vec<_>) = references.partition(|(_, class)| goes(*class));
-        // A prediction keeps them, so a text that no real owner has is only counted.
-        let short = gone.iter().map(|(reference, _)| *reference).filter(|reference| reference.is_short());
-        let some: Vec<_> = short.take(LISTED).cloned().collect();
-        // With all of them known, other references may be added or removed, and the removal is still
-        // the same.
-        let stay = (some.len() < gone.len()).then(|| Self::digest(stay.into_iter().map(|(seen, _)| seen)));
-        Self { all, gone: RemovedReferences { some, count: gone.len(), stay } }
-    }
-
-    /// Stands for these references in their order.
-    pub fn digest<'a>(references: impl IntoIterator<Item = &'a OwnerReference>) -> Digest {
-        Digest::of(&references.into_iter().collect::<Vec<_>>())
     }
 }

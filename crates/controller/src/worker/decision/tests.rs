@@ -73,8 +73,8 @@ fn few_lines_are_logged_for_owners_whose_lookups_get_no_answer() {
         })
     };
     let lines = parked(&unresolved(None));
-    assert!(lines.contains("an owner is unresolved") && lines.contains("get no answer"), "{lines}");
-    assert!(lines.lines().count() < 20, "{lines}");
+    assert!(lines.contains("an owner is unresolved"), "{lines}");
+    assert_eq!(lines.lines().count(), 1, "{lines}");
     assert_eq!(parked(&unresolved(Some(500))).lines().count(), 200);
 }
 

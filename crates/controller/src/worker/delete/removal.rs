@@ -29,6 +29,7 @@ impl DeleteWork {
     ) -> Result<Outcome, Interrupted> {
         let line = DecisionLine {
             owners: Some((item, classified)),
+            remove,
             ..DecisionLine::new(&self.context.decisions, &item.identity, "remove_references")
         };
         let is_gone = |index: &usize| classified.get(*index).is_some_and(Classified::is_gone);

@@ -24,18 +24,14 @@ use kube_gc_core::mutation::{self, Mutation};
 use kube_gc_core::object::{DeletionState, GroupResource, Identity, Key};
 use kube_gc_observe::telemetry::{Queue, Structured, StuckReason};
 
-use self::look::Horizon;
 use self::release::orphan_dependent;
-use self::rounds::{Confirmed, Stage};
+use self::rounds::Confirmed;
 
 pub use self::release::Releases;
 pub use self::rounds::Rounds;
 
 /// The number of dependents of one owner that are taken from the graph at a time, by default.
 pub const PAGE: usize = 128;
-/// How long to wait until the graph knows everything that a round has seen. If the watches take
-/// longer, another round runs, which does not rely on them.
-const CATCH_UP_AT_MOST: Duration = Duration::from_secs(1);
 /// The reason of the event on an owner whose dependents were not looked for in all of the API.
 const NOT_LOOKED_FOR: &str = "DependentsNotLookedFor";
 /// Another deletion with another policy applies, or a restore has undone the deletion.
@@ -92,30 +88,17 @@ impl OrphanWork {
         if identity.namespace.is_none() {
             self.context.graph.fence().await?;
         }
+        let released = self.release_known(&owner).await?;
         // In a dry run a round would find all dependents again, since none was released.
-        let is_dry_run = self.context.api.gate().is_dry_run();
-        let mut round = None;
-        let mut on_released = |released| {
-            if released == self.page && !is_dry_run {
-                round = Some(self.rounds.begin(identity, Stage::Releasing));
-            }
-        };
-        let mut released = self.release_known(&owner, &mut on_released).await?;
-        if round.is_none()
-            && !is_dry_run
-            && let Some(held) = self.rounds.hold_undiscovered(identity)
-        {
-            return Ok(held);
-        }
-        let confirmed = if is_dry_run {
+        let confirmed = if self.context.api.gate().is_dry_run() {
             Confirmed::default()
         } else {
+            if let Some(held) = self.rounds.hold_undiscovered(identity) {
+                return Ok(held);
+            }
             // Otherwise a round would serve no more owners than there are workers.
             slot.release();
-            match round {
-                Some(round) => self.confirm_many(&owner, &mut released, round.await?).await?,
-                None => self.rounds.begin(identity, Stage::Released).await?,
-            }
+            self.rounds.begin(identity).await?
         };
         // Lists that an outage fails say nothing of a part of the API.
         if let Some(deferred) = deferred(&self.context.api) {
@@ -204,61 +187,24 @@ impl OrphanWork {
         }
     }
 
-    /// The result of a round that began while dependents were being released, after they have been
-    /// released. Once the graph knows everything that the round has seen and the releases have
-    /// changed, the dependents that it still has are late.
-    async fn confirm_many(
-        &self,
-        owner: &ObjectSnapshot,
-        released: &mut Released,
-        round: Confirmed,
-    ) -> Result<Confirmed, Interrupted> {
-        released.horizon.include_all(&round.shown);
-        if !self.caught_up(&released.horizon).await? {
-            return self.rounds.begin(&owner.identity, Stage::Released).await;
-        }
-        let late = self.release_known(owner, &mut |_| {}).await?;
-        Ok(Confirmed { late: late.count, ..round })
-    }
-
-    /// Waits for a while until the graph knows all of this.
-    async fn caught_up(&self, horizon: &Horizon) -> Result<bool, Interrupted> {
-        let reached = horizon.reached(&self.context.registry);
-        let reached = tokio::time::timeout(CATCH_UP_AT_MOST, reached).await.unwrap_or(false);
-        // The links between partitions must have arrived, too.
-        self.context.graph.fence().await?;
-        Ok(reached)
-    }
-
-    /// Releases every dependent that the graph knows. Returns their number so far after each one,
-    /// as long as none has failed. A failure does not stop the others, and what was released stays
-    /// released when the owner is retried.
-    async fn release_known(
-        &self,
-        owner: &ObjectSnapshot,
-        on_released: &mut (impl FnMut(usize) + Send),
-    ) -> Result<Released, Interrupted> {
+    /// Releases every dependent that the graph knows. A failure does not stop the others, and what
+    /// was released stays released when the owner is retried.
+    async fn release_known(&self, owner: &ObjectSnapshot) -> Result<Released, Interrupted> {
         let (mut released, mut failed) = (Released::default(), None::<Interrupted>);
         let release = |dependent: Result<DependentView, Interrupted>| async {
             let dependent = dependent?;
             let references = References::of_dependent(&dependent);
             let DependentView { identity, .. } = dependent;
-            let version = orphan_dependent(&self.context, &owner.identity, &identity, &references).await?;
-            Ok::<_, Interrupted>((identity.resource, version))
+            orphan_dependent(&self.context, &owner.identity, &identity, &references).await?;
+            Ok::<_, Interrupted>(identity.resource)
         };
         let dependents = self.dependents(owner.identity.key());
         let mut results = pin!(self.context.releases.each(dependents, release));
         while let Some(result) = results.next().await {
             match result {
-                Ok((resource, version)) => {
+                Ok(resource) => {
                     released.count += 1;
                     released.types.insert(resource.group_resource.clone());
-                    if let Some(version) = version {
-                        released.horizon.include(&resource.group_resource, Some(&version));
-                    }
-                    if failed.is_none() {
-                        on_released(released.count);
-                    }
                 }
                 // A deferred failure, which another object causes, is reported only if there is no
                 // other failure.
@@ -325,8 +271,6 @@ struct Released {
     count: usize,
     /// Their types.
     types: BTreeSet<GroupResource>,
-    /// What this has changed.
-    horizon: Horizon,
 }
 
 /// Whether this collector may have removed the finalizer. An answer that denies it is about its own

@@ -10,13 +10,13 @@ use crate::worker::decision::DecisionLine;
 use crate::worker::interrupted::Interrupted;
 use kube_gc_client::{ErrorClass, HangHook, Patched, References};
 use kube_gc_core::graph::ExpectedChange;
-use kube_gc_core::object::{Identity, ObjectFacts, ResourceVersion};
+use kube_gc_core::object::{Identity, ObjectFacts};
 
 /// How often one dependent is tried before its owner is retried.
 const TRIES: u32 = 3;
 
 /// Removes the references of a dependent to an owner. Only the uid of the dependent must be the
-/// same, whatever else has changed. Returns the new version if the patch changed the dependent.
+/// same, whatever else has changed.
 ///
 /// # Errors
 /// When the API server denies the patch or fails. A dependent that is gone is no error.
@@ -25,7 +25,7 @@ pub async fn orphan_dependent(
     owner: &Identity,
     dependent: &Identity,
     references: &References,
-) -> Result<Option<ResourceVersion>, Interrupted> {
+) -> Result<(), Interrupted> {
     let line =
         DecisionLine { owner: Some(owner), ..DecisionLine::new(&context.decisions, dependent, "orphan") };
     let mut tries = 0;
@@ -40,13 +40,12 @@ pub async fn orphan_dependent(
     line.finish(&patched);
     if patched.as_ref().is_err_and(|error| error.class == ErrorClass::DryRun) {
         // Treated as done, so that a dry run also decides what follows.
-        return Ok(None);
+        return Ok(());
     }
-    let Patched::Changed(ObjectFacts { resource_version: Some(version), .. }) = patched? else {
-        return Ok(None);
-    };
-    context.graph.expect(&dependent.key(), ExpectedChange::Version(version.clone()));
-    Ok(Some(version))
+    if let Patched::Changed(ObjectFacts { resource_version: Some(version), .. }) = patched? {
+        context.graph.expect(&dependent.key(), ExpectedChange::Version(version));
+    }
+    Ok(())
 }
 
 /// Permits for releases. Clones share them.

@@ -3,20 +3,18 @@
 //!
 //! A dependent whose creation was answered before the DELETE was sent may be late on its watch.
 //! kube-controller-manager removes the finalizer without it and then deletes it as dangling
-//! (kubernetes#26120). A round lists all types that can hold dependents, consistently. If the known
-//! dependents have been released, the round releases those that it finds. If they are still being
-//! released, because there are many, the round returns the version that the graph must reach to
-//! know every dependent.
+//! (kubernetes#26120). A round begins when the known dependents have been released. It lists all types
+//! that can hold dependents, consistently, and releases those that it finds.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::collections::{BTreeSet, HashSet};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use dashmap::DashMap;
 use futures::{StreamExt, stream};
 use tokio::sync::{oneshot, watch};
-use tokio_util::task::AbortOnDropHandle;
 
-use super::look::{Found, Horizon, Looker, Owners, Seen};
+use super::look::{Found, Looker, Owners, Seen};
 use super::unlistable::{Unlistable, Unlisted};
 use crate::actors::pool::Outcome;
 use crate::actors::registry::RoundTypes;
@@ -35,26 +33,21 @@ const LISTS_AT_ONCE: usize = 4;
 #[derive(Clone, Debug)]
 pub struct Rounds {
     lister: Lister,
-    /// Where a round is running: in single namespaces, and in the cluster.
-    running: Arc<Mutex<Running>>,
+    /// Where owners wait for a round: in single namespaces, and in the cluster.
+    scopes: Arc<DashMap<Option<Namespace>, Arc<Scoped>>>,
 }
 
-type Running = HashMap<Option<Namespace>, Scoped>;
-
-/// One round at a time, and the owners that wait for the next one.
-#[derive(Debug)]
+/// The owners that wait for the next round, and the turn to run it.
+#[derive(Debug, Default)]
 struct Scoped {
-    waiting: Vec<RoundRequest>,
-    _task: AbortOnDropHandle<()>,
+    waiting: Mutex<Vec<RoundRequest>>,
+    turn: tokio::sync::Mutex<()>,
 }
 
 /// An owner whose dependents are looked for.
 #[derive(Debug)]
-pub struct RoundRequest {
-    /// Who it is.
-    pub owner: Identity,
-    /// The stage of the work on it.
-    pub stage: Stage,
+struct RoundRequest {
+    owner: Identity,
     answer: oneshot::Sender<Result<Confirmed, ApiError>>,
 }
 
@@ -62,7 +55,7 @@ impl Rounds {
     /// Rounds for these types. A part of the API of which nothing is known holds owners for `wait`.
     pub fn new(context: WorkContext, types: watch::Receiver<Arc<RoundTypes>>, wait: Duration) -> Self {
         let lister = Lister { context, types, unlistable: Unlistable::new(wait) };
-        Self { lister, running: Arc::default() }
+        Self { lister, scopes: Arc::default() }
     }
 
     /// What becomes of an owner if a part of the API that the round could not list holds it.
@@ -83,63 +76,35 @@ impl Rounds {
         self.lister.unlistable.hold(owner.namespace.as_ref(), &parts, &BTreeSet::new())
     }
 
-    /// Asks for a round that begins after this call. The future only waits for its end, so the
-    /// round takes place whether it is polled or not.
+    /// Asks for a round that begins after this call, and waits for its end. Whoever has the turn runs
+    /// it for all that wait.
     ///
     /// # Errors
     /// When the round could not be completed; the owner's finalizer must stay.
-    pub fn begin(
-        &self,
-        owner: &Identity,
-        stage: Stage,
-    ) -> impl Future<Output = Result<Confirmed, Interrupted>> + use<> {
-        let (answer, answered) = oneshot::channel();
+    pub async fn begin(&self, owner: &Identity) -> Result<Confirmed, Interrupted> {
         if mutation::is(Mutation::SkipOrphanRound) {
-            let _ = answer.send(Ok(Confirmed::default()));
-        } else {
-            self.ask(RoundRequest { owner: owner.clone(), stage, answer });
+            return Ok(Confirmed::default());
         }
-        async {
-            match answered.await {
-                Ok(confirmed) => Ok(confirmed?),
-                Err(_) => Err(Interrupted::Changed("the confirmation round was cancelled")),
-            }
+        let scope = &owner.namespace;
+        let scoped = Arc::clone(&self.scopes.entry(scope.clone()).or_default());
+        let (answer, answered) = oneshot::channel();
+        // Nothing panics while it is locked.
+        let waiting = || scoped.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting().push(RoundRequest { owner: owner.clone(), answer });
+        let turn = scoped.turn.lock().await;
+        let asked = std::mem::take(&mut *waiting());
+        if !asked.is_empty() {
+            let (lister, scope) = (self.lister.clone(), scope.clone());
+            // A task of its own, so that a panic cancels this round alone.
+            let _ = task(async move { lister.round(scope, asked).await }).await;
         }
-    }
-
-    fn ask(&self, request: RoundRequest) {
-        let scope = request.owner.namespace.clone();
-        let mut running = locked(&self.running);
-        if let Some(scoped) = running.get_mut(&scope) {
-            scoped.waiting.push(request);
-            return;
+        drop(turn);
+        // Nobody else waits: one reference is ours, and the other is that of the map.
+        self.scopes.remove_if(scope, |_, scoped| Arc::strong_count(scoped) <= 2);
+        match answered.await {
+            Ok(confirmed) => Ok(confirmed?),
+            Err(_) => Err(Interrupted::Changed("the confirmation round was cancelled")),
         }
-        let rounds = rounds(self.lister.clone(), scope.clone(), Arc::downgrade(&self.running));
-        running.insert(scope, Scoped { waiting: vec![request], _task: task(rounds) });
-    }
-}
-
-fn locked(running: &Mutex<Running>) -> MutexGuard<'_, Running> {
-    // Nothing panics while it is locked.
-    running.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Runs rounds one after another, as long as owners wait for one.
-async fn rounds(lister: Lister, scope: Option<Namespace>, running: Weak<Mutex<Running>>) {
-    // Without a reference to what has the handle of this task, which ends with it.
-    let waiting = || {
-        let running = running.upgrade()?;
-        let mut running = locked(&running);
-        let waiting = std::mem::take(&mut running.get_mut(&scope)?.waiting);
-        if waiting.is_empty() {
-            running.remove(&scope);
-        }
-        Some(waiting).filter(|waiting| !waiting.is_empty())
-    };
-    while let Some(asked) = waiting() {
-        let (lister, scope) = (lister.clone(), scope.clone());
-        // A task of its own, so that a panic cancels this round alone.
-        let _ = task(async move { lister.round(scope, asked).await }).await;
     }
 }
 
@@ -159,7 +124,8 @@ struct Lister {
 impl Lister {
     /// Lists every type that can hold dependents of these owners, and answers them.
     async fn round(&self, scope: Option<Namespace>, asked: Vec<RoundRequest>) {
-        let owners: Owners<'_> = asked.iter().map(|request| (request.owner.uid.clone(), request)).collect();
+        let owners: Owners<'_> =
+            asked.iter().map(|request| (request.owner.uid.clone(), &request.owner)).collect();
         let context = self.context.now();
         let (mut looks, mut looked_at) = (Vec::new(), HashSet::new());
         let mut unlisted = Vec::new();
@@ -204,10 +170,10 @@ impl Lister {
         }
         unlisted.sort_by(|a, b| a.what.cmp(&b.what));
         for RoundRequest { owner, answer, .. } in asked {
-            let Seen { late, shown, unreleased } = all.get(&owner.uid).cloned().unwrap_or_default();
+            let Seen { late, unreleased } = all.get(&owner.uid).cloned().unwrap_or_default();
             let result = match unreleased {
                 Some(error) => Err(error),
-                None => Ok(Confirmed { late, shown, unlisted: unlisted.clone() }),
+                None => Ok(Confirmed { late, unlisted: unlisted.clone() }),
             };
             // The worker may have been stopped in the meantime.
             let _ = answer.send(result);
@@ -215,22 +181,11 @@ impl Lister {
     }
 }
 
-/// The stage of the work on an owner when a round begins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
-    /// The dependents that the graph knows are being released.
-    Releasing,
-    /// They have been released. Every dependent that the round finds is late.
-    Released,
-}
-
 /// What a round found for one owner.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Confirmed {
     /// Dependents that the graph had not shown; they are released.
     pub late: usize,
-    /// The versions at which the round saw dependents that are late or still being released.
-    pub shown: Horizon,
     /// What could not be listed.
     pub unlisted: Vec<Unlisted>,
 }

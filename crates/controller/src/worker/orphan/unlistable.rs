@@ -123,7 +123,7 @@ impl Unlistable {
                 // No object of the type has named it, so the two probably have nothing to do with
                 // each other.
                 Followed::NoLonger => (false, self.wait.min(SHORT_WAIT)),
-                Followed::Somehow | Followed::ByVersion => (false, SHORT_WAIT),
+                Followed::Synced => (false, SHORT_WAIT),
             };
             let key = Part { name: part.what.clone(), scope: scope.cloned(), waits_long };
             let mut failing = self.failing.entry(key).or_insert(Failing { since: now, last: now });
@@ -194,8 +194,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_type_is_passed_over_after_failing_for_long() {
         let (unlistable, none) = (Unlistable::new(WAIT), BTreeSet::new());
-        assert_eq!(held(&unlistable, Followed::ByVersion, &none).await, 30);
-        assert_eq!(held(&unlistable, Followed::ByVersion, &none).await, 0);
+        assert_eq!(held(&unlistable, Followed::Synced, &none).await, 30);
+        assert_eq!(held(&unlistable, Followed::Synced, &none).await, 0);
         assert!(unlistable.hold(None, &[], &none).is_none());
     }
 
@@ -218,9 +218,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn two_failures_far_apart_are_counted_separately() {
         let (unlistable, none) = (Unlistable::new(WAIT), BTreeSet::new());
-        assert!(unlistable.hold(None, &part(Followed::ByVersion), &none).is_some());
+        assert!(unlistable.hold(None, &part(Followed::Synced), &none).is_some());
         tokio::time::advance(FORGOTTEN_AFTER + SHORT_WAIT).await;
-        assert!(unlistable.hold(None, &part(Followed::ByVersion), &none).is_some());
+        assert!(unlistable.hold(None, &part(Followed::Synced), &none).is_some());
     }
 
     /// Fails if owners elsewhere, whose lists work, hold an owner for ever.

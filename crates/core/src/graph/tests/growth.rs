@@ -94,7 +94,7 @@ fn a_restart_during_a_foreground_deletion_of_a_chain_takes_linear_time() {
                 assert!(bed.work().is_empty(), "there is no cycle");
                 // When the last object goes, the chain is deleted from its end.
                 for object in objects.iter().rev() {
-                    bed.events(vec![WatchEvent::Delete(object.facts.clone())]);
+                    bed.events(&[WatchEvent::Delete(object.facts.clone())]);
                     assert!(bed.work().is_empty());
                 }
             })
@@ -143,7 +143,7 @@ fn rewritten(count: usize, of: PartitionId, reference: impl Fn(usize) -> OwnerRe
         bed.see(&with(count / 2..count + count / 2, 11));
         bed.see(&with(0..0, 12));
         bed.see(&with(0..count, 13));
-        bed.events(vec![WatchEvent::Delete(with(0..count, 14).facts)]);
+        bed.events(&[WatchEvent::Delete(with(0..count, 14).facts)]);
         assert_eq!(bed.partition.stats().edges, 0);
     })
 }
@@ -208,7 +208,7 @@ fn dependents_that_disagree_about_their_owner_take_linear_time() {
             }
             // Each dependent needs a look-up of its own.
             for object in &objects {
-                bed.events(vec![WatchEvent::Delete(object.facts.clone())]);
+                bed.events(&[WatchEvent::Delete(object.facts.clone())]);
             }
             assert_eq!(bed.partition.stats().nodes, 0);
         })

@@ -40,18 +40,18 @@ impl Bed {
         let (resource, epoch, deletes_prove) = (resource("configmaps"), Epoch(1), DeletesProve::Absence);
         partition.monitor_started(&resource, epoch, deletes_prove);
         let mut bed = Self { partition, out };
-        bed.events(vec![
+        bed.events(&[
             WatchEvent::Init { resource_version: None },
             WatchEvent::InitDone { resource_version: ResourceVersion::parse("1") },
         ]);
         bed
     }
 
-    fn events(&mut self, events: Vec<WatchEvent>) {
-        self.partition.apply_events(&resource("configmaps"), Epoch(1), &events, &mut self.out);
+    fn events(&mut self, events: &[WatchEvent]) {
+        self.partition.apply_events(&resource("configmaps"), Epoch(1), events, &mut self.out);
     }
 
     fn see(&mut self, object: &Obj) {
-        self.events(vec![WatchEvent::Apply(object.facts.clone())]);
+        self.events(&[WatchEvent::Apply(object.facts.clone())]);
     }
 }

@@ -72,7 +72,7 @@ fn after_five_conflicts_over_unrelated_fields_the_uid_alone_decides() {
                 assert_eq!(consecutive, 5);
                 sent = None;
             }
-            other => panic!("{other}"),
+            other => panic!("{other:?}"),
         }
     }
     assert_eq!(sent, None);

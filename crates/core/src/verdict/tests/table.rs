@@ -4,8 +4,8 @@ use super::*;
 use crate::object::PropagationPolicy::{Background, Foreground, Orphan};
 use crate::verdict::ReferenceClass::{Absent, InvalidScope, Orphaned, Solid, Unresolved, Waiting};
 use crate::verdict::{
-    Decision, Explanation, IdleReason, KeepReason, ParkReason, Precheck, ReferenceClass, decide, from_live,
-    from_state, named, precheck,
+    Decision, IdleReason, KeepReason, ParkReason, Precheck, ReferenceClass, decide, from_live, from_state,
+    named, precheck,
 };
 
 /// Rules 2.7, 4.1, 4.2, 4.3, 4.5 and 4.7.
@@ -193,20 +193,4 @@ fn no_decision_is_made_about_an_object_in_deletion() {
         let decision = decided(&[Absent], |item| item.deletion = deletion);
         assert_eq!(decision, Decision::Keep(KeepReason::BeingDeleted));
     }
-}
-
-/// Rule 9.7.
-#[test]
-fn a_decision_names_its_reasons() {
-    let (item, classes) = (item(2), [Absent, Waiting]);
-    let decision = decide(&item, &classes);
-    assert_eq!(
-        Explanation { item: &item, classes: &classes, decision: &decision }.to_string(),
-        "delete with Background: owner ConfigMap name-1 (uid-1) is absent, \
-         owner ConfigMap name-2 (uid-2) is waiting for its dependents to be deleted",
-    );
-    assert_eq!(plain(&[Unresolved]).to_string(), "keep for now, an owner reference is unresolved");
-    assert_eq!(plain(&[InvalidScope]).to_string(), "keep and report 1 owner reference of invalid scope");
-    assert_eq!(plain(&[Solid, Absent, Absent]).to_string(), "remove 2 owner references");
-    assert_eq!(serde_json::to_value(&decision).unwrap()["delete"]["policy"], "Background");
 }
