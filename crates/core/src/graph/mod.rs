@@ -1,7 +1,8 @@
 //! The graph of owners and dependents.
 //!
 //! A [`Partition`] is the entry point. It takes [`WatchEvent`]s from monitors, and [`Link`]s from
-//! other partitions. It answers with [`Effects`]: keys to work on, links and reports. Workers ask it for a [`Snapshot`] of the object that they work on.
+//! other partitions. It answers with [`Effects`]: keys to work on, links and reports. Workers ask it
+//! for a [`Snapshot`] of the object that they work on.
 //!
 //! The data is in `store` (nodes) and `edges` (owner references); `node` has what they consist of.
 //! The other files are the rules, each a part of `impl Partition`:

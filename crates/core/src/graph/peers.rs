@@ -181,7 +181,10 @@ impl Partition {
         let owner = self.store.types.find_or_insert(&link.owner.resource);
         let extent = Extent::Link { uid: &link.owner.uid, owner };
         self.set_references(id, &link.references, extent, out);
-        self.store.types.release(owner);
+        // It may have gone with its last node.
+        if let Some(owner) = self.store.types.find(&link.owner.resource.group_resource) {
+            self.store.types.release(owner);
+        }
         self.add_to_owners(id, touched, out);
         self.collect(id);
     }
