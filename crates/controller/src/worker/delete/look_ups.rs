@@ -169,11 +169,29 @@ impl InFlight {
                 None => nobody.insert((number, send().shared())).1.clone(),
             },
         };
-        let noted = note(shared.clone().await);
-        // The first caller removes the entry, so that the next one sends a new request. An entry
-        // that was added in the meantime stays.
-        self.0.remove_if(identity, |_, (_, current)| current.ptr_eq(&shared));
-        noted
+        let caller = Caller { in_flight: self, identity, shared };
+        note(caller.shared.clone().await)
+    }
+}
+
+/// Somebody who waits for a look-up.
+///
+/// The first one that has the answer removes the entry, so that the next one sends a new request. So
+/// does the last one that is cancelled: nobody would drive the request, which holds a slot, and is
+/// perhaps the only one that may probe.
+struct Caller<'a> {
+    in_flight: &'a InFlight,
+    identity: &'a Identity,
+    shared: Shared<BoxFuture<'static, LookedUp>>,
+}
+
+impl Drop for Caller<'_> {
+    fn drop(&mut self) {
+        let shared = &self.shared;
+        // One reference is ours, and the other is that of the map. An entry that was added in the
+        // meantime stays.
+        let is_over = || shared.peek().is_some() || shared.strong_count().is_none_or(|count| count <= 2);
+        self.in_flight.0.remove_if(self.identity, |_, (_, current)| current.ptr_eq(shared) && is_over());
     }
 }
 
@@ -334,6 +352,29 @@ mod tests {
             asked: SentAt { at: Instant::now(), under: 0 },
             answer: Ok(LookupResult::Absent(kube_gc_client::AbsenceProof::of_test())),
         }
+    }
+
+    /// Fails if a look-up whose callers were all cancelled stays: nobody drives it, and if it is the
+    /// probe after requests that hung, no other request of its type is sent any more.
+    #[tokio::test]
+    async fn a_lookup_ends_with_the_last_caller_that_waits_for_it() {
+        let (in_flight, identity) = (InFlight::default(), identity("a", "owner"));
+        let (answer, answered) = oneshot::channel::<LookedUp>();
+        let mut first = Box::pin(in_flight.ask(
+            (&identity, 0),
+            || None,
+            || async move { answered.await.unwrap() }.boxed(),
+            |_| (),
+        ));
+        let mut second =
+            Box::pin(in_flight.ask((&identity, 0), || None, || async { absent() }.boxed(), |_| ()));
+        assert!(poll!(&mut first).is_pending());
+        assert!(poll!(&mut second).is_pending());
+        drop(first);
+        assert!(!answer.is_canceled(), "another caller waits");
+        drop(second);
+        assert!(answer.is_canceled());
+        assert!(in_flight.0.is_empty());
     }
 
     /// Dependents share one look-up of an owner (rule 4.33). Fails if a look-up is over
