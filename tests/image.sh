@@ -45,11 +45,10 @@ fi
 printf 'image: contains only %s, %s bytes\n' "$("$directory/rootfs/kube-gc" --version)" \
   "$(stat --format %s "$directory/rootfs/kube-gc")"
 
-# The role of the plain overlay, the probes, and the policy scenarios without thousands of objects
-# and restarts, which would take minutes. `make test` runs all scenarios with the same Deployment
-# and a binary that is not static.
+# The role of the plain overlay, the probes, and the policy scenarios. `make test` runs all scenarios
+# with a binary that is not static.
 tests=(
   deployed::deployment::rights::the_plain deployed::deployment::manifests::the_probes
-  deployed::conformance::policies --skip thousand --skip in_the_middle
+  real::conformance::policies
 )
 KUBE_GC_BINARY=$directory/rootfs/kube-gc "${CARGO:-cargo}" test --locked --test scenarios -- "${tests[@]}"
