@@ -15,7 +15,7 @@ use super::trace::Trace;
 const RUNAWAY: u64 = 100_000;
 /// And so many more in each second of the step. Owners of large objects are looked up 250 times a
 /// second, for minutes if connections break all the time, because each break makes earlier answers void.
-const IN_A_SECOND: u64 = 500;
+const RUNAWAY_A_SECOND: u64 = 500;
 
 /// The state of the network. Clones share it.
 #[derive(Clone, Debug)]
@@ -164,7 +164,7 @@ impl Network {
         self.with(|shared| shared.requests)
     }
 
-    /// The request that exceeded [`RUNAWAY`] and [`IN_A_SECOND`], if the collector is in an endless loop.
+    /// The request that exceeded [`RUNAWAY`] and [`RUNAWAY_A_SECOND`], if the collector is in an endless loop.
     pub fn runaway(&self) -> Option<String> {
         self.with(|shared| shared.runaway.clone())
     }
@@ -188,7 +188,7 @@ impl Network {
             shared.requests += 1;
             shared.in_step += 1;
             let seconds = shared.step_began.map_or(0, |began| began.elapsed().as_secs());
-            if shared.in_step > RUNAWAY + IN_A_SECOND * seconds {
+            if shared.in_step > RUNAWAY + RUNAWAY_A_SECOND * seconds {
                 shared.runaway.get_or_insert_with(|| line.to_owned());
             }
             shared.fate(kind, plural)

@@ -31,7 +31,7 @@ pub use self::summaries::{LoggedAs, Summaries};
 /// Records decisions in the log, in the metrics, and with whoever observes them.
 #[derive(Clone, Debug)]
 pub struct DecisionRecorder {
-    /// Whether this is a dry run.
+    /// Says whether this is a dry run.
     api: Api,
     observers: Arc<[Arc<dyn DecisionObserver>]>,
     repeats: Arc<Repeats>,

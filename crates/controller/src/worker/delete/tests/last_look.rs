@@ -103,48 +103,41 @@ fn an_owner_added_while_a_delete_with_only_the_uid_waits_saves_the_object() {
     });
 }
 
-/// A solid owner is deleted in the foreground while the patch that removes the reference to the
-/// waiting owner waits for the limiter. Fails if the solid owner is confirmed before that wait and
-/// not after it.
+/// How many patches are sent for a dependent of an owner that waits and of a solid one, if these show
+/// something else while the patch waits for the limiter.
+async fn patches_if(later: impl FnOnce(&Thing, &Thing) -> [Reply; 2]) -> usize {
+    let (owner, solid) = (Thing::new("owner", 1, &[]), Thing::new("solid", 1, &[]));
+    let dependent = Thing::new("dependent", 2, &[&owner, &solid]);
+    let owner = owner.deleted(5, FOREGROUND);
+    let (before, later) = ([owner.reply(), solid.reply()], later(&owner, &solid));
+    let server = answering(move |seen| {
+        let replies = if seen.at < Duration::from_millis(1_500) { &before } else { &later };
+        replies[usize::from(seen.path.ends_with("solid"))].clone()
+    });
+    let scene = Scene::set(&server, slow(), &[&owner, &solid, &dependent]).await;
+    scene.decide(&dependent).await;
+    server.seen().into_iter().filter(|seen| seen.method == "PATCH").count()
+}
+
+/// The solid owner is deleted in the foreground. Fails if it is confirmed before the wait and not
+/// after it.
 #[test]
 fn a_solid_owner_is_confirmed_right_before_the_patch_is_sent() {
     in_system(async {
-        let (owner, solid) = (Thing::new("owner", 1, &[]), Thing::new("solid", 1, &[]));
-        let dependent = Thing::new("dependent", 2, &[&owner, &solid]);
-        let owner = owner.deleted(5, FOREGROUND);
-        let (waits, kept, going) = (owner.reply(), solid.reply(), solid.deleted(6, FOREGROUND).reply());
-        let server = answering(move |seen| match seen.at {
-            _ if seen.path.ends_with("owner") => waits.clone(),
-            at if at < Duration::from_millis(1_500) => kept.clone(),
-            _ => going.clone(),
-        });
-        let scene = Scene::set(&server, slow(), &[&owner, &solid, &dependent]).await;
-        scene.decide(&dependent).await;
-        let patches = server.seen().into_iter().filter(|seen| seen.method == "PATCH").count();
-        assert_eq!(patches, 0, "{:?}", server.requests());
+        let later = |owner: &Thing, solid: &Thing| [owner.reply(), solid.deleted(6, FOREGROUND).reply()];
+        assert_eq!(patches_if(later).await, 0);
+        assert_eq!(patches_if(|owner, solid| [owner.reply(), solid.reply()]).await, 1);
     });
 }
 
-/// The waiting owner ends its foreground deletion, and another finalizer keeps it, while the patch that
-/// removes the reference to it waits for the limiter (rule 4.32). Fails if the patch rests on what the
-/// owner was before that wait.
+/// The waiting owner ends its foreground deletion, and another finalizer keeps it (rule 4.32). Fails if
+/// the patch rests on what the owner was before the wait.
 #[test]
 fn a_reference_stays_if_its_owner_stops_waiting_before_the_patch_is_sent() {
     in_system(async {
-        let (owner, solid) = (Thing::new("owner", 1, &[]), Thing::new("solid", 1, &[]));
-        let dependent = Thing::new("dependent", 2, &[&owner, &solid]);
-        let owner = owner.deleted(5, FOREGROUND);
-        let (waits, kept, stays) =
-            (owner.reply(), solid.reply(), owner.deleted(6, Finalizers::default()).reply());
-        let server = answering(move |seen| match seen.at {
-            _ if seen.path.ends_with("solid") => kept.clone(),
-            at if at < Duration::from_millis(1_500) => waits.clone(),
-            _ => stays.clone(),
-        });
-        let scene = Scene::set(&server, slow(), &[&owner, &solid, &dependent]).await;
-        scene.decide(&dependent).await;
-        let patches = server.seen().into_iter().filter(|seen| seen.method == "PATCH").count();
-        assert_eq!(patches, 0, "{:?}", server.requests());
+        let later =
+            |owner: &Thing, solid: &Thing| [owner.deleted(6, Finalizers::default()).reply(), solid.reply()];
+        assert_eq!(patches_if(later).await, 0);
     });
 }
 
