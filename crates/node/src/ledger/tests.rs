@@ -36,22 +36,16 @@ fn first_and_last_use_survive_a_restart_and_a_boot() {
 }
 
 #[test]
-fn an_image_that_comes_back_is_new() {
-    let mut ledger = Ledger::default();
-    ledger.observe(&with(&["a"]), &PodView::None, &at(100));
-    ledger.observe(&RuntimeView::default(), &PodView::None, &at(200));
-    assert!(ledger.is_empty());
-    ledger.observe(&with(&["a"]), &PodView::None, &at(300));
-    assert_eq!(ledger.age("a"), ages(0, None));
-}
-
-#[test]
-fn an_incomplete_list_makes_nothing_forgotten() {
+fn an_image_that_comes_back_is_new_and_an_incomplete_list_makes_none_forgotten() {
     let mut ledger = Ledger::default();
     ledger.observe(&with(&["a"]), &PodView::None, &at(100));
     let slice = RuntimeView { images_extent: Extent::Slice, ..RuntimeView::default() };
     ledger.observe(&slice, &PodView::None, &at(200));
-    assert_eq!(ledger.len(), 1);
+    assert_eq!(ledger.age("a"), ages(100, None));
+    ledger.observe(&RuntimeView::default(), &PodView::None, &at(300));
+    assert!(ledger.is_empty());
+    ledger.observe(&with(&["a"]), &PodView::None, &at(400));
+    assert_eq!(ledger.age("a"), ages(0, None));
 }
 
 #[test]
