@@ -294,4 +294,3 @@ fn set(ids: &[String]) -> BTreeSet<String> {
 fn rule(look: &Look, what: What, id: &str) -> String {
     look.plan.entry(what, id).unwrap_or_else(|| panic!("no {what:?} {id}")).rule.to_string()
 }
-
