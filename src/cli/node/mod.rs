@@ -122,7 +122,7 @@ that no earlier pass has seen count as seen just now, and stay for `node.images.
 
 /// The arguments of `kube-gc node plan`.
 #[derive(Args, Clone, Debug)]
-#[command(after_long_help = format!("{PLAN_EXAMPLES}\n\n{}", super::exit::help()))]
+#[command(after_long_help = super::exit::after(PLAN_EXAMPLES, "node plan"))]
 struct PlanArgs {
     #[command(flatten)]
     common: CommonArgs,
@@ -174,7 +174,7 @@ Examples:
 
 /// The arguments of `kube-gc node once`.
 #[derive(Args, Clone, Debug)]
-#[command(after_long_help = format!("{ONCE_EXAMPLES}\n\n{}", super::exit::help()))]
+#[command(after_long_help = super::exit::after(ONCE_EXAMPLES, "node once"))]
 struct OnceArgs {
     #[command(flatten)]
     common: CommonArgs,
@@ -218,7 +218,7 @@ Dead containers, sandboxes and logs are collected every `node.period`, images ev
 
 /// The arguments of `kube-gc node run`.
 #[derive(Args, Clone, Debug)]
-#[command(after_long_help = format!("{RUN_EXAMPLES}\n\n{}", super::exit::help()))]
+#[command(after_long_help = super::exit::after(RUN_EXAMPLES, "node run"))]
 struct RunArgs {
     #[command(flatten)]
     common: CommonArgs,
