@@ -62,8 +62,8 @@ pub fn run(args: &NodeArgs) -> Exit {
 struct CommonArgs {
     /// Socket of the container runtime, such as unix:///run/containerd/containerd.sock
     ///
-    /// The default is the only one that exists of those of containerd, k3s, CRI-O and
-    /// cri-dockerd.
+    /// The default is the only one that exists of those of containerd, k3s, RKE2, CRI-O,
+    /// cri-dockerd, k0s and MicroK8s.
     #[arg(long, value_name = "SOCKET")]
     runtime_endpoint: Option<String>,
 
