@@ -12,6 +12,7 @@ use super::report;
 use super::shared::{LogArgs, begin, ended};
 use super::text::{json, print};
 use crate::app::{self, Error, ErrorKind, Target};
+use crate::node::Asked;
 use kube_gc_config::Loader;
 
 /// The end of `kube-gc node --help`.
@@ -107,6 +108,20 @@ impl CommonArgs {
     }
 }
 
+/// What a person asks of one pass.
+#[derive(Args, Clone, Debug, Default)]
+struct AskedArgs {
+    /// Remove unused images until so much of their file system is free, whatever the thresholds
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(1..=99))]
+    free: Option<u8>,
+}
+
+impl AskedArgs {
+    fn asked(&self, wait: bool) -> Asked {
+        Asked { free: self.free, wait }
+    }
+}
+
 /// The end of `kube-gc node plan --help`.
 const PLAN_EXAMPLES: &str = "\
 Examples:
@@ -126,6 +141,9 @@ that no earlier pass has seen count as seen just now, and stay for `node.images.
 struct PlanArgs {
     #[command(flatten)]
     common: CommonArgs,
+
+    #[command(flatten)]
+    asked: AskedArgs,
 
     /// Format of the plan: a table, a table with pods and ids, or JSON
     ///
@@ -150,7 +168,7 @@ impl PlanArgs {
     /// Plans and shows the plan.
     fn plan(&self) -> Result<Exit, Error> {
         let settings = begin(self.common.loader().load())?;
-        let report = app::node::plan(&self.common.connection, &settings)?;
+        let report = app::node::plan(&self.common.connection, &settings, &self.asked.asked(false))?;
         print(&match self.output {
             Format::Table => table::plan(&report, false),
             Format::Wide => table::plan(&report, true),
@@ -179,9 +197,15 @@ struct OnceArgs {
     #[command(flatten)]
     common: CommonArgs,
 
-    /// Remove unused images until so much of their file system is free, whatever the thresholds
-    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(1..=99))]
-    free: Option<u8>,
+    #[command(flatten)]
+    asked: AskedArgs,
+
+    /// Wait until what is only too young is old enough, then collect
+    ///
+    /// On the first pass, every image was first seen just now, so all of them stay for
+    /// `node.images.min_age`.
+    #[arg(long, conflicts_with = "dry_run")]
+    wait: bool,
 
     /// Show the plan of the pass instead of carrying it out
     #[arg(long)]
@@ -193,7 +217,7 @@ impl OnceArgs {
     fn once(&self) -> Result<Exit, Error> {
         let loader = self.common.loader();
         let settings = begin(loader.flag("--dry-run", "dry_run", self.dry_run.then_some(true)).load())?;
-        let report = app::node::once(&self.common.connection, &settings, self.free)?;
+        let report = app::node::once(&self.common.connection, &settings, &self.asked.asked(self.wait))?;
         let Some(result) = &report.result else {
             print(&table::plan(&report, false))?;
             return Ok(Exit::Success);
