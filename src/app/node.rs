@@ -100,7 +100,7 @@ impl Node {
 }
 
 /// What to do without an API server.
-const WITHOUT: &str = "or set `node.pods` to \"none\" to collect without an API server";
+const WITHOUT: &str = "or collect without an API server (--pods none, `node.pods`)";
 
 /// What is known before the container runtime is connected to.
 struct Begun {
@@ -113,10 +113,12 @@ struct Begun {
 }
 
 impl Begun {
-    /// Reads the kubeconfig and finds the socket. Sends nothing yet.
+    /// Finds the socket and then reads the kubeconfig. Sends nothing yet.
     async fn new(target: &Target, settings: &Settings, asked: &Asked) -> Result<Self, Error> {
         let options = NodeOptions::new(settings, asked);
         let options = options.map_err(|error| node_error(&error))?;
+        // First: without a runtime, nobody needs to know how to reach a cluster.
+        Client::probe(&options.endpoint).await.map_err(|error| node_error(&error.into()))?;
         let (pods, connection) = match settings.node.pods {
             PodKnowledge::None => (None, None),
             PodKnowledge::Api => {

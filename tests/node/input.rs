@@ -44,7 +44,8 @@ async fn a_path_that_is_no_socket_of_a_runtime_is_named() -> Result<()> {
     let file = directory.path().join("file");
     fs::write(&file, "")?;
     let place = Place::at(&format!("unix://{}", file.display()))?;
-    place.run(&["once"]).await?.expect(2, &["is not a socket"])?;
+    // Before a kubeconfig, which is needless then.
+    place.run(&["once", "--pods", "api"]).await?.expect(2, &["is not a socket"])?;
 
     // Something accepts connections and closes them.
     let socket = directory.path().join("socket");
@@ -118,17 +119,17 @@ async fn without_an_api_server_it_says_how_to_do_without() -> Result<()> {
     let place = Place::new(server.endpoint())?;
     let with = async |kubeconfig: &str| {
         let mut command = place.command(&["once"]);
-        command.env("KUBE_GC__NODE__PODS", "api").args(["--kubeconfig", kubeconfig]);
+        command.args(["--pods", "api", "--kubeconfig", kubeconfig]);
         ended(command).await
     };
-    with("/no/such/kubeconfig").await?.expect(3, &["/no/such/kubeconfig", "`node.pods` to \"none\""])?;
+    with("/no/such/kubeconfig").await?.expect(3, &["/no/such/kubeconfig", "--pods none"])?;
     let kubeconfig = place.path("kubeconfig");
     let text = "{apiVersion: v1, kind: Config, current-context: c, users: [{name: u, user: {}}], \
                 clusters: [{name: c, cluster: {server: 'http://127.0.0.1:1'}}], \
                 contexts: [{name: c, context: {cluster: c, user: u}}]}";
     fs::write(&kubeconfig, text)?;
     let kubeconfig = kubeconfig.to_string_lossy().into_owned();
-    with(&kubeconfig).await?.expect(4, &["127.0.0.1:1", "`node.pods` to \"none\""])?;
+    with(&kubeconfig).await?.expect(4, &["127.0.0.1:1", "--pods none"])?;
     untouched(&server)
 }
 

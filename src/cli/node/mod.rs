@@ -9,11 +9,11 @@ use clap::{Args, Subcommand, ValueEnum};
 
 use super::exit::Exit;
 use super::report;
-use super::shared::{LogArgs, begin, ended};
+use super::shared::{LogArgs, begin, ended, name};
 use super::text::{json, print};
 use crate::app::{self, Error, ErrorKind, Target};
 use crate::node::Asked;
-use kube_gc_config::Loader;
+use kube_gc_config::{Loader, PodKnowledge};
 
 /// The end of `kube-gc node --help`.
 const EXAMPLES: &str = "\
@@ -25,7 +25,7 @@ Examples:
     kube-gc node once --free 33
 
   On a host without an API server
-    KUBE_GC__NODE__PODS=none kube-gc node once
+    kube-gc node once --pods none
 
 Beside a kubelet, once and run remove nothing unless `node.beside_kubelet` allows it.
 docs/node.md describes the rules by their numbers.";
@@ -75,6 +75,12 @@ struct CommonArgs {
     #[arg(long, value_name = "NAME")]
     node: Option<String>,
 
+    /// Who knows the pods of this node [default: api]
+    ///
+    /// With none, no API server is asked, and no pod is taken for gone.
+    #[arg(long, value_name = "WHO", value_enum)]
+    pods: Option<PodKnowledge>,
+
     #[command(flatten)]
     connection: Target,
 
@@ -96,6 +102,7 @@ impl CommonArgs {
             connection: _,
             runtime_endpoint,
             node,
+            pods,
             config,
             log,
         } = self;
@@ -103,7 +110,8 @@ impl CommonArgs {
             .file(config.as_deref())
             .environment(std::env::vars_os())
             .flag("--runtime-endpoint", "node.runtime_endpoint", runtime_endpoint.as_deref())
-            .flag("--node", "node.name", node.as_deref());
+            .flag("--node", "node.name", node.as_deref())
+            .flag("--pods", "node.pods", pods.as_ref().and_then(name));
         log.add_to(loader)
     }
 }

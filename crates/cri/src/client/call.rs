@@ -156,7 +156,7 @@ fn explain(rpc: Rpc, status: &Status) -> Error {
 }
 
 /// Makes a connection once, to learn why it cannot be made.
-async fn probe(path: &Path) -> Result<(), Error> {
+pub(super) async fn probe(path: &Path) -> Result<(), Error> {
     UnixStream::connect(path).await.map(drop).map_err(|error| explain_socket(path, &error))
 }
 

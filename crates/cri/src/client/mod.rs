@@ -100,6 +100,15 @@ impl Client {
         Err(Error::NotCri { path: endpoint.path().into(), detail: refused.unwrap_or_default() })
     }
 
+    /// Makes a connection and ends it, to learn early why there is none.
+    ///
+    /// # Errors
+    ///
+    /// There is no socket, it cannot be used, or nobody listens.
+    pub async fn probe(endpoint: &Endpoint) -> Result<(), Error> {
+        call::probe(endpoint.path()).await
+    }
+
     /// What the runtime said about itself when it was connected to.
     pub fn runtime(&self) -> &VersionResponse {
         &self.runtime
