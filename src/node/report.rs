@@ -4,18 +4,19 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use kube_gc_node::pass::Record;
-use kube_gc_node::plan::Plan;
+use kube_gc_node::pass::{Outcome, Record};
+use kube_gc_node::plan::{Breakdown, Plan, What};
 use kube_gc_node::pressure::Usage;
 use serde::Serialize;
 
 use super::{Look, NodeOptions};
 
 /// The version of the format.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// A plan, with what it was made for.
 #[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Report {
     /// The version of this format.
     pub version: u32,
@@ -40,6 +41,7 @@ pub struct Report {
 
 /// What came of a plan.
 #[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct PassResult {
     /// How many items have gone.
     pub removed: usize,
@@ -63,7 +65,6 @@ pub struct PassResult {
     /// Each item that was tried, in order.
     pub items: Vec<Record>,
     /// How full the file system of the images was at the end, if it could be measured.
-    #[serde(skip)]
     pub usage: Option<Usage>,
 }
 
@@ -119,5 +120,24 @@ impl PassResult {
             && self.missing_inodes == 0
             && !self.unmeasured
             && self.interrupted.is_none()
+    }
+
+    /// What fills the file system of the images now, by what has filled it before.
+    pub fn left(&self, before: &Breakdown) -> Breakdown {
+        let gone = |kind| {
+            let removed = self.items.iter().filter(|item| item.outcome == Outcome::Removed);
+            let sizes = removed.filter(|item| item.candidate.what() == kind).map(|item| item.candidate.bytes);
+            sizes.flatten().fold(0, u64::saturating_add)
+        };
+        let mut now = Breakdown {
+            unused: before.unused.saturating_sub(gone(What::Image)),
+            dead_containers: before.dead_containers.saturating_sub(gone(What::Container)),
+            ..*before
+        };
+        if let Some(usage) = self.usage {
+            let known = [now.in_use, now.unused, now.kept, now.dead_containers];
+            now.other = usage.used().saturating_sub(known.into_iter().fold(0, u64::saturating_add));
+        }
+        now
     }
 }

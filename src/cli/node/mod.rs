@@ -4,16 +4,20 @@ mod table;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::exit::Exit;
 use super::report;
 use super::shared::{LogArgs, begin, ended, name};
-use super::text::{json, print};
+use super::text::{columns, json, print};
 use crate::app::{self, Error, ErrorKind, Target};
-use crate::node::Asked;
+use crate::node::{Asked, PassResult, Report};
 use kube_gc_config::{Loader, PodKnowledge};
+use kube_gc_node::plan::Action;
+use table::Shown;
 
 /// The end of `kube-gc node --help`.
 const EXAMPLES: &str = "\
@@ -122,22 +126,92 @@ struct AskedArgs {
     /// Remove unused images until so much of their file system is free, whatever the thresholds
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(1..=99))]
     free: Option<u8>,
+
+    /// Remove all unused images, however much space is free
+    ///
+    /// Those that are pinned, that `node.images` keeps, or that were first seen just now stay.
+    #[arg(long, conflicts_with = "free")]
+    all: bool,
+
+    /// Remove no image that has been unused for less than this, such as 24h
+    #[arg(long, value_name = "AGE", value_parser = humantime::parse_duration)]
+    older_than: Option<Duration>,
 }
 
 impl AskedArgs {
     fn asked(&self, wait: bool) -> Asked {
-        Asked { free: self.free, wait }
+        let Self { free, all, older_than } = *self;
+        Asked { free, all, older_than, wait }
+    }
+}
+
+/// How a plan, or what came of it, is shown.
+#[derive(Args, Clone, Debug, Default)]
+struct ShownArgs {
+    /// Format: a table; a table with pods, states, ages, ids and all tags; or JSON
+    ///
+    /// docs/node-plan.schema.json describes the JSON.
+    #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
+    output: Format,
+
+    /// Show only what a plan removes, or only what it keeps
+    #[arg(long, value_name = "DECISION", value_enum)]
+    only: Option<Only>,
+}
+
+/// The format of a plan.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// A table.
+    #[default]
+    Table,
+    /// A table with pods, states, ages, ids and all tags.
+    Wide,
+    /// JSON.
+    Json,
+}
+
+/// A decision about an item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Only {
+    /// What goes.
+    Remove,
+    /// What stays.
+    Keep,
+}
+
+impl ShownArgs {
+    /// Prints a plan, or what came of it.
+    fn print(&self, mut report: Report) -> Result<(), Error> {
+        let only = self.only.map(|only| match only {
+            Only::Remove => Action::Remove,
+            Only::Keep => Action::Keep,
+        });
+        let shown = Shown { wide: self.output == Format::Wide, only, columns: columns() };
+        print(&match (self.output, &report.result) {
+            (Format::Json, _) => {
+                let plan = Arc::make_mut(&mut report.plan);
+                plan.entries.retain(|entry| only.is_none_or(|only| entry.decision == only));
+                json(&report.to_json().map_err(|error| Error::new(ErrorKind::Internal, error))?)
+            }
+            (_, Some(result)) => table::result(&report, result, shown),
+            (_, None) => table::plan(&report, shown),
+        })?;
+        Ok(())
     }
 }
 
 /// The end of `kube-gc node plan --help`.
 const PLAN_EXAMPLES: &str = "\
 Examples:
-  Everything on this node, with pods and ids
+  Everything on this node, with pods, states, ages and ids
     kube-gc node plan -o wide
 
-  What would be removed, for a script
-    kube-gc node plan -o json | jq -r '.entries[] | select(.decision == \"remove\") | .id'
+  What would be removed to have a third of the disk free
+    kube-gc node plan --free 33 --only remove
+
+  The same for a script
+    kube-gc node plan --free 33 --only remove -o json | jq -r '.entries[].id'
 
 The plan is what `kube-gc node once` would do now. It needs the same rights as once: the
 socket usually belongs to root. It writes nothing, not even the ages of images, so images
@@ -153,35 +227,15 @@ struct PlanArgs {
     #[command(flatten)]
     asked: AskedArgs,
 
-    /// Format of the plan: a table, a table with pods and ids, or JSON
-    ///
-    /// docs/node-plan.schema.json describes the JSON.
-    #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
-    output: Format,
-}
-
-/// The format of a plan.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-enum Format {
-    /// A table.
-    #[default]
-    Table,
-    /// A table with pods and whole ids.
-    Wide,
-    /// JSON.
-    Json,
+    #[command(flatten)]
+    shown: ShownArgs,
 }
 
 impl PlanArgs {
     /// Plans and shows the plan.
     fn plan(&self) -> Result<Exit, Error> {
         let settings = begin(self.common.loader().load())?;
-        let report = app::node::plan(&self.common.connection, &settings, &self.asked.asked(false))?;
-        print(&match self.output {
-            Format::Table => table::plan(&report, false),
-            Format::Wide => table::plan(&report, true),
-            Format::Json => json(&report.to_json().map_err(|error| Error::new(ErrorKind::Internal, error))?),
-        })?;
+        self.shown.print(app::node::plan(&self.common.connection, &settings, &self.asked.asked(false))?)?;
         Ok(Exit::Success)
     }
 }
@@ -195,8 +249,11 @@ Examples:
   Remove unused images until a third of the disk is free
     kube-gc node once --free 33
 
-  Show what that would remove
-    kube-gc node once --free 33 --dry-run";
+  Remove all unused images that nothing has used for a day, like crictl rmi --prune
+    kube-gc node once --all --older-than 24h
+
+  The first time on this host: wait until images are old enough
+    kube-gc node once --free 33 --wait";
 
 /// The arguments of `kube-gc node once`.
 #[derive(Args, Clone, Debug)]
@@ -207,6 +264,9 @@ struct OnceArgs {
 
     #[command(flatten)]
     asked: AskedArgs,
+
+    #[command(flatten)]
+    shown: ShownArgs,
 
     /// Wait until what is only too young is old enough, then collect
     ///
@@ -226,12 +286,10 @@ impl OnceArgs {
         let loader = self.common.loader();
         let settings = begin(loader.flag("--dry-run", "dry_run", self.dry_run.then_some(true)).load())?;
         let report = app::node::once(&self.common.connection, &settings, &self.asked.asked(self.wait))?;
-        let Some(result) = &report.result else {
-            print(&table::plan(&report, false))?;
-            return Ok(Exit::Success);
-        };
-        print(&table::result(&report, result))?;
-        let is_complete = result.is_complete() && !report.plan.leaves_due;
+        let is_complete = |result: &PassResult| result.is_complete() && !report.plan.leaves_due;
+        // In a dry run, nothing was to be done.
+        let is_complete = report.result.as_ref().is_none_or(is_complete);
+        self.shown.print(report)?;
         Ok(if is_complete { Exit::Success } else { Exit::Incomplete })
     }
 }
