@@ -10,7 +10,7 @@ use kube_gc_node::logs::{c8_log_file, l2_container_id};
 use kube_gc_node::pass::{Outcome, Pass, Scope, Step};
 use kube_gc_node::plan::{Candidate, Target};
 use kube_gc_node::recheck::Fresh;
-use kube_gc_node::view::{Container, ContainerState};
+use kube_gc_node::view::{Container, ContainerDisk, ContainerState};
 use kube_gc_node::{Files, PodView, Refusal, Rule, RuntimeView, still_removable};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -67,7 +67,7 @@ impl NodeCollector {
         }
         let start = Instant::now();
         let before = look.files.image_usage;
-        let mut pass = Pass::new(&look.plan, scope, self.rules.limits.images);
+        let mut pass = Pass::new(&look.plan, scope);
         let (mut usage, mut unanswered) = (before, 0);
         let interrupted = loop {
             if cancel.is_cancelled() {
@@ -91,7 +91,7 @@ impl NodeCollector {
                         pass.listed(None);
                     }
                 },
-                Step::Measure { patience } => {
+                Step::Measure { patience, .. } => {
                     let measured = disk::measure(&*self.disk, usage, patience).await;
                     let measured = measured.map_err(|problem| tracing::warn!("{problem}")).ok();
                     usage = measured.or(usage);
@@ -105,6 +105,7 @@ impl NodeCollector {
         let was_asked = self.rules.free.is_some() && scope != Scope::Containers;
         let unmeasured = pass.is_unmeasured() || (was_asked && before.is_none());
         let items = pass.into_records();
+        self.tried.update(&look.plan, &items);
         let count = |is: fn(&Outcome) -> bool| items.iter().filter(|item| is(&item.outcome)).count();
         let gained = before.zip(usage).map(|(before, now)| now.available.saturating_sub(before.available));
         Ok(PassResult {
@@ -271,8 +272,12 @@ impl NodeCollector {
 
 /// What there is now, without files. Pods are those of the look if they are not listed anew.
 fn fresh<'a>(look: &'a Look, runtime: &'a RuntimeView, pods: Option<&'a PodView>) -> Fresh<'a> {
-    const NO_FILES: &Files =
-        &Files { log_directories: Vec::new(), log_symlinks: Vec::new(), image_usage: None };
+    const NO_FILES: &Files = &Files {
+        log_directories: Vec::new(),
+        log_symlinks: Vec::new(),
+        image_usage: None,
+        container_disk: ContainerDisk::OfImages,
+    };
     Fresh { runtime, pods: pods.unwrap_or(&look.pods), files: NO_FILES }
 }
 
