@@ -284,16 +284,18 @@ fn fresh<'a>(look: &'a Look, runtime: &'a RuntimeView, pods: Option<&'a PodView>
 /// Says what came of a candidate, in the log and in metrics.
 fn tell(candidate: &Candidate, outcome: &Outcome) {
     let what: &str = candidate.what().into();
-    let (rule, id, bytes) = (candidate.rule.number(), candidate.id(), candidate.bytes);
+    let (rule, name, id, bytes) = (candidate.rule.number(), &candidate.name, candidate.id(), candidate.bytes);
     match outcome {
         Outcome::Removed => {
-            tracing::info!(what, id, rule, bytes, "removed");
+            tracing::info!(what, name, id, rule, bytes, "removed");
             if matches!(candidate.target, Target::Image { .. }) {
                 record::node_image_collected(if candidate.rule == Rule::I6 { "age" } else { "space" });
             }
         }
-        Outcome::Refused(refusal) => tracing::info!(what, id, rule, reason = %refusal, "stays after all"),
-        Outcome::Failed(error) => tracing::warn!(what, id, rule, error, "cannot be removed"),
+        Outcome::Refused(refusal) => {
+            tracing::info!(what, name, id, rule, reason = %refusal, "stays after all")
+        }
+        Outcome::Failed(error) => tracing::warn!(what, name, id, rule, error, "cannot be removed"),
     }
     record::node_removal(what, rule, outcome.into());
 }

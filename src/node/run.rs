@@ -278,9 +278,10 @@ fn missing(report: &Report, result: &PassResult) -> Option<String> {
 /// How many items could not be removed, and the first reason.
 fn failure(result: &PassResult, counts: impl Fn(What) -> bool) -> Option<String> {
     let mut failed = result.items.iter().filter_map(|item| match &item.outcome {
-        Outcome::Failed(error) if counts(item.candidate.what()) => Some((item.candidate.id(), error)),
+        Outcome::Failed(error) if counts(item.candidate.what()) => Some((&item.candidate, error)),
         Outcome::Failed(_) | Outcome::Refused(_) | Outcome::Removed => None,
     });
-    let (id, error) = failed.next()?;
-    Some(format!("{} could not be removed; the first: {id}: {error}", 1 + failed.count()))
+    let (candidate, error) = failed.next()?;
+    let (name, id) = (&candidate.name, candidate.id());
+    Some(format!("{} could not be removed; the first: {name} ({id}): {error}", 1 + failed.count()))
 }

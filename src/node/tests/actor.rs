@@ -92,7 +92,8 @@ async fn b9_what_fails_becomes_events_on_the_node_by_the_kubelets_reasons() {
     let found = events(&node).await;
     let reasons: Vec<&str> = found.iter().map(|(reason, _)| reason.as_str()).collect();
     assert_eq!(reasons, ["ContainerGCFailed", "FreeDiskSpaceFailed", "ImageGCFailed"]);
-    assert!(found[0].1.contains(&containers[0]) && found[0].1.contains("device busy"), "{found:?}");
+    let first = format!("default/{}/web ({}): ", gone.name, containers[0]);
+    assert!(found[0].1.contains(&first) && found[0].1.contains("device busy"), "{found:?}");
     assert!(found[1].1.starts_with("Freed 850.0 MiB") && found[1].1.contains("still missing"), "{found:?}");
     // It is ready: a restart would not help.
     assert!(page.ready() && page.verbose("readyz").contains("could not be freed"), "{page:?}");
