@@ -25,6 +25,10 @@ const IN_POD: &str = "KUBERNETES_SERVICE_HOST";
 pub struct Asked {
     /// The percentage that has to be free after the pass, whatever the thresholds say.
     pub free: Option<u8>,
+    /// Whether all unused images go.
+    pub all: bool,
+    /// How long an image must have been unused.
+    pub older_than: Option<Duration>,
     /// Whether to wait for what is only too young.
     pub wait: bool,
 }
@@ -109,6 +113,8 @@ fn rules(settings: &Settings, asked: &Asked) -> Rules {
         },
         pressure: pressure.enabled.then_some(Pressure { bytes: pressure.bytes, inodes: pressure.inodes }),
         free: asked.free,
+        all: asked.all,
+        older_than: asked.older_than,
         roots: LogRoots { pods: node.roots.pods.clone(), containers: node.roots.containers.clone() },
         dry_run: settings.dry_run,
         ..Rules::default()
