@@ -100,6 +100,8 @@ pub fn decide(
             }
         });
     }
+    // Without a wish for space, more than their age keeps them.
+    let young = young.filter(|_| goal.is_some() || rules.all);
     candidates.sort_by(|one, other| i3(one).cmp(&i3(other)));
     let mut selection = Selection { decisions, removals: Vec::new(), in_line: Vec::new(), young };
     i6(&mut candidates, rules, &mut selection);
