@@ -95,7 +95,7 @@ async fn a_full_disk_is_brought_below_low_by_exactly_what_the_plan_said() -> Res
     // containerd measures every ten seconds what containers have written.
     eventually("the size of a dead container", async || {
         let plan = place.run(&["plan", "-o", "json"]).await.ok()?.json().ok()?;
-        (plan["breakdown"]["dead_containers"].as_u64()? > 0).then_some(())
+        (plan["breakdown"]["deadContainers"].as_u64()? > 0).then_some(())
     })
     .await?;
     let plan = place.run(&["plan", "-o", "json"]).await?.json()?;
@@ -112,7 +112,7 @@ async fn a_full_disk_is_brought_below_low_by_exactly_what_the_plan_said() -> Res
         (report["usage"]["available"].as_u64()? * 100 >= capacity * (100 - LOW)).then_some(report)
     })
     .await?;
-    ensure!(report["wrong_node"] == false);
+    ensure!(report["wrongNode"] == false);
     let ready = run.get("/readyz?verbose").await?;
     ensure!(ready.status == 200, "{}", ready.body);
     let metrics = run.metrics().await?;
