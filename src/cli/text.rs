@@ -313,6 +313,12 @@ mod tests {
     }
 
     #[test]
+    fn the_end_of_a_long_name_is_shown() {
+        let shown = |most| end("registry.example/shop/web:1".to_owned(), most);
+        assert_eq!([shown(27), shown(6)], ["registry.example/shop/web:1", "…web:1"]);
+    }
+
+    #[test]
     fn only_changes_are_shown() {
         let shown = |is_screen, is_json| -> String {
             let mut redraw = Redraw { last: None, is_screen, is_json };

@@ -53,10 +53,12 @@ pub fn plan(report: &Report, shown: Shown) -> String {
     ];
     let entries = plan.entries.iter().filter(|entry| shown.only.is_none_or(|only| entry.decision == only));
     let mut text = shown.table(&names, entries.map(|entry| row(entry, shown)));
-    if text.is_empty() {
+    if plan.entries.is_empty() {
         text.push_str("Nothing to decide about.\n");
     }
-    text.push('\n');
+    if !text.is_empty() {
+        text.push('\n');
+    }
     filesystem(&mut text, plan.usage.as_ref(), &plan.breakdown, plan);
     let _ = writeln!(text, "\n{}", removals(plan));
     if plan.more {
@@ -138,14 +140,14 @@ fn amount(bytes: u64, inodes: u64) -> String {
 /// What people should know beside the items.
 fn notes(text: &mut String, report: &Report) {
     if let Some(Young { count, bytes, wait_seconds }) = report.plan.young {
-        let (images, stay) = (plural("image", count), if count == 1 { "stays" } else { "stay" });
+        let (images, stay, them) =
+            if count == 1 { ("image", "stays", "it") } else { ("images", "stay", "them") };
         let _ = writeln!(
             text,
-            "Note: {count} unused {images} ({}) {stay} only because kube-gc has first seen {} less than \
-             `node.images.min_age` ago. {} old enough in {}: `kube-gc node once --wait` waits so long.",
+            "Note: {} unused {images} ({}) {stay} only because kube-gc first saw {them} less than \
+             `node.images.min_age` ago. `kube-gc node once --wait` waits {} for {them}.",
+            Thousands(count),
             Bytes(bytes),
-            if count == 1 { "it" } else { "them" },
-            if count == 1 { "It is" } else { "All are" },
             humantime::format_duration(Duration::from_secs(wait_seconds)),
         );
     }
@@ -185,8 +187,8 @@ fn row(entry: &Entry, shown: Shown) -> Vec<Cell> {
         (_, None) => short(id),
     };
     let pinned = details.pinned.then_some("pinned");
-    let state: Vec<&str> =
-        [details.state, pinned, details.runtime_handler.as_deref()].into_iter().flatten().collect();
+    let state = [details.state, pinned, details.runtime_handler.as_deref()];
+    let state: Vec<String> = state.into_iter().flatten().map(|word| word.replace('_', " ")).collect();
     let ago = |seconds: Option<u64>| seconds.map(age).unwrap_or_default();
     let cells = [
         decision.to_owned(),
