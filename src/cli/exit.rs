@@ -36,10 +36,10 @@ const MEANINGS: &[(Exit, &str, &str)] = &[
     (Exit::Failure, "something is stuck", "stuck"),
     (Exit::Usage, "bad arguments or configuration", "all"),
     (Exit::Kubeconfig, "kubeconfig unreadable or malformed, or without the context asked for", "all"),
-    (Exit::Unreachable, "API server unreachable", "run, tree, explain, check, plan, stuck"),
+    (Exit::Unreachable, "API server unreachable", "all but node"),
     (Exit::Unreachable, "API server or container runtime unreachable", "node"),
     (Exit::Credentials, "credentials refused (401), or the server's certificate not trusted", "all"),
-    (Exit::Forbidden, "not allowed to discover or list (403)", "run, tree, explain, check, plan, stuck"),
+    (Exit::Forbidden, "not allowed to discover or list (403)", "all but node"),
     (Exit::Forbidden, "not allowed to read pods (403), or to use the runtime's socket", "node"),
     (Exit::Incomplete, "not everything could be looked at", "tree, explain, check, plan, stuck"),
     (Exit::Incomplete, "not everything could be removed or freed", "node once"),
@@ -52,8 +52,9 @@ const MEANINGS: &[(Exit, &str, &str)] = &[
 /// The end of a command's `--help`: examples, and its own exit codes.
 pub fn after(examples: &str, command: &str) -> String {
     let is_its_own = |whose: &str| {
-        let rest = command.strip_prefix(whose);
-        whose == "all" || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
+        let is_of =
+            |of: &str| command.strip_prefix(of).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '));
+        whose == "all" || is_of(whose) || whose.strip_prefix("all but ").is_some_and(|of| !is_of(of))
     };
     let own = MEANINGS.iter().filter(|(_, _, whose)| whose.split(", ").any(is_its_own));
     let lines = own.map(|(exit, meaning, _)| format!("\n  {:>2}  {}", exit.code(), meaning.replace('`', "")));
