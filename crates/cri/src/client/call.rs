@@ -4,6 +4,8 @@ use std::error::Error as _;
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use http::Uri;
@@ -28,17 +30,25 @@ const ADDRESS: &str = "http://localhost";
 /// for hundreds of acknowledgements.
 const WINDOW: u32 = 1024 * 1024;
 
-/// What sends calls over a socket. It connects when a call needs it, and again after a connection has ended.
-pub(super) fn channel(path: &Path) -> Channel {
+/// What sends calls over a socket, and how often it has connected. It connects when a call needs it, and again
+/// after a connection has ended.
+pub(super) fn channel(path: &Path) -> (Channel, Arc<AtomicU64>) {
     let path = path.to_owned();
+    let connections = Arc::new(AtomicU64::new(0));
+    let counted = Arc::clone(&connections);
     let connect = service_fn(move |_: Uri| {
-        let path = path.clone();
-        async move { UnixStream::connect(path).await.map(TokioIo::new) }
+        let (path, counted) = (path.clone(), Arc::clone(&counted));
+        async move {
+            let stream = UnixStream::connect(path).await?;
+            counted.fetch_add(1, Ordering::Relaxed);
+            Ok::<_, io::Error>(TokioIo::new(stream))
+        }
     });
-    transport::Endpoint::from_static(ADDRESS)
+    let channel = transport::Endpoint::from_static(ADDRESS)
         .initial_stream_window_size(WINDOW)
         .initial_connection_window_size(WINDOW)
-        .connect_with_connector_lazy(connect)
+        .connect_with_connector_lazy(connect);
+    (channel, connections)
 }
 
 impl Client {

@@ -7,6 +7,7 @@ mod list;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tonic::transport::Channel;
@@ -55,11 +56,15 @@ impl fmt::Debug for Settings {
 
 /// A container runtime, ready to be called. Cheap to clone.
 ///
-/// When the runtime restarts, the next call connects again.
+/// When the runtime restarts, the next call connects again, and [`Client::follow`] learns what it is by then.
 #[derive(Clone, Debug)]
 pub struct Client {
     endpoint: Endpoint,
     channel: Channel,
+    /// How many connections there have been.
+    connections: Arc<AtomicU64>,
+    /// How many there had been when the version was asked for.
+    asked: u64,
     api: ApiVersion,
     runtime: Arc<VersionResponse>,
     settings: Settings,
@@ -72,35 +77,56 @@ impl Client {
     ///
     /// There is no socket, it cannot be used, or what listens is no container runtime.
     pub async fn connect(endpoint: &Endpoint, settings: Settings) -> Result<Self, Error> {
+        let (channel, connections) = call::channel(endpoint.path());
         let mut client = Self {
             endpoint: endpoint.clone(),
-            channel: call::channel(endpoint.path()),
+            channel,
+            connections,
+            asked: 0,
             api: ApiVersion::V1,
             runtime: Arc::default(),
             settings,
         };
+        client.ask_version().await?;
+        Ok(client)
+    }
+
+    /// Asks for the version again if there has been a new connection since: a runtime that was upgraded in
+    /// place is another one, and may no longer serve v1alpha2.
+    ///
+    /// # Errors
+    ///
+    /// As of [`Client::connect`].
+    pub async fn follow(&mut self) -> Result<(), Error> {
+        if self.connections.load(Ordering::Relaxed) > self.asked { self.ask_version().await } else { Ok(()) }
+    }
+
+    async fn ask_version(&mut self) -> Result<(), Error> {
+        // Read before the call, which may make the first connection, or a new one that has to be asked again.
+        let connections = self.connections.load(Ordering::Relaxed).max(1);
         let request = VersionRequest { version: KUBELET_API_VERSION.to_owned() };
-        let deadline = client.settings.deadline.min(CONNECT_DEADLINE);
+        let deadline = self.settings.deadline.min(CONNECT_DEADLINE);
+        let path = self.endpoint.path().to_owned();
         let mut refused = None;
         for api in [ApiVersion::V1, ApiVersion::V1Alpha2] {
-            client.api = api;
-            match client.call_within(request.clone(), deadline).await {
+            self.api = api;
+            match self.call_within(request.clone(), deadline).await {
                 Ok(runtime) => {
-                    client.runtime = Arc::new(runtime);
-                    return Ok(client);
+                    (self.runtime, self.asked) = (Arc::new(runtime), connections);
+                    return Ok(());
                 }
                 Err(Error::Unimplemented { detail, .. }) => _ = refused.get_or_insert(detail),
                 // Something closes the connection or answers in another protocol.
-                Err(Error::Disconnected { detail, .. }) => {
-                    return Err(Error::NotCri { path: endpoint.path().into(), detail });
+                Err(Error::Disconnected { detail, .. }) if self.asked == 0 => {
+                    return Err(Error::NotCri { path, detail });
                 }
                 Err(other) => return Err(other),
             }
         }
-        Err(Error::NotCri { path: endpoint.path().into(), detail: refused.unwrap_or_default() })
+        Err(Error::NotCri { path, detail: refused.unwrap_or_default() })
     }
 
-    /// What the runtime said about itself when it was connected to.
+    /// What the runtime said about itself when its version was last asked for.
     pub fn runtime(&self) -> &VersionResponse {
         &self.runtime
     }
