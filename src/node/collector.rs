@@ -11,6 +11,7 @@ use kube_gc_node::{Ledger, PodRef, PodView, Rules, Timestamp};
 
 use super::disk::{self, Disk};
 use super::files::Logs;
+use super::look::Layer;
 use kube_gc_client::{Api, ApiError, PodWatch};
 
 /// How many live GETs are under way at a time.
@@ -29,9 +30,8 @@ pub struct NodeCollector {
     pub(super) ledger: Ledger,
     /// The images that each container mounts as volumes, which never change.
     pub(super) volumes: HashMap<String, Vec<String>>,
-    /// What each dead container has in its own layer, which no longer changes; nothing if the runtime does
-    /// not tell.
-    pub(super) layers: HashMap<String, Option<u64>>,
+    /// What each dead container has in its own layer.
+    pub(super) layers: HashMap<String, Layer>,
     /// The image of sandboxes, by the last status of the runtime; nothing before the first one.
     pub(super) sandbox_image: Option<Option<String>>,
 }

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::future::join3;
 use futures::{StreamExt as _, stream};
@@ -21,6 +22,20 @@ use kube_gc_client::ApiError;
 
 /// How many containers are asked at a time for what they mount.
 const STATUSES_AT_A_TIME: usize = 8;
+
+/// How long a runtime may take to measure what a container has written. containerd does so every ten seconds.
+const MEASURED: Duration = Duration::from_secs(30);
+
+/// What a dead container has in its own layer.
+#[derive(Debug)]
+pub(super) struct Layer {
+    /// When it was first seen dead.
+    seen: Timestamp,
+    /// Nothing if the runtime does not tell.
+    bytes: Option<u64>,
+    /// Whether it was measured since, or will not be.
+    is_final: bool,
+}
 
 /// What there is on a node, and what has to go.
 #[derive(Debug)]
@@ -51,7 +66,7 @@ impl NodeCollector {
         files.image_usage = self.disk.usage().map_err(|problem| notes.push(problem)).ok();
 
         self.forget_gone(&runtime);
-        self.add_layers(&mut runtime, &mut notes).await;
+        self.add_layers(&mut runtime, now, &mut notes).await;
         self.add_volumes(&mut runtime);
         let mut plan = self.plan(&runtime, &pods, &files, now);
         let mut candidates = plan.removals.iter().chain(&plan.in_line);
@@ -179,29 +194,34 @@ impl NodeCollector {
         }
     }
 
-    /// Adds what is known of the sizes of dead containers' layers. They no longer change, so the runtime is
-    /// asked only when a container has ended since: a pass that finds nothing new makes no call for it.
-    async fn add_layers(&mut self, runtime: &mut RuntimeView, notes: &mut Vec<String>) {
-        let mut new = Vec::new();
-        for (index, container) in runtime.containers.iter_mut().enumerate() {
-            match self.layers.get(&container.id) {
-                Some(bytes) => container.layer_bytes = *bytes,
-                None if container.state == ContainerState::Exited => new.push(index),
-                None => {}
+    /// Adds what is known of the sizes of dead containers' layers. Once measured after the end, they no longer
+    /// change: a pass that finds nothing new makes no call for it.
+    async fn add_layers(&mut self, runtime: &mut RuntimeView, now: Timestamp, notes: &mut Vec<String>) {
+        let mut is_new = false;
+        for container in &mut runtime.containers {
+            if container.state == ContainerState::Exited {
+                let new = Layer { seen: now, bytes: None, is_final: false };
+                let layer = self.layers.entry(container.id.clone()).or_insert(new);
+                container.layer_bytes = layer.bytes;
+                is_new |= !layer.is_final;
             }
         }
         // Where a list of containers is too long, one of their sizes is, too.
-        if runtime.containers_extent == Extent::Slice || new.is_empty() {
+        if runtime.containers_extent == Extent::Slice || !is_new {
             return;
         }
         let sizes = self.client.layer_sizes().await.unwrap_or_else(|error| {
             notes.push(format!("it is not known how much dead containers have written: {error}"));
             HashMap::new()
         });
-        for index in new {
-            let container = &mut runtime.containers[index];
-            container.layer_bytes = sizes.get(&container.id).copied();
-            self.layers.insert(container.id.clone(), container.layer_bytes);
+        for container in &mut runtime.containers {
+            let layer = self.layers.get_mut(&container.id).filter(|layer| !layer.is_final);
+            let Some(layer) = layer else { continue };
+            let size = sizes.get(&container.id);
+            layer.bytes = size.map(|size| size.bytes).or(layer.bytes);
+            layer.is_final = size.is_some_and(|size| size.measured_at >= layer.seen.nanos())
+                || layer.seen.is_older_than(MEASURED, now);
+            container.layer_bytes = layer.bytes;
         }
     }
 

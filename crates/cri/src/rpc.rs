@@ -79,6 +79,7 @@ calls! {
     StreamContainers: "Runtime", "stream_containers", StreamContainersRequest => StreamContainersResponse;
     ContainerStatus: "Runtime", "container_status", ContainerStatusRequest => ContainerStatusResponse;
     ListContainerStats: "Runtime", "list_container_stats", ListContainerStatsRequest => ListContainerStatsResponse;
+    StreamContainerStats: "Runtime", "stream_container_stats", StreamContainerStatsRequest => StreamContainerStatsResponse;
     CreateContainer: "Runtime", "create_container", CreateContainerRequest => CreateContainerResponse;
     StartContainer: "Runtime", "start_container", StartContainerRequest => StartContainerResponse;
     StopContainer: "Runtime", "stop_container", StopContainerRequest => StopContainerResponse;
@@ -106,7 +107,13 @@ impl Rpc {
 
     /// Whether the answer comes in parts.
     pub fn is_streamed(self) -> bool {
-        matches!(self, Self::StreamPodSandboxes | Self::StreamContainers | Self::StreamImages)
+        matches!(
+            self,
+            Self::StreamPodSandboxes
+                | Self::StreamContainers
+                | Self::StreamContainerStats
+                | Self::StreamImages
+        )
     }
 }
 

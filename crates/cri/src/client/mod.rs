@@ -24,6 +24,8 @@ pub const MESSAGE_LIMIT: usize = 16 * 1024 * 1024;
 const KUBELET_API_VERSION: &str = "0.1.0";
 /// How long the first call may take, which asks for the runtime's version.
 const CONNECT_DEADLINE: Duration = Duration::from_secs(10);
+/// The most containers whose sizes are kept. No node has nearly so many.
+const MOST_SIZES: usize = 1_000_000;
 /// How long the sizes of layers may take. They are only for people, and some runtimes look through files
 /// for them.
 const SIZES_DEADLINE: Duration = Duration::from_secs(10);
@@ -151,19 +153,30 @@ impl Client {
         absent(self.call(request).await.map(|answer| answer.status))
     }
 
-    /// How many bytes containers have in their own layers, by their ids, as far as the runtime tells.
+    /// What containers have in their own layers, by their ids, as far as the runtime tells.
     ///
     /// # Errors
     ///
     /// As above.
-    pub async fn layer_sizes(&self) -> Result<HashMap<String, u64>, Error> {
+    pub async fn layer_sizes(&self) -> Result<HashMap<String, LayerSize>, Error> {
         let deadline = self.settings.deadline.min(SIZES_DEADLINE);
-        let answer = self.call_within(ListContainerStatsRequest::default(), deadline).await?;
-        let sizes = answer.stats.into_iter().filter_map(|stats| {
-            let bytes = stats.writable_layer?.used_bytes?.value;
-            Some((stats.attributes?.id, bytes))
-        });
-        Ok(sizes.collect())
+        let mut sizes = HashMap::new();
+        let mut keep = |stats: Vec<ContainerStats>| {
+            sizes.extend(stats.into_iter().filter_map(LayerSize::of));
+            if sizes.len() > MOST_SIZES { Err(format!("more than {MOST_SIZES} containers")) } else { Ok(()) }
+        };
+        match self.call_within(ListContainerStatsRequest::default(), deadline).await {
+            Ok(answer) => sizes.extend(answer.stats.into_iter().filter_map(LayerSize::of)),
+            Err(too_large @ Error::TooLarge { .. }) => {
+                let request = StreamContainerStatsRequest::default();
+                match self.stream(request, |part| keep(part.container_stats)).await {
+                    Err(Error::Unimplemented { .. }) => return Err(too_large),
+                    streamed => streamed?,
+                }
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(sizes)
     }
 
     /// Stops a container, and waits until it has ended. Succeeds if it had before, or does not exist.
@@ -244,6 +257,22 @@ impl Client {
     /// As above.
     pub async fn image_filesystems(&self) -> Result<ImageFsInfoResponse, Error> {
         self.call(ImageFsInfoRequest {}).await
+    }
+}
+
+/// How much a container has in its own layer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LayerSize {
+    /// The bytes.
+    pub bytes: u64,
+    /// When the runtime measured it, in nanoseconds since 1970. containerd does so every ten seconds.
+    pub measured_at: i64,
+}
+
+impl LayerSize {
+    fn of(stats: ContainerStats) -> Option<(String, Self)> {
+        let layer = stats.writable_layer?;
+        Some((stats.attributes?.id, Self { bytes: layer.used_bytes?.value, measured_at: layer.timestamp }))
     }
 }
 
