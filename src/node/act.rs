@@ -7,7 +7,7 @@ use futures::future::join_all;
 use kube_gc_cri as cri;
 use kube_gc_cri::messages::{ContainerFilter, ImageSpec, POD_UID, PodSandboxFilter};
 use kube_gc_node::logs::{c8_log_file, l2_container_id};
-use kube_gc_node::pass::{Outcome, Pass, Scope, Step};
+use kube_gc_node::pass::{Outcome, Pass, Record, Scope, Step};
 use kube_gc_node::plan::{Candidate, Target};
 use kube_gc_node::recheck::Fresh;
 use kube_gc_node::view::{Container, ContainerState};
@@ -104,7 +104,12 @@ impl NodeCollector {
         // Without a measurement before the plan, `--free` could not even become a goal.
         let was_asked = self.rules.free.is_some() && scope != Scope::Containers;
         let unmeasured = pass.is_unmeasured() || (was_asked && before.is_none());
-        let items = pass.into_records();
+        let mut items = pass.into_records();
+        for Record { outcome, .. } in &mut items {
+            if *outcome == Outcome::Refused(Refusal::AlreadyGone) {
+                *outcome = Outcome::Removed;
+            }
+        }
         let count = |is: fn(&Outcome) -> bool| items.iter().filter(|item| is(&item.outcome)).count();
         let gained = before.zip(usage).map(|(before, now)| now.available.saturating_sub(before.available));
         Ok(PassResult {
@@ -132,7 +137,8 @@ impl NodeCollector {
     ) -> Vec<Outcome> {
         let removals = candidates.iter().map(async |candidate| {
             let (outcome, is_unanswered) = match self.remove(candidate, look).await {
-                Ok(()) => (Outcome::Removed, false),
+                // What somebody else has removed meanwhile is gone as well.
+                Ok(()) | Err(Fault::Refused(Refusal::AlreadyGone)) => (Outcome::Removed, false),
                 Err(Fault::Refused(refusal)) => (Outcome::Refused(refusal), false),
                 Err(Fault::Failed { error, is_unanswered }) => (Outcome::Failed(error), is_unanswered),
             };

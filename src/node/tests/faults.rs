@@ -59,6 +59,23 @@ async fn i7_a_failing_removal_stops_no_other() {
 }
 
 #[tokio::test]
+async fn what_another_collector_removes_meanwhile_counts_as_gone() {
+    let mut node = Node::set_up();
+    let gone = node.gone_pod();
+    let containers = node.containers(&gone, 3, ContainerState::ContainerExited);
+    let images = node.images(18, 50);
+    let mut collector = node.collector().await;
+    let look = collector.look(now()).await.unwrap();
+    node.server.world(|world| {
+        world.remove_container(&containers[0]);
+        world.remove_image(&images[0]);
+    });
+    let carried = collector.carry_out(&look, Scope::All, &CancellationToken::new()).await.unwrap();
+    assert_eq!(removed(&carried), planned(&look));
+    assert!(carried.is_complete() && carried.refused == 0);
+}
+
+#[tokio::test]
 async fn an_api_server_that_fails_means_that_no_pod_is_gone_and_images_still_go() {
     let mut node = Node::set_up();
     let gone = node.gone_pod();

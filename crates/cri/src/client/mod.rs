@@ -292,10 +292,12 @@ fn absent<T>(answer: Result<Option<T>, Error>) -> Result<Option<T>, Error> {
     }
 }
 
-/// What does not exist needs no removal.
+/// What does not exist needs no removal, nor does what somebody else removes just now. containerd says the latter
+/// without a code of its own.
 fn gone<T>(answer: Result<T, Error>) -> Result<(), Error> {
     match answer {
         Ok(_) | Err(Error::NotFound { .. }) => Ok(()),
+        Err(Error::Runtime { detail, .. }) if detail.contains("already in removing state") => Ok(()),
         Err(error) => Err(error),
     }
 }

@@ -177,6 +177,11 @@ async fn a_refusal_has_the_runtimes_words_and_what_is_missing_is_no_error() -> R
     client.remove_sandbox("absent").await?;
     client.remove_image(ImageSpec { image: "absent".to_owned(), ..ImageSpec::default() }).await?;
 
+    // Another collector is faster.
+    let removing = "failed to set removing state: container is already in removing state".to_owned();
+    server.fault(Fault::about(Rpc::RemoveContainer, "removing", Effect::Fail(Code::Unknown, removing)));
+    client.remove_container("removing").await?;
+
     server.fault(Fault::every(
         Rpc::RemoveContainer,
         Effect::Fail(Code::Unknown, "device is \u{1b}[2Jbusy".to_owned()),
