@@ -8,7 +8,7 @@ use kube_gc_cri as cri;
 use kube_gc_cri::messages::{ContainerFilter, ImageSpec, POD_UID, PodSandboxFilter};
 use kube_gc_node::logs::{c8_log_file, l2_container_id};
 use kube_gc_node::pass::{Outcome, Pass, Record, Scope, Step};
-use kube_gc_node::plan::{Candidate, Target};
+use kube_gc_node::plan::{Candidate, Target, What};
 use kube_gc_node::recheck::Fresh;
 use kube_gc_node::view::{Container, ContainerState};
 use kube_gc_node::{Files, PodView, Refusal, Rule, RuntimeView, still_removable};
@@ -16,6 +16,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::files::Logs;
+use super::look::Seen;
 use super::{Look, NodeCollector, NodeError, PassResult, blocking, disk, view};
 use kube_gc_observe::telemetry::record;
 
@@ -69,6 +70,7 @@ impl NodeCollector {
         let before = look.files.image_usage;
         let mut pass = Pass::new(&look.plan, scope, self.rules.limits.images);
         let (mut usage, mut unanswered) = (before, 0);
+        let mut seen = Seen::default();
         let interrupted = loop {
             if cancel.is_cancelled() {
                 break Some("it was asked to end".to_owned());
@@ -76,7 +78,11 @@ impl NodeCollector {
             match pass.next_step() {
                 Step::Done => break None,
                 Step::Remove(candidates) => {
-                    let outcomes = self.remove_all(&candidates, look, &mut unanswered).await;
+                    // A pod may have been bound, and a container created, since the last image went.
+                    let is_image = candidates.first().is_some_and(|first| first.what() == What::Image);
+                    let users = if is_image { self.see_users(look, &mut seen).await } else { Ok(()) };
+                    let users = users.map(|()| &seen);
+                    let outcomes = self.remove_all(&candidates, look, users, &mut unanswered).await;
                     pass.record(candidates, outcomes);
                     if unanswered >= MOST_UNANSWERED {
                         break Some(format!(
@@ -85,7 +91,10 @@ impl NodeCollector {
                     }
                 }
                 Step::ListContainers => match self.look_again(look).await {
-                    Ok((runtime, pods)) => pass.listed(Some(&fresh(look, &runtime, pods.as_ref()))),
+                    Ok(now) => {
+                        seen = now;
+                        pass.listed(Some(&fresh(look, &seen.runtime, seen.pods.as_ref())));
+                    }
                     Err(error) => {
                         tracing::warn!(%error, "cannot list containers again, so no image is removed");
                         pass.listed(None);
@@ -127,16 +136,17 @@ impl NodeCollector {
         })
     }
 
-    /// Removes candidates at the same time, each after another look at it. `unanswered` counts those in a row
-    /// that got no answer.
+    /// Removes candidates at the same time, each after another look at it. `users` are those of images.
+    /// `unanswered` counts those in a row that got no answer.
     async fn remove_all(
         &self,
         candidates: &[Candidate],
         look: &Look,
+        users: Result<&Seen, cri::Error>,
         unanswered: &mut usize,
     ) -> Vec<Outcome> {
         let removals = candidates.iter().map(async |candidate| {
-            let (outcome, is_unanswered) = match self.remove(candidate, look).await {
+            let (outcome, is_unanswered) = match self.remove(candidate, look, users.clone()).await {
                 // What somebody else has removed meanwhile is gone as well.
                 Ok(()) | Err(Fault::Refused(Refusal::AlreadyGone)) => (Outcome::Removed, false),
                 Err(Fault::Refused(refusal)) => (Outcome::Refused(refusal), false),
@@ -154,8 +164,13 @@ impl NodeCollector {
         outcomes
     }
 
-    /// Removes one candidate, after another look at it. Images have been looked at together.
-    async fn remove(&self, candidate: &Candidate, look: &Look) -> Result<(), Fault> {
+    /// Removes one candidate, after another look at it. The users of images have been looked at together.
+    async fn remove(
+        &self,
+        candidate: &Candidate,
+        look: &Look,
+        users: Result<&Seen, cri::Error>,
+    ) -> Result<(), Fault> {
         // What there is now of a candidate that is no file.
         let is_removable = |runtime: &RuntimeView| still_removable(candidate, &fresh(look, runtime, None));
         match &candidate.target {
@@ -201,6 +216,8 @@ impl NodeCollector {
                 Ok(self.with_logs(name, Logs::remove_symlink).await?)
             }
             Target::Image { id, runtime_handler } => {
+                let Seen { runtime, pods } = users?;
+                still_removable(candidate, &fresh(look, runtime, pods.as_ref()))?;
                 let spec = ImageSpec {
                     image: id.clone(),
                     runtime_handler: runtime_handler.clone().unwrap_or_default(),

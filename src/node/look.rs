@@ -37,6 +37,13 @@ pub(super) struct Layer {
     is_final: bool,
 }
 
+/// What there is when images are about to be removed. Pods are those of the look if they cannot be listed.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    pub(super) runtime: RuntimeView,
+    pub(super) pods: Option<PodView>,
+}
+
 /// What there is on a node, and what has to go.
 #[derive(Debug)]
 pub struct Look {
@@ -280,17 +287,31 @@ impl NodeCollector {
 
     /// Lists containers, images and pods again, before images are removed (B2). Pods are those of the
     /// look if they cannot be listed now.
-    pub(super) async fn look_again(
-        &mut self,
-        look: &Look,
-    ) -> Result<(RuntimeView, Option<PodView>), NodeError> {
+    pub(super) async fn look_again(&mut self, look: &Look) -> Result<Seen, NodeError> {
         let mut runtime = self.runtime_view(&look.pod_keys(), &mut Vec::new()).await?;
-        let pods = match &self.pods {
-            Some(source) => source.view(true).await.ok(),
-            None => None,
-        };
+        let pods = self.pods_now(true).await;
         self.learn_volumes(&mut runtime, pods.as_ref().unwrap_or(&look.pods), &HashSet::new()).await;
-        Ok((runtime, pods))
+        Ok(Seen { runtime, pods })
+    }
+
+    /// Lists only what may use images by now, right before one is removed: containers, and the pods that the
+    /// watch knows.
+    pub(super) async fn see_users(&mut self, look: &Look, seen: &mut Seen) -> Result<(), cri::Error> {
+        let containers = self.client.all_containers(&look.pod_keys()).await?;
+        seen.runtime.containers_extent = view::extent(containers.is_whole);
+        seen.runtime.containers = containers.items.into_iter().map(view::container).collect();
+        seen.pods = self.pods_now(false).await;
+        let pods = seen.pods.as_ref().unwrap_or(&look.pods);
+        self.learn_volumes(&mut seen.runtime, pods, &HashSet::new()).await;
+        Ok(())
+    }
+
+    /// The pods of this node now, if they can be listed.
+    async fn pods_now(&self, consistent: bool) -> Option<PodView> {
+        match &self.pods {
+            Some(source) => source.view(consistent).await.ok(),
+            None => None,
+        }
     }
 }
 

@@ -65,28 +65,27 @@ async fn b2_the_image_of_a_pod_that_is_starting_stays() {
 }
 
 #[tokio::test]
-async fn b2_an_image_that_is_used_by_the_time_of_the_second_list_stays() {
-    let mut node = Node::set_up();
-    let living = node.pod().await;
-    let images = node.images(18, 50);
-    let late = NewContainer {
-        image: images[1].clone(),
-        ..node.new_container(&living, ContainerState::ContainerCreated)
-    };
-    // The second list of containers is the one before the first batch.
-    node.server.fault(server::Fault::nth(
-        Rpc::ListContainers,
-        2,
-        server::Effect::before(move |world, _| {
+async fn b2_an_image_that_is_used_by_the_time_of_its_removal_stays() {
+    // The second list of containers is the one before the first image. Then there is one for each image.
+    for list in 2..=4 {
+        let mut node = Node::set_up();
+        let living = node.pod().await;
+        let images = node.images(18, 50);
+        let late = NewContainer {
+            image: images[1].clone(),
+            ..node.new_container(&living, ContainerState::ContainerCreated)
+        };
+        let create = server::Effect::before(move |world, _| {
             world.add_container(late.clone());
-        }),
-    ));
-    let (look, carried) = node.pass().await;
-    assert!(planned(&look).contains(&(What::Image, images[1].clone())));
-    assert!(node.image_ids().contains(&images[1]));
-    assert_eq!(carried.refused, 1);
-    // Another one goes instead.
-    assert!(node.server.available() >= 200 * MIB);
+        });
+        node.server.fault(server::Fault::nth(Rpc::ListContainers, list, create));
+        let (look, carried) = node.pass().await;
+        assert!(planned(&look).contains(&(What::Image, images[1].clone())));
+        assert!(node.image_ids().contains(&images[1]), "list {list}");
+        assert_eq!(carried.refused, 1);
+        // Another one goes instead.
+        assert!(node.server.available() >= 200 * MIB);
+    }
 }
 
 #[tokio::test]
