@@ -15,7 +15,7 @@ use super::served::{Bound, certificates};
 use super::{Error, ErrorKind, settings};
 use crate::introspect::node::NodeView;
 use crate::node::run::{self, NodeContext, NodeEvents, NodeStatus};
-use crate::node::{Look, NodeCollector, NodeError, NodeOptions, PodSource, Report, now, why_dry};
+use crate::node::{Look, NodeCollector, NodeError, NodeOptions, PodSource, Report, why_dry};
 use kube_gc_client::{Api, ApiError, Connection, WriteGate};
 use kube_gc_config::{PodKnowledge, Settings};
 use kube_gc_cri::{Client, Rpc};
@@ -91,7 +91,7 @@ impl Node {
 
     /// One look. Somebody waits for it, so an API server that does not answer is an error.
     async fn look(&mut self) -> Result<(Report, Look), Error> {
-        let look = self.collector.look(now()).await.map_err(|error| node_error(&error))?;
+        let look = self.collector.look_beside(&mut self.options).await.map_err(|error| node_error(&error))?;
         if let Some(error) = &look.api_error {
             return Err(rejected(&self.server, error));
         }

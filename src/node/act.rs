@@ -237,8 +237,8 @@ impl NodeCollector {
     /// C8: the log of a container, its rotated parts, and the symlink to it.
     async fn remove_logs(&self, path: &str, uid: &str, symlink: Option<String>) -> Result<(), Fault> {
         let log = c8_log_file(path, uid, &self.rules.roots);
-        if log.is_none() {
-            tracing::debug!(path = %kube_gc_core::text::word(path), "a container goes without its log");
+        if log.is_none() && !path.is_empty() {
+            tracing::warn!(path = %kube_gc_core::text::word(path), "a container goes without its log, which is not where it should be");
         }
         if log.is_none() && symlink.is_none() {
             return Ok(());

@@ -32,6 +32,8 @@ pub struct NodeCollector {
     pub(super) volumes: HashMap<String, Vec<String>>,
     /// What each dead container has in its own layer.
     pub(super) layers: HashMap<String, Layer>,
+    /// The uids of pods with a ready sandbox that a kubelet has made, as of the last list.
+    pub(super) kubelet_pods: Vec<String>,
     /// The image of sandboxes, by the last status of the runtime; nothing before the first one.
     pub(super) sandbox_image: Option<Option<String>>,
 }
@@ -56,6 +58,7 @@ impl NodeCollector {
             ledger,
             volumes: HashMap::new(),
             layers: HashMap::new(),
+            kubelet_pods: Vec::new(),
             sandbox_image: None,
         }
     }

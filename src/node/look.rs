@@ -7,7 +7,9 @@ use std::time::Duration;
 use futures::future::join3;
 use futures::{StreamExt as _, stream};
 use kube_gc_cri as cri;
+use kube_gc_core::text::word;
 use kube_gc_cri::client::PodKey;
+use kube_gc_cri::messages::{CONFIG_SEEN, CONFIG_SOURCE, POD_UID, PodSandbox, PodSandboxState};
 use kube_gc_node::logs::parse_directory;
 use kube_gc_node::plan::{Candidate, Inputs, Plan, What};
 use kube_gc_node::pods::Pods;
@@ -17,7 +19,7 @@ use kube_gc_node::view::{ContainerState, Extent, Listed, LogDirectory};
 use kube_gc_node::{Files, PodView, RuntimeView, Timestamp, plan, pods};
 
 use super::files::Entries;
-use super::{NodeCollector, NodeError, blocking, view};
+use super::{NodeCollector, NodeError, NodeOptions, blocking, now, view};
 use kube_gc_client::ApiError;
 
 /// How many containers are asked at a time for what they mount.
@@ -53,6 +55,8 @@ pub struct Look {
     pub notes: Vec<String>,
     /// Why the API server has not told the pods of this node.
     pub api_error: Option<ApiError>,
+    /// The sandbox by which it is known that a kubelet runs here.
+    kubelet: Option<String>,
     pub(super) pods: PodView,
     pub(super) files: Files,
     /// The invariants that the plan breaks: none, unless there is a bug.
@@ -60,6 +64,29 @@ pub struct Look {
 }
 
 impl NodeCollector {
+    /// Looks at the node and plans. Before anything is removed, it looks for a kubelet that was not known, and
+    /// plans anew beside one (safety 3).
+    ///
+    /// # Errors
+    /// As of [`NodeCollector::look`].
+    pub async fn look_beside(&mut self, options: &mut NodeOptions) -> Result<Look, NodeError> {
+        let look = self.look(now()).await?;
+        if options.kubelet.is_some() || look.plan.removals.is_empty() {
+            return Ok(look);
+        }
+        // What cannot be ruled out counts as present.
+        let unknown = |error| Some(format!("whether one does is not known: {error}"));
+        let found = match &look.kubelet {
+            None => blocking(options.detect).await.unwrap_or_else(unknown),
+            found => found.clone(),
+        };
+        options.notice(found);
+        let Some(why) = &options.kubelet else { return Ok(look) };
+        tracing::warn!(why, beside_kubelet = ?options.beside, "a kubelet runs on this node");
+        self.set_rules(&options.rules);
+        self.look(now()).await
+    }
+
     /// Looks at the node and plans. Writes nothing.
     ///
     /// # Errors
@@ -70,6 +97,7 @@ impl NodeCollector {
         let mut runtime = self.runtime_view(&pod_keys(&files.log_directories), &mut notes).await?;
         // After the runtime, so that a pod that is bound meanwhile is in the list.
         let (pods, api_error) = self.pod_view(&runtime, &files, &mut notes).await;
+        let kubelet = self.kubelet(&files, &mut notes);
         files.image_usage = self.disk.usage().map_err(|problem| notes.push(problem)).ok();
 
         self.forget_gone(&runtime);
@@ -87,7 +115,23 @@ impl NodeCollector {
         let broken = safety::check(&self.inputs(&runtime, &pods, &files, now), &plan);
         let violations: Vec<String> = broken.iter().map(ToString::to_string).collect();
         notes.extend(violations.iter().cloned());
-        Ok(Look { plan: Arc::new(plan), notes, api_error, pods, files, violations })
+        Ok(Look { plan: Arc::new(plan), notes, api_error, kubelet, pods, files, violations })
+    }
+
+    /// What shows that a kubelet runs here: a ready sandbox that it has made, with its logs. If all of them have
+    /// their logs elsewhere, a note says so.
+    fn kubelet(&self, files: &Files, notes: &mut Vec<String>) -> Option<String> {
+        let with_logs = files.log_directories.iter().map(|directory| parse_directory(&directory.name).uid);
+        let with_logs: HashSet<&str> = with_logs.collect();
+        let uid = self.kubelet_pods.iter().find(|uid| with_logs.contains(uid.as_str()));
+        if uid.is_none() && !self.kubelet_pods.is_empty() {
+            notes.push(format!(
+                "no pod has its logs below {}, so containers go without their logs; if the kubelet has another \
+                 `podLogsDir`, set `node.roots.pods` to it",
+                self.rules.roots.pods
+            ));
+        }
+        uid.map(|uid| format!("it has made the ready sandbox of the pod with uid {}", word(uid)))
     }
 
     fn plan(&mut self, runtime: &RuntimeView, pods: &PodView, files: &Files, now: Timestamp) -> Plan {
@@ -133,7 +177,10 @@ impl NodeCollector {
             self.client.status(),
         )
         .await;
+        // On a new connection, it may be another runtime.
+        self.client.follow().await?;
         let (containers, sandboxes) = lists?;
+        self.kubelet_pods = sandboxes.items.iter().filter_map(made_by_kubelet).cloned().collect();
         let mut runtime = RuntimeView {
             containers_extent: view::extent(containers.is_whole),
             containers: containers.items.into_iter().map(view::container).collect(),
@@ -320,6 +367,14 @@ impl Look {
     pub(super) fn pod_keys(&self) -> Vec<PodKey> {
         pod_keys(&self.files.log_directories)
     }
+}
+
+/// The uid of the pod of a ready sandbox that a kubelet has made, by what only it writes there.
+fn made_by_kubelet(sandbox: &PodSandbox) -> Option<&String> {
+    let is_ready = sandbox.state() != PodSandboxState::SandboxNotready;
+    let mut annotations = [CONFIG_SOURCE, CONFIG_SEEN].into_iter();
+    let is_annotated = annotations.all(|annotation| sandbox.annotations.contains_key(annotation));
+    sandbox.labels.get(POD_UID).filter(|_| is_ready && is_annotated)
 }
 
 /// What was read, or nothing, with a note.

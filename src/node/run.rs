@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use crate::node::{NodeCollector, NodeError, NodeOptions, PassResult, Report, blocking, now};
+use crate::node::{NodeCollector, NodeError, NodeOptions, PassResult, Report};
 use kube_gc_client::Api;
 use kube_gc_observe::telemetry::record;
 
@@ -125,11 +125,8 @@ async fn pass(
 }
 
 async fn attempt(node: &mut Node, scope: Scope, cancel: &CancellationToken) -> Result<Report, NodeError> {
-    let mut look = node.collector.look(now()).await?;
-    if !look.plan.removals.is_empty() && meets_kubelet(node).await {
-        look = node.collector.look(now()).await?;
-    }
     let Node { collector, options } = node;
+    let look = collector.look_beside(options).await?;
     options.state.write(collector.ledger());
     let report = Report::new(options, collector.runtime(), &look);
     measure(&report);
@@ -146,22 +143,6 @@ async fn attempt(node: &mut Node, scope: Scope, cancel: &CancellationToken) -> R
         record::node_wanted(result.missing_bytes);
     }
     Ok(report.with(result))
-}
-
-/// Looks for a kubelet that has come since the start, before anything is removed (safety 3).
-async fn meets_kubelet(Node { collector, options }: &mut Node) -> bool {
-    if options.kubelet.is_some() {
-        return false;
-    }
-    // What cannot be ruled out counts as present.
-    let unknown = |error| Some(format!("whether one does is not known: {error}"));
-    options.notice(blocking(options.detect).await.unwrap_or_else(unknown));
-    if options.kubelet.is_none() {
-        return false;
-    }
-    tracing::warn!(beside_kubelet = ?options.beside, "a kubelet has come to this node");
-    collector.set_rules(&options.rules);
-    true
 }
 
 fn is_success(report: &Report) -> bool {
