@@ -15,7 +15,7 @@ use super::served::{Bound, certificates};
 use super::{Error, ErrorKind, settings};
 use crate::introspect::node::NodeView;
 use crate::node::run::{self, NodeContext, NodeEvents, NodeStatus};
-use crate::node::{Look, NodeCollector, NodeError, NodeOptions, PodSource, Report, why_dry};
+use crate::node::{Asked, Look, NodeCollector, NodeError, NodeOptions, PodSource, Report, why_dry};
 use kube_gc_client::{Api, ApiError, Connection, WriteGate};
 use kube_gc_config::{PodKnowledge, Settings};
 use kube_gc_cri::{Client, Rpc};
@@ -31,9 +31,9 @@ const SAMPLE: Duration = Duration::from_secs(5);
 ///
 /// # Errors
 /// The container runtime or the API server cannot be used.
-pub fn plan(target: &Target, settings: &Settings) -> Result<Report, Error> {
+pub fn plan(target: &Target, settings: &Settings, asked: &Asked) -> Result<Report, Error> {
     block_on(1, |_| async {
-        let mut node = Node::connect(target, settings, None).await?;
+        let mut node = Node::connect(target, settings, asked).await?;
         node.look().await.map(|(report, _)| report)
     })?
 }
@@ -42,10 +42,10 @@ pub fn plan(target: &Target, settings: &Settings) -> Result<Report, Error> {
 ///
 /// # Errors
 /// The container runtime or the API server cannot be used.
-pub fn once(target: &Target, settings: &Settings, free: Option<u8>) -> Result<Report, Error> {
+pub fn once(target: &Target, settings: &Settings, asked: &Asked) -> Result<Report, Error> {
     block_on(1, |_| async {
         let terminated = termination()?;
-        let mut node = Node::connect(target, settings, free).await?;
+        let mut node = Node::connect(target, settings, asked).await?;
         let (report, look) = node.look().await?;
         if report.dry_run.is_some() {
             return Ok(report);
@@ -72,8 +72,8 @@ struct Node {
 }
 
 impl Node {
-    async fn connect(target: &Target, settings: &Settings, free: Option<u8>) -> Result<Self, Error> {
-        Self::from(Begun::new(target, settings, free).await?).await
+    async fn connect(target: &Target, settings: &Settings, asked: &Asked) -> Result<Self, Error> {
+        Self::from(Begun::new(target, settings, asked).await?).await
     }
 
     async fn from(begun: Begun) -> Result<Self, Error> {
@@ -114,8 +114,8 @@ struct Begun {
 
 impl Begun {
     /// Reads the kubeconfig and finds the socket. Sends nothing yet.
-    async fn new(target: &Target, settings: &Settings, free: Option<u8>) -> Result<Self, Error> {
-        let options = NodeOptions::new(settings, free);
+    async fn new(target: &Target, settings: &Settings, asked: &Asked) -> Result<Self, Error> {
+        let options = NodeOptions::new(settings, asked);
         let options = options.map_err(|error| node_error(&error))?;
         let (pods, connection) = match settings.node.pods {
             PodKnowledge::None => (None, None),
@@ -193,7 +193,7 @@ async fn collect(target: &Target, settings: &Settings, threads: Threads) -> Resu
     // Before anything that takes long, so that no signal is missed.
     let terminated = termination()?;
     tokio::pin!(terminated);
-    let mut begun = Begun::new(target, settings, None).await?;
+    let mut begun = Begun::new(target, settings, &Asked::default()).await?;
     begun.pods = begun.pods.map(PodSource::watched);
     let events = begun.pods.as_ref().and_then(|pods| NodeEvents::new(pods.api.clone(), &pods.node));
     let listeners = Bound::new(settings, certificates, begun.connection.as_ref()).await?;

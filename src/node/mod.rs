@@ -32,7 +32,7 @@ pub use collector::{NodeCollector, NodeError, PodSource, blocking, now};
 pub use disk::Disk;
 pub use look::Look;
 pub use report::{PassResult, Report, why_dry};
-pub use settings::NodeOptions;
+pub use settings::{Asked, NodeOptions};
 pub use state::StateFile;
 
 #[cfg(test)]

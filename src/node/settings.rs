@@ -44,6 +44,15 @@ const HOST_PROCESSES: &str = "pid:[4026531836]";
 /// Kubernetes sets it in each container of each pod.
 const IN_POD: &str = "KUBERNETES_SERVICE_HOST";
 
+/// What a person asks of one pass, beyond the settings.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Asked {
+    /// The percentage that has to be free after the pass, whatever the thresholds say.
+    pub free: Option<u8>,
+    /// Whether to wait for what is only too young.
+    pub wait: bool,
+}
+
 /// What one node is collected by.
 #[derive(Clone, Debug)]
 pub struct NodeOptions {
@@ -67,12 +76,11 @@ pub struct NodeOptions {
 }
 
 impl NodeOptions {
-    /// What these settings say. `free` is the percentage that has to be free after a pass, whatever
-    /// the thresholds say.
+    /// What these settings and a person say.
     ///
     /// # Errors
     /// There is no container runtime, or more than one.
-    pub fn new(settings: &Settings, free: Option<u8>) -> Result<Self, NodeError> {
+    pub fn new(settings: &Settings, asked: &Asked) -> Result<Self, NodeError> {
         let node = &settings.node;
         let endpoint = if node.runtime_endpoint.is_empty() {
             endpoint::discover()?
@@ -86,7 +94,7 @@ impl NodeOptions {
             BesideKubelet::Images => Effects::Images,
             BesideKubelet::All => Effects::All,
         };
-        let (rules, in_pod) = (rules(settings, free), is_in_pod());
+        let (rules, in_pod) = (rules(settings, asked), is_in_pod());
         let mut options = Self { rules, endpoint, name, state, kubelet: None, beside, detect, in_pod };
         options.notice(detect());
         Ok(options)
@@ -102,7 +110,7 @@ impl NodeOptions {
 }
 
 /// The settings of the rules.
-fn rules(settings: &Settings, free: Option<u8>) -> Rules {
+fn rules(settings: &Settings, asked: &Asked) -> Rules {
     let (node, images, pressure) = (&settings.node, &settings.node.images, &settings.node.pressure);
     // A negative number stands for no limit.
     let limit = |count: i64| usize::try_from(count).ok();
@@ -124,7 +132,7 @@ fn rules(settings: &Settings, free: Option<u8>) -> Rules {
             period: images.period,
         },
         pressure: pressure.enabled.then_some(Pressure { bytes: pressure.bytes, inodes: pressure.inodes }),
-        free,
+        free: asked.free,
         roots: LogRoots { pods: node.roots.pods.clone(), containers: node.roots.containers.clone() },
         dry_run: settings.dry_run,
         ..Rules::default()
@@ -204,7 +212,7 @@ mod tests {
 
     #[test]
     fn the_default_settings_are_the_default_rules() {
-        assert_eq!(rules(&Settings::default(), None), Rules::default());
+        assert_eq!(rules(&Settings::default(), &Asked::default()), Rules::default());
     }
 
     #[test]
@@ -225,7 +233,7 @@ mod tests {
         settings.node.pressure.enabled = true;
         settings.node.beside_kubelet = BesideKubelet::All;
         settings.node.runtime_endpoint = "/run/x.sock".to_owned();
-        let mut options = NodeOptions::new(&settings, Some(33)).unwrap();
+        let mut options = NodeOptions::new(&settings, &Asked { free: Some(33), ..Asked::default() }).unwrap();
         options.notice(Some("the test says so".to_owned()));
         let rules = options.rules;
         assert_eq!(rules.beside_kubelet, Some(Effects::All));

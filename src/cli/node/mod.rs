@@ -12,6 +12,7 @@ use super::report;
 use super::shared::{LogArgs, begin, ended};
 use super::text::{json, print};
 use crate::app::{self, Error, ErrorKind, Target};
+use crate::node::Asked;
 use kube_gc_config::Loader;
 
 /// The end of `kube-gc node --help`.
@@ -62,8 +63,8 @@ pub fn run(args: &NodeArgs) -> Exit {
 struct CommonArgs {
     /// Socket of the container runtime, such as unix:///run/containerd/containerd.sock
     ///
-    /// The default is the only one that exists of those of containerd, k3s, CRI-O and
-    /// cri-dockerd.
+    /// The default is the only one that exists of those of containerd, k3s, RKE2, CRI-O,
+    /// cri-dockerd, k0s and MicroK8s.
     #[arg(long, value_name = "SOCKET")]
     runtime_endpoint: Option<String>,
 
@@ -107,6 +108,20 @@ impl CommonArgs {
     }
 }
 
+/// What a person asks of one pass.
+#[derive(Args, Clone, Debug, Default)]
+struct AskedArgs {
+    /// Remove unused images until so much of their file system is free, whatever the thresholds
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(1..=99))]
+    free: Option<u8>,
+}
+
+impl AskedArgs {
+    fn asked(&self, wait: bool) -> Asked {
+        Asked { free: self.free, wait }
+    }
+}
+
 /// The end of `kube-gc node plan --help`.
 const PLAN_EXAMPLES: &str = "\
 Examples:
@@ -122,10 +137,13 @@ that no earlier pass has seen count as seen just now, and stay for `node.images.
 
 /// The arguments of `kube-gc node plan`.
 #[derive(Args, Clone, Debug)]
-#[command(after_long_help = format!("{PLAN_EXAMPLES}\n\n{}", super::exit::help()))]
+#[command(after_long_help = super::exit::after(PLAN_EXAMPLES, "node plan"))]
 struct PlanArgs {
     #[command(flatten)]
     common: CommonArgs,
+
+    #[command(flatten)]
+    asked: AskedArgs,
 
     /// Format of the plan: a table, a table with pods and ids, or JSON
     ///
@@ -150,7 +168,7 @@ impl PlanArgs {
     /// Plans and shows the plan.
     fn plan(&self) -> Result<Exit, Error> {
         let settings = begin(self.common.loader().load())?;
-        let report = app::node::plan(&self.common.connection, &settings)?;
+        let report = app::node::plan(&self.common.connection, &settings, &self.asked.asked(false))?;
         print(&match self.output {
             Format::Table => table::plan(&report, false),
             Format::Wide => table::plan(&report, true),
@@ -174,14 +192,20 @@ Examples:
 
 /// The arguments of `kube-gc node once`.
 #[derive(Args, Clone, Debug)]
-#[command(after_long_help = format!("{ONCE_EXAMPLES}\n\n{}", super::exit::help()))]
+#[command(after_long_help = super::exit::after(ONCE_EXAMPLES, "node once"))]
 struct OnceArgs {
     #[command(flatten)]
     common: CommonArgs,
 
-    /// Remove unused images until so much of their file system is free, whatever the thresholds
-    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(1..=99))]
-    free: Option<u8>,
+    #[command(flatten)]
+    asked: AskedArgs,
+
+    /// Wait until what is only too young is old enough, then collect
+    ///
+    /// On the first pass, every image was first seen just now, so all of them stay for
+    /// `node.images.min_age`.
+    #[arg(long, conflicts_with = "dry_run")]
+    wait: bool,
 
     /// Show the plan of the pass instead of carrying it out
     #[arg(long)]
@@ -193,7 +217,7 @@ impl OnceArgs {
     fn once(&self) -> Result<Exit, Error> {
         let loader = self.common.loader();
         let settings = begin(loader.flag("--dry-run", "dry_run", self.dry_run.then_some(true)).load())?;
-        let report = app::node::once(&self.common.connection, &settings, self.free)?;
+        let report = app::node::once(&self.common.connection, &settings, &self.asked.asked(self.wait))?;
         let Some(result) = &report.result else {
             print(&table::plan(&report, false))?;
             return Ok(Exit::Success);
@@ -218,7 +242,7 @@ Dead containers, sandboxes and logs are collected every `node.period`, images ev
 
 /// The arguments of `kube-gc node run`.
 #[derive(Args, Clone, Debug)]
-#[command(after_long_help = format!("{RUN_EXAMPLES}\n\n{}", super::exit::help()))]
+#[command(after_long_help = super::exit::after(RUN_EXAMPLES, "node run"))]
 struct RunArgs {
     #[command(flatten)]
     common: CommonArgs,
