@@ -45,21 +45,38 @@ pub fn plan(target: &Target, settings: &Settings, asked: &Asked) -> Result<Repor
 pub fn once(target: &Target, settings: &Settings, asked: &Asked) -> Result<Report, Error> {
     block_on(1, |_| async {
         let terminated = termination()?;
-        let mut node = Node::connect(target, settings, asked).await?;
-        let (report, look) = node.look().await?;
+        tokio::pin!(terminated);
+        let looked = async {
+            let mut begun = Begun::new(target, settings, asked).await?;
+            // So that a pod that is bound during the pass is known.
+            begun.pods = begun.pods.map(PodSource::watched);
+            let mut node = Node::from(begun).await?;
+            let (report, look) = node.look_for(asked).await?;
+            Ok::<_, Error>((node, report, look))
+        };
+        let (mut node, report, look) = tokio::select! {
+            biased;
+            signal = &mut terminated => {
+                let message = format!("ended by {signal} before anything was removed");
+                return Err(Error::new(ErrorKind::Internal, message));
+            }
+            looked = looked => looked?,
+        };
         if report.dry_run.is_some() {
             return Ok(report);
         }
         node.options.state.write(node.collector.ledger());
         let cancel = CancellationToken::new();
-        let guard = cancel.clone();
-        let ending = tokio::spawn(async move {
+        let ending = async {
             let signal = terminated.await;
             tracing::info!(signal, "ending after the removal in progress");
-            guard.cancel();
-        });
-        let result = node.collector.carry_out(&look, Scope::All, &cancel).await;
-        ending.abort();
+            cancel.cancel();
+            std::future::pending().await
+        };
+        let result = tokio::select! {
+            result = node.collector.carry_out(&look, Scope::All, &cancel) => result,
+            result = ending => result,
+        };
         Ok(report.with(result.map_err(|error| node_error(&error))?))
     })?
 }
@@ -87,6 +104,19 @@ impl Node {
         let client = client.map_err(|error| node_error(&error.into()))?;
         let collector = NodeCollector::new(client, options.rules.clone(), options.in_pod, pods, ledger).await;
         Ok(Self { options, collector, server })
+    }
+
+    /// A look, and another one when what is only too young is old enough, if somebody asked to wait for that.
+    async fn look_for(&mut self, asked: &Asked) -> Result<(Report, Look), Error> {
+        let (report, look) = self.look().await?;
+        let Some(wait) = look.waits().filter(|_| asked.wait && report.dry_run.is_none()) else {
+            return Ok((report, look));
+        };
+        // Whoever ends it now need not wait again.
+        self.options.state.write(self.collector.ledger());
+        tracing::info!(seconds = wait.as_secs(), "waiting until unused images are old enough");
+        tokio::time::sleep(wait).await;
+        self.look().await
     }
 
     /// One look. Somebody waits for it, so an API server that does not answer is an error.
