@@ -2,13 +2,13 @@
 
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use kube_gc_cri::Rpc;
 use kube_gc_cri::testing::{Kubelet, KubeletPass, KubeletRules};
-use kube_gc_node::ledger::Record;
-use kube_gc_node::{Ledger, Timestamp};
+use kube_gc_node::Ledger;
+use kube_gc_node::ledger::Age;
 use tokio::time::sleep;
 
 use crate::process;
@@ -183,12 +183,10 @@ impl KubeGc {
     async fn old_images(&self, host: &Host) -> Result<Removal> {
         host.reset(Node::Idle);
         let mut ledger = Ledger::default();
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?.as_secs();
-        let now = Timestamp::from_secs(i64::try_from(now)?);
         for (number, id) in host.image_ids().iter().enumerate() {
             let is_old = number < usize::try_from(OLD)?;
-            let first_detected = if is_old { now.minus(2 * MAX_AGE) } else { now };
-            ledger.set(id, Record { first_detected, last_used: None });
+            let detected = if is_old { 2 * MAX_AGE } else { Duration::ZERO };
+            ledger.set(id, Age { detected, used: None });
         }
         std::fs::write(host.root.path().join("state.json"), ledger.to_json()?)?;
         let max_age = format!("{}s", MAX_AGE.as_secs());

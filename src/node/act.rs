@@ -10,7 +10,7 @@ use kube_gc_node::logs::{c8_log_file, l2_container_id};
 use kube_gc_node::pass::{Outcome, Pass, Record, Scope, Step};
 use kube_gc_node::plan::{Candidate, Target, What};
 use kube_gc_node::recheck::Fresh;
-use kube_gc_node::view::{Container, ContainerState};
+use kube_gc_node::view::{Container, ContainerDisk, ContainerState};
 use kube_gc_node::{Files, PodView, Refusal, Rule, RuntimeView, still_removable};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -68,7 +68,7 @@ impl NodeCollector {
         }
         let start = Instant::now();
         let before = look.files.image_usage;
-        let mut pass = Pass::new(&look.plan, scope, self.rules.limits.images);
+        let mut pass = Pass::new(&look.plan, scope);
         let (mut usage, mut unanswered) = (before, 0);
         let mut seen = Seen::default();
         let interrupted = loop {
@@ -100,7 +100,7 @@ impl NodeCollector {
                         pass.listed(None);
                     }
                 },
-                Step::Measure { patience } => {
+                Step::Measure { patience, .. } => {
                     let measured = disk::measure(&*self.disk, usage, patience).await;
                     let measured = measured.map_err(|problem| tracing::warn!("{problem}")).ok();
                     usage = measured.or(usage);
@@ -119,6 +119,7 @@ impl NodeCollector {
                 *outcome = Outcome::Removed;
             }
         }
+        self.tried.update(&look.plan, &items);
         let count = |is: fn(&Outcome) -> bool| items.iter().filter(|item| is(&item.outcome)).count();
         let gained = before.zip(usage).map(|(before, now)| now.available.saturating_sub(before.available));
         Ok(PassResult {
@@ -294,8 +295,12 @@ impl NodeCollector {
 
 /// What there is now, without files. Pods are those of the look if they are not listed anew.
 fn fresh<'a>(look: &'a Look, runtime: &'a RuntimeView, pods: Option<&'a PodView>) -> Fresh<'a> {
-    const NO_FILES: &Files =
-        &Files { log_directories: Vec::new(), log_symlinks: Vec::new(), image_usage: None };
+    const NO_FILES: &Files = &Files {
+        log_directories: Vec::new(),
+        log_symlinks: Vec::new(),
+        image_usage: None,
+        container_disk: ContainerDisk::OfImages,
+    };
     Fresh { runtime, pods: pods.unwrap_or(&look.pods), files: NO_FILES }
 }
 

@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use futures::{StreamExt as _, stream};
 use kube_gc_cri::{self as cri, Client};
 use kube_gc_node::view::{Answer, Listed, Proof};
-use kube_gc_node::{Ledger, PodRef, PodView, Rules, Timestamp};
+use kube_gc_node::{Ledger, PodRef, PodView, Rules, Timestamp, Tried};
 
 use super::disk::{self, Disk};
 use super::files::Logs;
@@ -28,6 +28,8 @@ pub struct NodeCollector {
     pub(super) rules: Rules,
     /// When images were first seen and last used.
     pub(super) ledger: Ledger,
+    /// What was to be removed, so that what is still there comes last.
+    pub(super) tried: Tried,
     /// The images that each container mounts as volumes, which never change.
     pub(super) volumes: HashMap<String, Vec<String>>,
     /// What each dead container has in its own layer.
@@ -56,6 +58,7 @@ impl NodeCollector {
             logs,
             rules,
             ledger,
+            tried: Tried::default(),
             volumes: HashMap::new(),
             layers: HashMap::new(),
             kubelet_pods: Vec::new(),

@@ -15,8 +15,8 @@ use kube_gc_node::plan::{Candidate, Inputs, Plan, What};
 use kube_gc_node::pods::Pods;
 use kube_gc_node::safety;
 use kube_gc_node::users::i1_may_mount;
-use kube_gc_node::view::{ContainerState, Extent, Listed, LogDirectory};
-use kube_gc_node::{Files, PodView, RuntimeView, Timestamp, plan, pods};
+use kube_gc_node::view::{ContainerState, Extent, Listed, LogDirectory, SandboxImage};
+use kube_gc_node::{Files, Moment, PodView, RuntimeView, Timestamp, plan, pods};
 
 use super::files::Entries;
 use super::{NodeCollector, NodeError, NodeOptions, blocking, now, view};
@@ -135,7 +135,8 @@ impl NodeCollector {
     }
 
     fn plan(&mut self, runtime: &RuntimeView, pods: &PodView, files: &Files, now: Timestamp) -> Plan {
-        self.ledger.observe(runtime, pods, now);
+        let uptime = Duration::from_nanos(now.nanos().unsigned_abs());
+        self.ledger.observe(runtime, pods, &Moment { wall: now, boot: None, uptime });
         plan(&self.inputs(runtime, pods, files, now))
     }
 
@@ -147,7 +148,7 @@ impl NodeCollector {
         files: &'a Files,
         now: Timestamp,
     ) -> Inputs<'a> {
-        Inputs { runtime, pods, files, ledger: &self.ledger, rules: &self.rules, now }
+        Inputs { runtime, pods, files, ledger: &self.ledger, rules: &self.rules, tried: &self.tried, now }
     }
 
     /// The logs and symlinks.
@@ -161,7 +162,7 @@ impl NodeCollector {
         Files {
             log_directories: items(directories, notes),
             log_symlinks: items(symlinks, notes),
-            image_usage: None,
+            ..Files::default()
         }
     }
 
@@ -206,11 +207,10 @@ impl NodeCollector {
             Ok(status) => self.sandbox_image = Some(status.sandbox_image()),
             Err(error) => notes.push(format!("the image of sandboxes cannot be asked for: {error}")),
         }
-        match &self.sandbox_image {
-            Some(image) => runtime.sandbox_image.clone_from(image),
-            // It may be any image.
-            None => runtime.images_extent = Extent::Slice,
-        }
+        runtime.sandbox_image = match self.sandbox_image.clone() {
+            Some(image) => image.map_or(SandboxImage::None, SandboxImage::Named),
+            None => SandboxImage::Unknown,
+        };
         Ok(runtime)
     }
 

@@ -136,15 +136,15 @@ fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::{PermissionsExt as _, symlink};
+    use std::time::Duration;
 
-    use kube_gc_node::Timestamp;
-    use kube_gc_node::ledger::Record;
+    use kube_gc_node::ledger::Age;
 
     use super::*;
 
     fn ledger() -> Ledger {
         let mut ledger = Ledger::default();
-        ledger.set("a", Record { first_detected: Timestamp::from_secs(7), last_used: None });
+        ledger.set("a", Age { detected: Duration::from_secs(7), used: None });
         ledger
     }
 

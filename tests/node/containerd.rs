@@ -2,13 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use kube_gc_cri::Client;
 use kube_gc_cri::messages::ContainerState;
 use kube_gc_cri::testing::{Archive, Containerd, Pod, can_run};
-use serde_json::{Value, json};
+use kube_gc_node::Ledger;
+use kube_gc_node::ledger::Age;
+use serde_json::Value;
 
 use crate::eventually;
 use crate::process::Place;
@@ -154,17 +156,11 @@ async fn ids(client: &Client) -> Result<BTreeMap<String, String>> {
 
 /// Writes a state file by which these images have been there for hours, the first ones longest.
 fn remember(place: &Place, names: &[String], ids: &BTreeMap<String, String>) -> Result<()> {
-    let hour = Duration::from_secs(3600);
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?;
-    let ages = names.iter().zip(0..).map(|(name, at)| {
-        let detected = now - 2 * hour + Duration::from_secs(at);
-        (
-            ids[name].clone(),
-            json!({ "first_detected": i64::try_from(detected.as_nanos()).unwrap_or_default() }),
-        )
-    });
-    let images: serde_json::Map<String, Value> = ages.collect();
-    Ok(fs::write(place.state(), json!({ "version": 1, "images": images }).to_string())?)
+    let mut ledger = Ledger::default();
+    for (name, at) in names.iter().zip(0..) {
+        ledger.set(&ids[name], Age { detected: Duration::from_secs(7200 - at), used: None });
+    }
+    Ok(fs::write(place.state(), ledger.to_json()?)?)
 }
 
 /// What a plan removes, in order.

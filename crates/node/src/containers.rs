@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use crate::mutation::{self, Mutation};
 use crate::pods::{PodState, Pods};
 use crate::rule::{Decision, words};
-use crate::view::{Container, ContainerState, Extent, duplicates, is_uid};
+use crate::view::{Clock, Container, ContainerState, Extent, duplicates, is_uid};
 use crate::{Rule, Rules, RuntimeView, Timestamp};
 
 /// The containers of one pod uid and one name (C2: `evictableContainers` in `kuberuntime_gc.go`).
@@ -17,7 +17,7 @@ pub fn decide(
     runtime: &RuntimeView,
     pods: &Pods<'_>,
     rules: &Rules,
-    now: Timestamp,
+    clock: Clock,
     under_pressure: bool,
 ) -> Vec<Decision> {
     let uids = pod_uids(runtime);
@@ -26,7 +26,7 @@ pub fn decide(
     let mut units: BTreeMap<Unit<'_>, Vec<usize>> = BTreeMap::new();
     for (index, container) in runtime.containers.iter().enumerate() {
         let not_a_candidate =
-            unusable(container, uids[index], &ambiguous).or_else(|| c1(container, rules, now));
+            unusable(container, uids[index], &ambiguous).or_else(|| c1(container, rules, clock));
         decisions.push(match (not_a_candidate, uids[index]) {
             (Some(decision), _) => decision,
             (None, Ok(uid)) => {
@@ -101,17 +101,21 @@ fn unusable(
 
 /// C1, `evictableContainers` in `kuberuntime_gc.go`: only what is not running and was created at
 /// least `min_age` ago. Besides, a container that was just created is about to be started.
-fn c1(container: &Container, rules: &Rules, now: Timestamp) -> Option<Decision> {
+fn c1(container: &Container, rules: &Rules, clock: Clock) -> Option<Decision> {
     let keep = |rule, reason: String| Some(Decision::keep(rule, reason));
     if container.state == ContainerState::Running && !mutation::is(Mutation::RunningMayGo) {
         return Some(Decision::keep(Rule::C1, "it is running"));
     }
+    let created_at = container.created_at;
+    if created_at > clock.now {
+        return keep(Rule::C1, "by the clock of this host, it has not been created yet".to_owned());
+    }
     let min_age = rules.containers.min_age;
-    if !container.created_at.is_older_than(min_age, now) {
+    if !clock.is_past(created_at, min_age) {
         return keep(Rule::C1, format!("it was created less than {} ago", words(min_age)));
     }
     let grace = rules.created_grace;
-    let young = container.state == ContainerState::Created && !container.created_at.is_older_than(grace, now);
+    let young = container.state == ContainerState::Created && !clock.is_past(created_at, grace);
     if young && !grace.is_zero() {
         return keep(
             Rule::Safety3,

@@ -1,18 +1,21 @@
 //! I1 to I6: which images go, and in which order.
 
 use std::borrow::Cow;
+use std::cmp::Reverse;
 use std::collections::HashSet;
 use std::time::Duration;
 
-use crate::ledger::Record;
+use wildmatch::WildMatch;
+
+use crate::ledger::Age;
 use crate::mutation::{self, Mutation};
-use crate::plan::Inputs;
+use crate::plan::{Inputs, What, Young};
 use crate::pods::is_whole;
 use crate::pressure::{self, Goal, Usage};
 use crate::rule::{Decision, escaped, words};
 use crate::users::{Users, has_key, keys_of_reference};
-use crate::view::{Extent, Image, duplicates};
-use crate::{Ledger, Rule, Rules, Timestamp};
+use crate::view::{Extent, Image, SandboxImage, duplicates};
+use crate::{Rule, Rules, RuntimeView};
 
 /// What becomes of the images.
 #[derive(Debug)]
@@ -23,19 +26,19 @@ pub struct Selection {
     pub removals: Vec<usize>,
     /// The indexes of those that go next if what goes frees less than it seems.
     pub in_line: Vec<usize>,
+    /// Those that only I5 keeps.
+    pub young: Option<Young>,
 }
 
 /// An image that nothing uses, and that may go.
 struct Unused<'a> {
     /// Its index in the view.
     index: usize,
-    record: Record,
+    age: Age,
     key: Cow<'a, str>,
-}
-
-/// What the ledger has about an image. One that it does not know was detected just now.
-fn recorded(key: &str, ledger: &Ledger, now: Timestamp) -> Record {
-    ledger.record(key).unwrap_or(Record { first_detected: now, last_used: None })
+    /// Whether an earlier pass could not remove it.
+    has_failed: bool,
+    has_name: bool,
 }
 
 /// Decides about every image, to reach a goal. `goes` says whether a container, by its index, goes before, and
@@ -46,44 +49,60 @@ pub fn decide(
     freed_before: u64,
     goes: impl Fn(usize) -> bool,
 ) -> Selection {
-    let Inputs { runtime, pods, files, ledger, rules, now } = *inputs;
+    let Inputs { runtime, pods, files, ledger, rules, tried, .. } = *inputs;
     let users = Users::without(runtime, pods, goes);
     let ambiguous = duplicates(runtime.images.iter().map(|image| image.id.as_str()));
     let whole =
         is_whole(runtime) && (runtime.images_extent == Extent::Whole || mutation::is(Mutation::TrustSlices));
-    let is_pinning = runtime.images.iter().any(|image| image.pinned);
-    let sandbox_image: Vec<String> = match &runtime.sandbox_image {
-        Some(reference) if !is_pinning => keys_of_reference(reference),
-        _ => Vec::new(),
+    let sandbox_image = match &runtime.sandbox_image {
+        SandboxImage::Named(reference) => keys_of_reference(reference),
+        SandboxImage::None | SandboxImage::Unknown => Vec::new(),
     };
     let (no_goal, reason) = pressure::no_goal(files.image_usage.as_ref(), rules);
     let min_age = words(rules.images.min_age);
-    let young = Decision::keep(Rule::I5, format!("it was detected less than {min_age} ago"));
+    let too_young = Decision::keep(Rule::I5, format!("it was detected less than {min_age} ago"));
     let mut decisions = Vec::with_capacity(runtime.images.len());
     let mut candidates = Vec::new();
+    let mut young: Option<Young> = None;
     for (index, image) in runtime.images.iter().enumerate() {
         if let Some((rule, reason)) = users.user(image) {
             decisions.push(Decision::keep(*rule, reason.clone()));
             continue;
         }
         let key = image.key();
-        let record = recorded(&key, ledger, now);
+        // One that the ledger does not know was detected just now.
+        let age = ledger.age(&key).unwrap_or_default();
         let kept = if whole {
             unusable(image, &users, &ambiguous)
                 .or_else(|| i2(image))
-                .or_else(|| b5(image, rules, &sandbox_image))
-                .or_else(|| i5_is_young(record, inputs).then(|| young.clone()))
+                .or_else(|| b5(image, runtime, rules, &sandbox_image))
+                .or_else(|| older_than(age, rules))
         } else {
             Some(Decision::keep(Rule::B1, "images wait for whole lists"))
         };
-        decisions.push(kept.unwrap_or_else(|| {
-            candidates.push(Unused { index, record, key });
-            Decision::keep(no_goal, reason.clone())
-        }));
+        decisions.push(match kept {
+            Some(decision) => decision,
+            None if age.detected < rules.images.min_age => {
+                let Young { count, bytes, wait_seconds } = young.unwrap_or_default();
+                let wait = (rules.images.min_age - age.detected).as_millis().div_ceil(1000);
+                young = Some(Young {
+                    count: count + 1,
+                    bytes: bytes.saturating_add(image.bytes),
+                    wait_seconds: wait_seconds.max(u64::try_from(wait).unwrap_or(u64::MAX)),
+                });
+                too_young.clone()
+            }
+            None => {
+                let has_failed = tried.has_failed(What::Image, &image.id);
+                let has_name = image.names().next().is_some();
+                candidates.push(Unused { index, age, key, has_failed, has_name });
+                Decision::keep(no_goal, reason.clone())
+            }
+        });
     }
     candidates.sort_by(|one, other| i3(one).cmp(&i3(other)));
-    let mut selection = Selection { decisions, removals: Vec::new(), in_line: Vec::new() };
-    i6(&mut candidates, inputs, &mut selection);
+    let mut selection = Selection { decisions, removals: Vec::new(), in_line: Vec::new(), young };
+    i6(&mut candidates, rules, &mut selection);
     for_space(&candidates, inputs, goal, freed_before, &mut selection);
     selection
 }
@@ -106,44 +125,55 @@ fn i2(image: &Image) -> Option<Decision> {
     image.pinned.then(|| Decision::keep(Rule::I2, "the runtime has pinned it"))
 }
 
-/// B5: what `keep` names, what could not be pulled again, and what sandboxes need.
-fn b5(image: &Image, rules: &Rules, sandbox_image: &[String]) -> Option<Decision> {
-    let names = || image.names().chain([image.id.as_str()]);
-    if let Some(glob) = rules.images.keep.iter().find(|glob| names().any(|name| glob.matches(name))) {
-        return Some(Decision::keep(Rule::B5, format!("`keep` has {:?}", glob.pattern())));
+/// B5: what `keep` names, what could not be pulled again, and what sandboxes need. What has no name at all cannot
+/// be asked for, so it need not come back.
+fn b5(image: &Image, runtime: &RuntimeView, rules: &Rules, sandbox_image: &[String]) -> Option<Decision> {
+    let keep = |reason: String| Some(Decision::keep(Rule::B5, reason));
+    if let Some(glob) = rules.images.keep.iter().find(|glob| is_named_by(glob, image)) {
+        return keep(format!("`keep` has {:?}", glob.pattern()));
     }
-    if rules.images.keep_local && !image.has_repo_digest() {
-        return Some(Decision::keep(Rule::B5, "no registry has it under a digest, so it may not come back"));
+    if rules.images.keep_local && !image.has_repo_digest() && image.names().next().is_some() {
+        return keep("no registry has it under a digest, so it may not come back".to_owned());
     }
     if has_key(image, |key| sandbox_image.iter().any(|of| of == key)) {
-        return Some(Decision::keep(Rule::B5, "it is the image of sandboxes"));
+        return keep("it is the image of sandboxes".to_owned());
     }
-    None
+    let is_unknown = runtime.sandbox_image == SandboxImage::Unknown;
+    is_unknown.then(|| Decision::keep(Rule::B5, "it may be the image of sandboxes, which is not known"))
 }
 
-/// I5, `freeSpace` in `image_gc_manager.go`: an image stays for `min_age` after its detection.
-fn i5_is_young(record: Record, inputs: &Inputs<'_>) -> bool {
-    !record.first_detected.is_older_than(inputs.rules.images.min_age, inputs.now)
+/// Whether a pattern of `keep` names an image.
+fn is_named_by(glob: &WildMatch, image: &Image) -> bool {
+    image.names().chain([image.id.as_str()]).any(|name| glob.matches(name))
+}
+
+/// The patterns of `keep` that name no image.
+pub(crate) fn unmatched_keep(images: &[Image], rules: &Rules) -> Vec<String> {
+    let patterns = rules.images.keep.iter();
+    let unmatched = patterns.filter(|glob| !images.iter().any(|image| is_named_by(glob, image)));
+    unmatched.map(WildMatch::pattern).collect()
+}
+
+/// `--older-than`: what has been unused for less stays.
+fn older_than(age: Age, rules: &Rules) -> Option<Decision> {
+    let least = rules.older_than.filter(|&least| age.unused() < least)?;
+    Some(Decision::keep(Rule::OlderThan, format!("it has been unused for less than {}", words(least))))
 }
 
 /// I3, `byLastUsedAndDetected` in `image_gc_manager.go`: least recently used first, never used before
-/// all others, then first detected. What it leaves open, the key decides.
-fn i3<'a>(image: &'a Unused<'_>) -> (Option<Timestamp>, Timestamp, &'a str) {
-    (image.record.last_used, image.record.first_detected, &image.key)
-}
-
-/// How long an image has been unused: since the later of its detection and its last use (B8).
-fn unused_for(record: Record, now: Timestamp) -> Duration {
-    let since = record.last_used.map_or(record.first_detected, |used| used.max(record.first_detected));
-    since.age(now).unwrap_or_default()
+/// all others, then first detected. What it leaves open, the key decides. Images without a name go before,
+/// and what could not be removed goes after, so that it starves nothing.
+fn i3<'a>(image: &'a Unused<'_>) -> (bool, bool, Option<Reverse<Duration>>, Reverse<Duration>, &'a str) {
+    let Unused { age, has_failed, has_name, .. } = image;
+    (*has_failed, *has_name, age.used.map(Reverse), Reverse(age.detected), &*image.key)
 }
 
 /// I6, `freeOldImages` in `image_gc_manager.go`: what has been unused for more than `max_age` goes,
 /// whatever the usage. The others remain.
-fn i6(candidates: &mut Vec<Unused<'_>>, inputs: &Inputs<'_>, selection: &mut Selection) {
-    let Some(max_age) = inputs.rules.images.max_age else { return };
+fn i6(candidates: &mut Vec<Unused<'_>>, rules: &Rules, selection: &mut Selection) {
+    let Some(max_age) = rules.images.max_age else { return };
     candidates.retain(|image| {
-        let is_old = unused_for(image.record, inputs.now) > max_age;
+        let is_old = image.age.unused() > max_age;
         if is_old {
             let reason = format!("unused for more than {}", words(max_age));
             selection.decisions[image.index] = Decision::remove(Rule::I6, reason);
@@ -154,7 +184,7 @@ fn i6(candidates: &mut Vec<Unused<'_>>, inputs: &Inputs<'_>, selection: &mut Sel
 }
 
 /// I4, P1 and `--free`: in order, until the goal seems to be reached. How much really gets free
-/// shows when it is measured after each removal (B3), so the others stay in line.
+/// shows when it is measured after each removal (B3), so the others stay in line. `--all` has no goal.
 fn for_space(
     candidates: &[Unused<'_>],
     inputs: &Inputs<'_>,
@@ -162,22 +192,25 @@ fn for_space(
     freed_before: u64,
     selection: &mut Selection,
 ) {
-    let (Some(goal), Some(usage)) = (goal, &inputs.files.image_usage) else { return };
     let images = &inputs.runtime.images;
     let by_age = selection.removals.iter().map(|&index| images[index].bytes);
     let mut freed = by_age.fold(freed_before, u64::saturating_add);
-    for &Unused { index, record, .. } in candidates {
-        let seems_reached = goal.is_reached(&estimate(usage, freed));
-        if seems_reached {
-            let reason = format!("unused; what goes before it seems to be enough for {}", goal.rule);
-            selection.decisions[index] = Decision::keep(goal.rule, reason);
-            selection.in_line.push(index);
-        } else {
-            let reason = format!("unused{}", since_when(record, inputs.now));
-            selection.decisions[index] = Decision::remove(goal.rule, reason);
-            selection.removals.push(index);
-            freed = freed.saturating_add(images[index].bytes);
+    for &Unused { index, age, .. } in candidates {
+        let goal = goal.zip(inputs.files.image_usage.as_ref());
+        let decision = &mut selection.decisions[index];
+        match goal {
+            _ if inputs.rules.all => *decision = Decision::remove(Rule::All, unused(age)),
+            Some((goal, usage)) if goal.is_reached(&estimate(usage, freed)) => {
+                let reason = format!("unused; what goes before it seems to be enough for {}", goal.rule);
+                *decision = Decision::keep(goal.rule, reason);
+                selection.in_line.push(index);
+                continue;
+            }
+            Some((goal, _)) => *decision = Decision::remove(goal.rule, unused(age)),
+            None => return,
         }
+        selection.removals.push(index);
+        freed = freed.saturating_add(images[index].bytes);
     }
 }
 
@@ -194,13 +227,10 @@ fn estimate(usage: &Usage, freed: u64) -> Usage {
     }
 }
 
-fn since_when(record: Record, now: Timestamp) -> String {
-    match record.last_used {
-        Some(used) => {
-            let seconds = used.age(now).unwrap_or_default().as_secs();
-            format!(" for {}", words(Duration::from_secs(seconds)))
-        }
-        None => " since it was detected".to_owned(),
+fn unused(age: Age) -> String {
+    match age.used {
+        Some(used) => format!("unused for {}", words(Duration::from_secs(used.as_secs()))),
+        None => "unused since it was detected".to_owned(),
     }
 }
 

@@ -1,38 +1,76 @@
-//! When an image was first seen and when it was last used: what has to survive a restart (B4).
+//! How long ago an image was first seen and last used: what has to survive a restart (B4).
+//!
+//! A ledger counts time by itself, as far as the boot-time clock has shown that it passes. The time of day is no
+//! measure: a host without a battery for its clock boots in 1970.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::mutation::{self, Mutation};
 use crate::users::Users;
-use crate::view::Extent;
+use crate::view::{Extent, Moment};
 use crate::{PodView, RuntimeView, Timestamp};
 
-/// The version that this program writes.
-const VERSION: u32 = 1;
+/// The version that this program writes. Version 1 had times of day, which nobody can trust.
+const VERSION: u32 = 2;
 /// The most images that a ledger may have. No node has nearly so many.
 const MOST: usize = 100_000;
-/// How precisely the state file has the last use of an image, in nanoseconds. A file that is written whenever
-/// an image is in use would wear out flash memory.
+/// How precisely the state file has its time and the last use of an image. A file that is written in each pass
+/// would wear out flash memory.
 const PRECISION: i64 = 300_000_000_000;
+/// By how much the time of day may get ahead of the boot-time clock before it counts as set.
+const TOLERANCE: Duration = Duration::from_secs(1);
 /// The longest state file, in bytes.
 pub const LONGEST: usize = 32 << 20;
 
 /// The ages of the images, by [`crate::view::Image::key`].
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Ledger {
+    /// How long the ledger has counted. All its moments are by this.
+    time: Timestamp,
+    /// By which clock it has counted last.
+    last: Option<Last>,
+    /// The time of day then, in this process.
+    wall: Option<Timestamp>,
+    /// When somebody set the time of day forward.
+    set_forward: Option<Timestamp>,
     images: BTreeMap<String, Record>,
 }
 
-/// The age of an image.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// A boot, and how long ago it was.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Record {
-    /// When it was first seen on the node.
-    pub first_detected: Timestamp,
-    /// When it was last seen in use; nothing if it never was.
+struct Last {
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub last_used: Option<Timestamp>,
+    boot: Option<String>,
+    uptime: Timestamp,
+}
+
+/// The moments of an image.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Record {
+    first_detected: Timestamp,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    last_used: Option<Timestamp>,
+}
+
+/// The age of an image.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Age {
+    /// How long ago it was first seen on the node.
+    pub detected: Duration,
+    /// How long ago it was last seen in use; nothing if it never was.
+    pub used: Option<Duration>,
+}
+
+impl Age {
+    /// How long it has been unused: since the later of its detection and its last use (B8).
+    pub fn unused(self) -> Duration {
+        self.used.map_or(self.detected, |used| used.min(self.detected))
+    }
 }
 
 /// The content of `state.json`.
@@ -40,6 +78,8 @@ pub struct Record {
 #[serde(deny_unknown_fields)]
 struct Stored<M> {
     version: u32,
+    time: Timestamp,
+    last: Option<Last>,
     images: M,
 }
 
@@ -76,11 +116,11 @@ impl Ledger {
         if version != VERSION {
             return Err(Damaged::Version(version));
         }
-        let Stored::<BTreeMap<String, Record>> { images, .. } = serde_json::from_slice(content)?;
+        let Stored::<BTreeMap<String, Record>> { time, last, images, .. } = serde_json::from_slice(content)?;
         if images.len() > MOST {
             return Err(Damaged::TooLarge(format!("{} images", images.len())));
         }
-        Ok(Self { images })
+        Ok(Self { time, last, images, ..Self::default() })
     }
 
     /// The content of a state file: the same until there is something that is worth writing.
@@ -88,28 +128,29 @@ impl Ledger {
     /// # Errors
     /// Never in practice: there is nothing in it that JSON lacks.
     pub fn to_json(&self) -> Result<Vec<u8>, serde_json::Error> {
-        let rounded = |used: Timestamp| Timestamp::from_nanos(used.nanos() - used.nanos() % PRECISION);
+        let rounded = |moment: Timestamp| moment.minus(rest(moment));
+        // Both clocks are set back by as much, so they still belong together.
+        let last = self.last.as_ref().map(|last| Last {
+            uptime: last.uptime.minus(rest(self.time)).max(Timestamp::default()),
+            ..last.clone()
+        });
         let images = self
             .images
             .iter()
             .map(|(key, record)| (key, Record { last_used: record.last_used.map(rounded), ..*record }));
         let images: BTreeMap<&String, Record> = images.collect();
-        serde_json::to_vec(&Stored { version: VERSION, images })
+        serde_json::to_vec(&Stored { version: VERSION, time: rounded(self.time), last, images })
     }
 
     /// Enters what is seen now: new images, and which ones are used. Forgets images that are gone,
     /// unless the list of images is incomplete.
-    ///
-    /// Moments that are still to come, after the clock went back, count as now.
-    pub fn observe(&mut self, runtime: &RuntimeView, pods: &PodView, now: Timestamp) {
+    pub fn observe(&mut self, runtime: &RuntimeView, pods: &PodView, now: &Moment) {
+        self.count(now);
         let users = Users::of(runtime, pods);
-        let clamped = |record: Record| Record {
-            first_detected: record.first_detected.min(now),
-            last_used: record.last_used.map(|used| used.min(now)),
-        };
+        let now = self.time;
         let mut next = BTreeMap::new();
         if runtime.images_extent == Extent::Slice {
-            next.extend(self.images.iter().map(|(key, record)| (key.clone(), clamped(*record))));
+            next.clone_from(&self.images);
         }
         for image in runtime.images.iter().filter(|image| !image.id.is_empty()) {
             let key = image.key();
@@ -117,21 +158,53 @@ impl Ledger {
             if known.is_none() && next.len() >= MOST {
                 continue;
             }
-            let new = Record { first_detected: now, last_used: None };
-            let mut record = clamped(known.copied().unwrap_or(new));
+            let mut record = known.copied().unwrap_or(Record { first_detected: now, last_used: None });
             record.last_used = users.uses(image).then_some(now).or(record.last_used);
             next.insert(key.into_owned(), record);
         }
         self.images = next;
     }
 
-    /// What is known of an image.
-    pub fn record(&self, key: &str) -> Option<Record> {
-        self.images.get(key).copied()
+    /// Goes on by what has certainly passed: the difference of the boot-time clock, or, if this is another boot,
+    /// how long ago that was. What the host was switched off for does not count.
+    fn count(&mut self, now: &Moment) {
+        let uptime = Timestamp::default().plus(now.uptime);
+        let is_other_boot = self.last.as_ref().is_some_and(
+            |last| matches!((&last.boot, &now.boot), (Some(last), Some(now)) if last != now),
+        );
+        let mut passed = match &self.last {
+            None => Duration::ZERO,
+            Some(_) if is_other_boot => now.uptime,
+            Some(last) => last.uptime.age(uptime).unwrap_or_default(),
+        };
+        if mutation::is(Mutation::TrustTimeOfDay) {
+            passed = self.wall.and_then(|wall| wall.age(now.wall)).unwrap_or_default();
+        }
+        self.time = self.time.plus(passed);
+        let expected = self.wall.map(|wall| wall.plus(passed).plus(TOLERANCE));
+        if expected.is_some_and(|expected| now.wall > expected) {
+            self.set_forward = Some(self.time);
+        }
+        self.wall = Some(now.wall);
+        self.last = Some(Last { boot: now.boot.clone(), uptime });
     }
 
-    /// Sets what is known of an image.
-    pub fn set(&mut self, key: &str, record: Record) {
+    /// For how long nobody has set the time of day forward, as far as this process has seen.
+    pub fn steady(&self) -> Duration {
+        self.set_forward.and_then(|moment| moment.age(self.time)).unwrap_or(Duration::MAX)
+    }
+
+    /// What is known of the age of an image.
+    pub fn age(&self, key: &str) -> Option<Age> {
+        let ago = |moment: Timestamp| moment.age(self.time).unwrap_or_default();
+        let Record { first_detected, last_used } = self.images.get(key)?;
+        Some(Age { detected: ago(*first_detected), used: last_used.map(ago) })
+    }
+
+    /// Sets the age of an image.
+    pub fn set(&mut self, key: &str, age: Age) {
+        let ago = |age: Duration| self.time.minus(age);
+        let record = Record { first_detected: ago(age.detected), last_used: age.used.map(ago) };
         self.images.insert(key.to_owned(), record);
     }
 
@@ -144,6 +217,11 @@ impl Ledger {
     pub fn is_empty(&self) -> bool {
         self.images.is_empty()
     }
+}
+
+/// What a moment has beyond the precision of the state file.
+fn rest(moment: Timestamp) -> Duration {
+    Duration::from_nanos(moment.nanos().rem_euclid(PRECISION).unsigned_abs())
 }
 
 #[cfg(test)]

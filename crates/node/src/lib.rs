@@ -6,21 +6,21 @@
 //! runtime, the API server and the file system say, and carry out the [`Plan`] that comes back.
 //!
 //! ```
-//! use kube_gc_node::{Files, Inputs, Ledger, PodView, Rules, RuntimeView, Timestamp, plan};
+//! use kube_gc_node::{Files, Inputs, Ledger, Moment, PodView, Rules, RuntimeView, Timestamp, Tried, plan};
 //!
-//! let (runtime, files) = (RuntimeView::default(), Files::default());
+//! let (runtime, files, tried) = (&RuntimeView::default(), &Files::default(), &Tried::default());
 //! let now = Timestamp::from_secs(1_700_000_000);
 //! let mut ledger = Ledger::default();
-//! ledger.observe(&runtime, &PodView::None, now);
+//! ledger.observe(runtime, &PodView::None, &Moment { wall: now, ..Moment::default() });
 //! let (pods, rules) = (&PodView::None, &Rules::default());
-//! let plan = plan(&Inputs { runtime: &runtime, pods, files: &files, ledger: &ledger, rules, now });
+//! let plan = plan(&Inputs { runtime, pods, files, ledger: &ledger, rules, tried, now });
 //! assert!(plan.removals.is_empty());
 //! ```
 //!
 //! | Module | Contents |
 //! |---|---|
 //! | [`view`] | what is there: containers, sandboxes, images, pods, files |
-//! | [`ledger`] | when an image was first seen and last used |
+//! | [`ledger`] | how long ago an image was first seen and last used |
 //! | [`rules`] | the settings |
 //! | [`rule`] | the numbers, texts and sources of the rules, and what they decide |
 //! | [`pods`] | C3, C4: which pods are gone |
@@ -58,8 +58,8 @@ pub mod users;
 pub mod view;
 
 pub use ledger::Ledger;
-pub use plan::{Inputs, Plan, plan};
+pub use plan::{Inputs, Plan, Tried, plan};
 pub use recheck::{Refusal, still_removable};
 pub use rule::Rule;
 pub use rules::Rules;
-pub use view::{Files, PodRef, PodView, RuntimeView, Timestamp};
+pub use view::{Files, Moment, PodRef, PodView, RuntimeView, Timestamp};

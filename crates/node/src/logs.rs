@@ -10,8 +10,10 @@ use crate::mutation::{self, Mutation};
 use crate::pods::{PodState, Pods};
 use crate::rule::{Decision, words};
 use crate::rules::LogRoots;
-use crate::view::{Container, ContainerState, LogDirectory, LogSymlink, SandboxState, SymlinkState};
-use crate::{Files, Rule, Rules, RuntimeView, Timestamp};
+use crate::view::{
+    Clock, Container, ContainerState, LogDirectory, LogSymlink, SandboxState, SymlinkState,
+};
+use crate::{Files, Rule, Rules, RuntimeView};
 
 /// Whether this is the name of an entry of a directory, and not a way out of it.
 pub fn is_entry(name: &str) -> bool {
@@ -100,10 +102,10 @@ pub fn l1(
     pods: &Pods<'_>,
     files: &Files,
     rules: &Rules,
-    now: Timestamp,
+    clock: Clock,
 ) -> Vec<Decision> {
     let used = running_pods(runtime);
-    let decide = |directory| l1_one(directory, pods, rules, now, &used);
+    let decide = |directory| l1_one(directory, pods, rules, clock, &used);
     files.log_directories.iter().map(decide).collect()
 }
 
@@ -127,7 +129,7 @@ fn l1_one(
     directory: &LogDirectory,
     pods: &Pods<'_>,
     rules: &Rules,
-    now: Timestamp,
+    clock: Clock,
     used: &HashSet<&str>,
 ) -> Decision {
     if !is_entry(&directory.name) || !directory.is_directory {
@@ -143,7 +145,7 @@ fn l1_one(
         return Decision::keep(Rule::Safety1, "something of its pod is still running");
     }
     let grace = rules.created_grace;
-    if !grace.is_zero() && !directory.modified.is_older_than(grace, now) {
+    if !grace.is_zero() && !clock.is_past(directory.modified, grace) {
         return Decision::keep(Rule::L1, format!("something in it has changed in the last {}", words(grace)));
     }
     Decision::remove(Rule::L1, why.to_string())

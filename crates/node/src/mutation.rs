@@ -28,4 +28,10 @@ mutations! {
     TrustSlices,
     /// The second look at a candidate is left out.
     NoSecondLook,
+    /// Ages grow by the time of day.
+    TrustTimeOfDay,
+    /// A pass goes on when its limit is reached.
+    NoLimitOfRemovals,
+    /// What dead containers free is not waited for.
+    NoPatienceForLayers,
 }

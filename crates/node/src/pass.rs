@@ -7,13 +7,14 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use serde::ser::{Serialize, SerializeStruct as _, Serializer};
+use strum::EnumCount as _;
 
-use crate::Rule;
 use crate::mutation::{self, Mutation};
-use crate::plan::{Candidate, Plan, What};
+use crate::plan::{Candidate, Plan, What, is_for_space};
 use crate::pressure::{Goal, Usage};
 use crate::recheck::{Fresh, Refusal, still_removable};
 use crate::rules::Effects;
+use crate::view::ContainerDisk;
 
 /// How many images are removed before containers are listed again (B2).
 pub const BATCH: usize = 10;
@@ -21,6 +22,8 @@ pub const BATCH: usize = 10;
 pub const AT_A_TIME: usize = 8;
 /// How long the file system has to show that an image has gone (B3).
 pub const PATIENCE: Duration = Duration::from_secs(2);
+/// How long it has to show that the layers of containers have: containerd removes them later, by itself.
+pub const PATIENCE_FOR_LAYERS: Duration = Duration::from_secs(10);
 
 /// What a pass is about; containers and images have periods of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,8 +51,10 @@ pub enum Step {
     /// Measure the file system of the images, and tell the pass with [`Pass::measured`]. After a
     /// removal it may take so long until the file system shows it.
     Measure {
-        /// How long to wait for a change.
+        /// How long to wait at most.
         patience: Duration,
+        /// Until so many bytes are available; nothing: until something has changed.
+        until: Option<u64>,
     },
     /// Nothing: the pass is over.
     Done,
@@ -91,9 +96,10 @@ pub struct Record {
 impl Serialize for Record {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Self { candidate, outcome } = self;
-        let mut item = serializer.serialize_struct("Record", 5)?;
+        let mut item = serializer.serialize_struct("Record", 6)?;
         item.serialize_field("what", &candidate.what())?;
         item.serialize_field("id", candidate.id())?;
+        item.serialize_field("name", &candidate.name)?;
         item.serialize_field("rule", &candidate.rule)?;
         item.serialize_field("outcome", <&str>::from(outcome))?;
         item.serialize_field("reason", &outcome.reason())?;
@@ -105,27 +111,33 @@ impl Serialize for Record {
 #[derive(Debug)]
 pub struct Pass {
     others: VecDeque<Candidate>,
-    /// For their age first, then for space, then those in line.
+    /// Those that go anyway first, then for space, then those in line.
     images: VecDeque<Candidate>,
     /// What is to be free; nothing if this pass frees no space.
     goal: Option<Goal>,
     /// How many more images may be removed before containers are listed again.
     batch: usize,
-    /// How many more images this pass may remove.
-    images_left: usize,
+    /// How many more of each kind this pass may remove. What fails does not count.
+    left: [usize; What::COUNT],
     /// What the file system has shown last, unless something has been removed since.
     usage: Option<Usage>,
     /// Whether a measurement is due before the end: something is to be freed, and there was no
     /// measurement since the last removal.
     measures_at_end: bool,
     patience: Duration,
+    /// How many bytes were available before the pass, if the layers of containers are on the same file system.
+    before: Option<u64>,
+    /// What the layers of removed containers had, until there was time for the file system to show it.
+    layers: u64,
     last: Option<Usage>,
+    /// Whether the file system could not be measured at least once.
+    has_missed: bool,
     records: Vec<Record>,
 }
 
 impl Pass {
-    /// Begins to carry out a plan. `most_images` is the limit of a pass (safety 4).
-    pub fn new(plan: &Plan, scope: Scope, most_images: usize) -> Self {
+    /// Begins to carry out a plan.
+    pub fn new(plan: &Plan, scope: Scope) -> Self {
         let allows = |candidate: &&Candidate| {
             let is_image = candidate.what() == What::Image;
             let is_wanted = match scope {
@@ -144,49 +156,66 @@ impl Pass {
         let (images, others) = allowed.partition(|candidate| candidate.what() == What::Image);
         let frees_space = scope != Scope::Containers && plan.effects != Effects::Nothing;
         let goal = plan.goal.filter(|_| frees_space || mutation::is(Mutation::ActInDryRun));
+        let mut left = [plan.limits.containers; What::COUNT];
+        left[What::Image as usize] = plan.limits.images;
+        let is_on_disk = plan.container_disk == ContainerDisk::OfImages;
         Self {
             others,
             images,
             goal,
             batch: 0,
-            images_left: most_images,
+            left,
             usage: None,
             measures_at_end: goal.is_some(),
             patience: Duration::ZERO,
+            before: plan.usage.filter(|_| is_on_disk).map(|usage| usage.available),
+            layers: 0,
             last: None,
+            has_missed: false,
             records: Vec::new(),
         }
     }
 
     /// What is to be done next. After each step, the pass has to be told what came of it.
     pub fn next_step(&mut self) -> Step {
-        if let Some(first) = self.others.front() {
+        while let Some(first) = self.others.front() {
             let what = first.what();
-            let count = self.others.iter().take(AT_A_TIME).take_while(|next| next.what() == what).count();
+            let most = AT_A_TIME.min(self.left[what as usize]);
+            if most == 0 {
+                self.others.pop_front();
+                continue;
+            }
+            let count = self.others.iter().take(most).take_while(|next| next.what() == what).count();
             return Step::Remove(self.others.drain(..count).collect());
+        }
+        // F11: what dead containers free may be enough, so no image goes before it shows.
+        if let (Some(goal), Some(before), true) = (self.goal, self.before, self.layers > 0) {
+            let until = Some(goal.available.min(before.saturating_add(self.layers)));
+            return Step::Measure { patience: PATIENCE_FOR_LAYERS, until };
         }
         // B3, B6: images that go for space go one by one, and only until enough is free.
         let is_reached = |goal: Goal| self.usage.is_some_and(|usage| goal.is_reached(&usage));
         if self.goal.is_none_or(is_reached) {
-            self.images.retain(goes_for_its_age);
+            self.images.retain(goes_anyway);
         }
-        let image = self.images.front().filter(|_| self.images_left > 0);
+        let left = self.left[What::Image as usize];
+        let image = self.images.front().filter(|_| left > 0);
         let measures = match image {
-            Some(image) => !goes_for_its_age(image) && self.usage.is_none(),
+            Some(image) => !goes_anyway(image) && self.usage.is_none(),
             // B9: what the last removal has freed counts, and how much is missing is also told if
             // no image was left to remove.
             None => self.measures_at_end,
         };
         if measures {
-            return Step::Measure { patience: self.patience };
+            return Step::Measure { patience: self.patience, until: None };
         }
         let Some(image) = image else { return Step::Done };
         if self.batch == 0 {
             return Step::ListContainers;
         }
-        let most = AT_A_TIME.min(self.batch).min(self.images_left);
-        let count = match goes_for_its_age(image) {
-            true => self.images.iter().take(most).take_while(|image| goes_for_its_age(image)).count(),
+        let most = AT_A_TIME.min(self.batch).min(left);
+        let count = match goes_anyway(image) {
+            true => self.images.iter().take(most).take_while(|image| goes_anyway(image)).count(),
             false => 1,
         };
         Step::Remove(self.images.drain(..count).collect())
@@ -195,15 +224,24 @@ impl Pass {
     /// Tells what came of the removals that were asked for. One without an outcome was not tried.
     pub fn record(&mut self, candidates: Vec<Candidate>, outcomes: impl IntoIterator<Item = Outcome>) {
         for (candidate, outcome) in candidates.into_iter().zip(outcomes) {
-            if candidate.what() == What::Image {
-                self.batch = self.batch.saturating_sub(1);
-                self.images_left = self.images_left.saturating_sub(1);
-                if outcome == Outcome::Removed {
-                    // The last measurement is out of date.
-                    self.usage = None;
-                    self.measures_at_end = self.goal.is_some();
-                    self.patience = PATIENCE;
+            let (what, is_removed) = (candidate.what(), outcome == Outcome::Removed);
+            if is_removed && !mutation::is(Mutation::NoLimitOfRemovals) {
+                self.left[what as usize] = self.left[what as usize].saturating_sub(1);
+            }
+            match what {
+                What::Image => {
+                    self.batch = self.batch.saturating_sub(1);
+                    if is_removed {
+                        // The last measurement is out of date.
+                        self.usage = None;
+                        self.measures_at_end = self.goal.is_some();
+                        self.patience = PATIENCE;
+                    }
                 }
+                What::Container if is_removed && !mutation::is(Mutation::NoPatienceForLayers) => {
+                    self.layers = self.layers.saturating_add(candidate.bytes.unwrap_or_default());
+                }
+                What::Container | What::Sandbox | What::LogDirectory | What::LogSymlink => {}
             }
             self.records.push(Record { candidate, outcome });
         }
@@ -228,11 +266,13 @@ impl Pass {
     /// measurement, no image goes for space.
     pub fn measured(&mut self, usage: Option<Usage>) {
         self.patience = Duration::ZERO;
+        self.layers = 0;
         self.measures_at_end = false;
         self.usage = usage;
         self.last = usage.or(self.last);
         if usage.is_none() {
-            self.images.retain(goes_for_its_age);
+            self.has_missed = true;
+            self.images.retain(goes_anyway);
         }
     }
 
@@ -242,10 +282,10 @@ impl Pass {
         self.goal.and_then(missing).unwrap_or_default()
     }
 
-    /// Whether space was to be freed and the file system was never measured, so that it is not known
+    /// Whether space was to be freed and the file system could never be measured, so that it is not known
     /// what is missing.
     pub const fn is_unmeasured(&self) -> bool {
-        self.goal.is_some() && self.last.is_none()
+        self.has_missed && self.last.is_none()
     }
 
     /// What came of each candidate.
@@ -255,8 +295,8 @@ impl Pass {
 }
 
 /// Whether an image goes however much space there is.
-fn goes_for_its_age(image: &Candidate) -> bool {
-    image.rule == Rule::I6
+const fn goes_anyway(image: &Candidate) -> bool {
+    !is_for_space(image.rule)
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! A plan: an entry for each item, and what goes in which order.
 
 use std::borrow::Cow;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde::Serialize;
 
@@ -9,12 +9,15 @@ use crate::containers::{self, c7_stops_first};
 use crate::images::{self, Selection};
 use crate::logs::{self, Before, parse_directory};
 use crate::mutation::{self, Mutation};
+use crate::pass::{Outcome, Record};
 use crate::pods::{Pods, is_whole};
 use crate::pressure::{self, Goal, Usage};
 use crate::rule::{Decision, escaped};
 use crate::rules::{Effects, Limits};
 use crate::sandboxes;
-use crate::view::{Container, ContainerState, Image, LogDirectory, LogSymlink, Sandbox};
+use crate::view::{
+    Clock, Container, ContainerDisk, ContainerState, Extent, Image, LogDirectory, LogSymlink, Sandbox,
+};
 use crate::{Files, Ledger, PodRef, PodView, Rule, Rules, RuntimeView, Timestamp};
 
 /// What a plan is made from.
@@ -30,7 +33,9 @@ pub struct Inputs<'a> {
     pub ledger: &'a Ledger,
     /// The settings.
     pub rules: &'a Rules,
-    /// The time.
+    /// What earlier passes have tried to remove.
+    pub tried: &'a Tried,
+    /// The time of day.
     pub now: Timestamp,
 }
 
@@ -45,15 +50,24 @@ pub struct Plan {
     /// Images that go next if those before them free less than it seems.
     #[serde(skip)]
     pub in_line: Vec<Candidate>,
+    /// How much is due of each kind of which something is.
+    pub due: Vec<Due>,
+    /// The unused images that stay only because they were detected just now; nothing if there are none.
+    pub young: Option<Young>,
+    /// The patterns of `keep` that name no image.
+    pub unmatched_keep: Vec<String>,
     /// What fills the file system of the images.
     pub breakdown: Breakdown,
     /// How full the file system of the images is; nothing if it is not known.
     pub usage: Option<Usage>,
+    /// How full the file system of the containers' layers is; nothing if it is not known, or that of the images.
+    pub container_usage: Option<Usage>,
     /// What is to be free at the end; nothing if there is enough.
     pub goal: Option<Goal>,
     /// What may be done about it.
     pub effects: Effects,
-    /// Whether the limits of a pass left something for the next one, which may follow at once.
+    /// Whether the limits of a pass left something for the next one, which may follow at once. What has failed
+    /// before is no reason to.
     pub more: bool,
     /// Whether that includes something that goes however much space is free. Images that go for
     /// space may have been left because enough is free without them.
@@ -62,6 +76,38 @@ pub struct Plan {
     /// Whether the API server knows fewer than half of the ready sandboxes (safety 2): readiness
     /// says so.
     pub wrong_node: bool,
+    /// Where the layers of containers are.
+    #[serde(skip)]
+    pub container_disk: ContainerDisk,
+    /// The most that a pass removes (safety 4).
+    #[serde(skip)]
+    pub limits: Limits,
+}
+
+/// How much of one kind is due, and how much of that a pass removes: its limits may leave the rest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Due {
+    /// The kind.
+    pub what: What,
+    /// How many are due in all.
+    pub count: usize,
+    /// What is known of their sizes.
+    pub bytes: u64,
+    /// How many of them this pass removes.
+    pub now: usize,
+    /// What is known of the sizes of those.
+    pub now_bytes: u64,
+}
+
+/// Unused images that only `images.min_age` keeps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Young {
+    /// How many there are.
+    pub count: usize,
+    /// Their sizes.
+    pub bytes: u64,
+    /// After how many seconds the last of them is old enough.
+    pub wait_seconds: u64,
 }
 
 impl Plan {
@@ -97,10 +143,71 @@ pub struct Entry {
     pub bytes: Option<u64>,
     /// Its place among what goes, from 1 on. A symlink shares that of its container.
     pub order: Option<u32>,
+    /// What else is known of it.
+    #[serde(flatten)]
+    pub details: Details,
+}
+
+/// What people want to know of an item beside the decision.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Details {
+    /// The names with tags of an image, at most [`MOST_TAGS`] of them.
+    pub tags: Vec<String>,
+    /// How many seconds ago a container or sandbox was created.
+    pub created_seconds: Option<u64>,
+    /// How many seconds ago an image was first seen.
+    pub detected_seconds: Option<u64>,
+    /// How many seconds ago an image was last seen in use.
+    pub last_used_seconds: Option<u64>,
+    /// The state of a container or sandbox.
+    pub state: Option<&'static str>,
+    /// Whether the runtime asks not to remove an image.
+    pub pinned: bool,
+    /// The runtime handler that an image was pulled for.
+    pub runtime_handler: Option<String>,
+    /// Whether an earlier pass could not remove it.
+    pub has_failed: bool,
+}
+
+/// The most tags of an image that an entry has.
+pub const MOST_TAGS: usize = 100;
+
+/// What earlier passes have tried to remove. What is in it and listed again has failed, whatever the runtime has
+/// said: it comes last, so that it starves nothing else.
+#[derive(Clone, Debug, Default)]
+pub struct Tried(HashSet<(What, String)>);
+
+impl Tried {
+    /// Enters what came of a pass, and forgets what its plan no longer found.
+    pub fn update(&mut self, plan: &Plan, records: &[Record]) {
+        let tried = |record: &&Record| !matches!(record.outcome, Outcome::Refused(_));
+        let new = records.iter().filter(tried).map(|Record { candidate, .. }| (candidate.what(), candidate.id()));
+        let known = plan.entries.iter().map(|entry| (entry.what, entry.id.as_str()));
+        let known = known.filter(|(what, id)| self.has_failed(*what, id));
+        self.0 = known.chain(new).map(|(what, id)| (what, id.to_owned())).collect();
+    }
+
+    /// Whether something that is still there was to be removed before.
+    pub fn has_failed(&self, what: What, id: &str) -> bool {
+        // Usually there is nothing in it, and nothing to copy then.
+        !self.0.is_empty() && self.0.contains(&(what, id.to_owned()))
+    }
 }
 
 /// What an item is. Output, log and metrics have these names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, strum::IntoStaticStr)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    strum::EnumCount,
+    strum::IntoStaticStr,
+)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum What {
@@ -131,6 +238,8 @@ pub enum Action {
 pub struct Candidate {
     /// What it is, and what it takes to remove it.
     pub target: Target,
+    /// Its name for people: `NAMESPACE/POD/CONTAINER`, `NAMESPACE/POD`, a name of the image; else the id.
+    pub name: String,
     /// The rule that removes it.
     pub rule: Rule,
     /// Its size, if it is known.
@@ -218,20 +327,20 @@ pub struct Breakdown {
     pub unused: u64,
     /// Images that nothing uses, and that stay nevertheless.
     pub kept: u64,
-    /// The writable layers of containers that do not run.
+    /// The writable layers of containers that do not run, if they are on this file system.
     pub dead_containers: u64,
     /// Everything else.
     pub other: u64,
 }
 
 impl Breakdown {
-    fn of(runtime: &RuntimeView, decisions: &[Decision], usage: Option<&Usage>) -> Self {
+    fn of(runtime: &RuntimeView, decisions: &[Decision], files: &Files) -> Self {
         let mut found = Self::default();
         for (image, decision) in runtime.images.iter().zip(decisions) {
             let sum = match decision.rule {
                 Rule::I1 | Rule::B2 => &mut found.in_use,
                 // What only usage or the limit keeps is unused.
-                Rule::I4 | Rule::I7 | Rule::P1 | Rule::Free | Rule::Safety4 => &mut found.unused,
+                Rule::I4 | Rule::I7 | Rule::P1 | Rule::Free | Rule::All | Rule::Safety4 => &mut found.unused,
                 _ if decision.removes => &mut found.unused,
                 _ => &mut found.kept,
             };
@@ -239,10 +348,12 @@ impl Breakdown {
         }
         let dead = runtime.containers.iter().filter(|container| container.state != ContainerState::Running);
         let layers = dead.filter_map(|container| container.layer_bytes);
-        found.dead_containers = layers.fold(0, u64::saturating_add);
+        if files.container_disk == ContainerDisk::OfImages {
+            found.dead_containers = layers.fold(0, u64::saturating_add);
+        }
         let known = [found.in_use, found.unused, found.kept, found.dead_containers];
         let known = known.into_iter().fold(0, u64::saturating_add);
-        found.other = usage.map_or(0, |usage| usage.used().saturating_sub(known));
+        found.other = files.image_usage.map_or(0, |usage| usage.used().saturating_sub(known));
         found
     }
 }
@@ -252,21 +363,24 @@ impl Breakdown {
 /// The ledger should have observed the same view: an image that it does not know counts as detected
 /// now. Each candidate is to be checked by [`crate::still_removable`] right before its removal.
 pub fn plan(inputs: &Inputs<'_>) -> Plan {
-    let Inputs { runtime, pods, files, rules, now, .. } = *inputs;
+    let Inputs { runtime, pods, files, ledger, rules, tried, now } = *inputs;
     let known = Pods::of(runtime, pods, files);
     let usage = files.image_usage.as_ref();
-    let goal = usage.and_then(|usage| pressure::goal(usage, rules));
-    let under_pressure = usage.is_some_and(|usage| pressure::p1(usage, rules).is_some());
-    let Limits { containers: most, images: most_images } = rules.limits;
+    // What takes all has no goal that it could miss.
+    let goal = usage.filter(|_| !rules.all).and_then(|usage| pressure::goal(usage, rules));
+    let under_pressure = files.container_usage().is_some_and(|usage| pressure::p1(usage, rules).is_some());
+    let clock = Clock { now, steady: ledger.steady() };
+    let Limits { containers: most, images: most_images } = rules.most();
     let most = if mutation::is(Mutation::NoContainerLimit) { usize::MAX } else { most };
     let in_slices = !is_whole(runtime);
-    let mut list = List::default();
+    let mut list = List::new(tried);
 
-    let mut of_containers = containers::decide(runtime, &known, rules, now, under_pressure);
+    let mut of_containers = containers::decide(runtime, &known, rules, clock, under_pressure);
     overrule(&mut of_containers, None, rules);
     let containers = list.going(&mut of_containers, most, |index, rule| {
         let container = &runtime.containers[index];
-        (rule, container.created_at, &container.id)
+        let has_failed = tried.has_failed(What::Container, &container.id);
+        (has_failed, rule, container.created_at, &container.id)
     });
 
     let stay = runtime.containers.iter().zip(&of_containers).filter(|(_, decision)| !decision.removes);
@@ -275,73 +389,87 @@ pub fn plan(inputs: &Inputs<'_>) -> Plan {
     overrule(&mut of_sandboxes, in_slices.then_some("sandboxes wait for whole lists"), rules);
     let sandboxes = list.going(&mut of_sandboxes, most, |index, _| {
         let sandbox = &runtime.sandboxes[index];
-        (sandbox.created_at, &sandbox.id)
+        (tried.has_failed(What::Sandbox, &sandbox.id), sandbox.created_at, &sandbox.id)
     });
 
-    let mut of_directories = logs::l1(runtime, &known, files, rules, now);
+    let mut of_directories = logs::l1(runtime, &known, files, rules, clock);
     overrule(&mut of_directories, in_slices.then_some("logs wait for whole lists"), rules);
-    let directories = list.going(&mut of_directories, most, |index, _| &files.log_directories[index].name);
+    let directories = list.going(&mut of_directories, most, |index, _| {
+        let name = &files.log_directories[index].name;
+        (tried.has_failed(What::LogDirectory, name), name)
+    });
 
     let before = Before {
         containers: containers
+            .now
             .iter()
             .filter_map(|(&index, &place)| Some((logs::c8_symlink(&runtime.containers[index])?, place)))
             .collect(),
-        directories: directories.keys().map(|&index| files.log_directories[index].name.as_str()).collect(),
+        directories: directories.now.keys().map(|&index| files.log_directories[index].name.as_str()).collect(),
     };
     let mut of_symlinks = logs::l2(runtime, files, rules, &before);
     overrule(&mut of_symlinks, in_slices.then_some("logs wait for whole lists"), rules);
-    let symlinks = list.going(&mut of_symlinks, most, |index, _| &files.log_symlinks[index].name);
-
-    let layers = containers.keys().filter_map(|&index| runtime.containers[index].layer_bytes);
-    let freed_before = layers.fold(0, u64::saturating_add);
-    let Selection { decisions: mut of_images, removals: selected, in_line } =
-        images::decide(inputs, goal.as_ref(), freed_before, |index| containers.contains_key(&index));
-    let old_images = selected.iter().filter(|&&index| of_images[index].rule == Rule::I6).count();
-    let leaves_due = list.more || old_images > most_images;
-    let images = list.number(&selected, most_images, &mut of_images);
-    let breakdown = Breakdown::of(runtime, &of_images, usage);
-    // What the limit left for the next pass comes first there, so nothing overtakes it here.
-    let in_line = if images.len() < selected.len() { Vec::new() } else { in_line };
-    let in_line = in_line.into_iter().map(|index| Candidate {
-        target: Item::of_image(&runtime.images[index]).target,
-        rule: of_images[index].rule,
-        bytes: Some(runtime.images[index].bytes),
+    let symlinks = list.going(&mut of_symlinks, most, |index, _| {
+        let name = &files.log_symlinks[index].name;
+        (tried.has_failed(What::LogSymlink, name), name)
     });
-    let in_line = in_line.collect();
+
+    let is_on_disk = files.container_disk == ContainerDisk::OfImages;
+    let layers = containers.now.keys().filter_map(|&index| runtime.containers[index].layer_bytes);
+    let freed_before = layers.filter(|_| is_on_disk).fold(0, u64::saturating_add);
+    let Selection { decisions: mut of_images, removals: selected, in_line, young } =
+        images::decide(inputs, goal.as_ref(), freed_before, |index| containers.now.contains_key(&index));
+    let for_space = selected.iter().filter(|&&index| is_for_space(of_images[index].rule)).count();
+    let leaves_due = list.left_some || selected.len() - for_space > most_images;
+    let mut images = list.number(&selected, most_images, &mut of_images);
+    let places = (images.later.len()..).zip(in_line);
+    images.later.extend(places.map(|(place, index)| (index, (place, of_images[index].rule))));
+    let breakdown = Breakdown::of(runtime, &of_images, files);
 
     // Everything is decided; what follows puts it in order.
     let named = files.log_symlinks.iter().map(|symlink| symlink.name.as_str()).zip(&of_symlinks);
     let with_container = named.filter(|(_, decision)| decision.removes && decision.rule == Rule::C8);
     let with_container: HashSet<&str> = with_container.map(|(name, _)| name).collect();
-    let items = runtime.containers.iter().map(|it| Item::of_container(it, runtime, &with_container));
-    list.enter(items, of_containers, |index| containers.get(&index));
-    list.enter(runtime.sandboxes.iter().map(Item::of_sandbox), of_sandboxes, |index| sandboxes.get(&index));
-    let items = files.log_directories.iter().map(Item::of_directory);
-    list.enter(items, of_directories, |index| directories.get(&index));
-    let items = files.log_symlinks.iter().map(Item::of_symlink);
-    list.enter(items, of_symlinks, |index| {
+    let items = runtime.containers.iter().map(|it| Item::of_container(it, runtime, &with_container, now));
+    list.enter(items, of_containers, &containers, |_| None);
+    let items = runtime.sandboxes.iter().map(|sandbox| Item::of_sandbox(sandbox, now));
+    list.enter(items, of_sandboxes, &sandboxes, |_| None);
+    list.enter(files.log_directories.iter().map(Item::of_directory), of_directories, &directories, |_| None);
+    list.enter(files.log_symlinks.iter().map(Item::of_symlink), of_symlinks, &symlinks, |index| {
         // A symlink that goes before its container shares the place of that.
-        let of_container = || before.containers.get(&files.log_symlinks[index].name);
-        symlinks.get(&index).or_else(of_container)
+        before.containers.get(&files.log_symlinks[index].name).copied()
     });
-    list.enter(runtime.images.iter().map(Item::of_image), of_images, |index| images.get(&index));
-    let List { mut entries, mut removals, more, .. } = list;
+    let items = runtime.images.iter().map(|image| Item::of_image(image, ledger));
+    list.enter(items, of_images, &images, |_| None);
+    let List { mut entries, mut removals, mut in_line, due, more, .. } = list;
     // What goes comes first, in its order. What stays keeps the order of the views.
     entries.sort_by_key(|entry| entry.order.unwrap_or(u32::MAX));
     removals.sort_by_key(|(place, _)| *place);
+    in_line.sort_by_key(|(place, candidate)| (candidate.what(), *place));
+    let images_are_known = runtime.images_extent == Extent::Whole;
     Plan {
         entries,
         removals: removals.into_iter().map(|(_, candidate)| candidate).collect(),
-        in_line,
+        in_line: in_line.into_iter().map(|(_, candidate)| candidate).collect(),
+        due: due.into_values().collect(),
+        young,
+        unmatched_keep: if images_are_known { images::unmatched_keep(&runtime.images, rules) } else { Vec::new() },
         breakdown,
         usage: usage.copied(),
+        container_usage: files.container_usage().filter(|_| !is_on_disk).copied(),
         goal,
         effects: rules.effects(),
         more,
         leaves_due,
         wrong_node: known.is_on_wrong_node(),
+        container_disk: files.container_disk,
+        limits: rules.most(),
     }
+}
+
+/// Whether an image with this rule goes only until enough is free.
+pub(crate) const fn is_for_space(rule: Rule) -> bool {
+    matches!(rule, Rule::I4 | Rule::P1 | Rule::Free)
 }
 
 /// What keeps items whatever the rules of their kind say: that they wait for whole lists, or a kubelet. A
@@ -358,61 +486,96 @@ fn overrule(decisions: &mut [Decision], waits: Option<&str>, rules: &Rules) {
 }
 
 /// A plan that grows, kind by kind.
-#[derive(Default)]
-struct List {
+struct List<'a> {
+    tried: &'a Tried,
     entries: Vec<Entry>,
     /// What goes, with its place.
     removals: Vec<(u32, Candidate)>,
+    /// What goes if something before it fails, with its place in its kind.
+    in_line: Vec<(usize, Candidate)>,
+    due: BTreeMap<What, Due>,
     /// How many places are taken.
     places: u32,
+    left_some: bool,
     more: bool,
 }
 
-impl List {
-    /// Numbers what goes of one kind, by these keys. A symlink that goes before its container takes no place
-    /// of its own.
+/// What goes of one kind, by its index.
+struct Places {
+    /// What goes now, with its place in the plan, from 1 on.
+    now: HashMap<usize, u32>,
+    /// What the limit leaves and what is in line, with its place after that and the rule that removes it.
+    later: HashMap<usize, (usize, Rule)>,
+}
+
+impl<'a> List<'a> {
+    const fn new(tried: &'a Tried) -> Self {
+        let (entries, removals, in_line) = (Vec::new(), Vec::new(), Vec::new());
+        Self { tried, entries, removals, in_line, due: BTreeMap::new(), places: 0, left_some: false, more: false }
+    }
+
+    /// Numbers what goes of one kind, by these keys, of which the first says whether it has failed before. A symlink
+    /// that goes before its container takes no place of its own.
     fn going<K: Ord>(
         &mut self,
         decisions: &mut [Decision],
         most: usize,
         key: impl Fn(usize, Rule) -> K,
-    ) -> HashMap<usize, u32> {
+    ) -> Places {
         let goes = |decision: &Decision| decision.removes && decision.rule != Rule::C8;
         let mut indexes: Vec<usize> = (0..decisions.len()).filter(|&index| goes(&decisions[index])).collect();
         indexes.sort_by_key(|&index| key(index, decisions[index].rule));
         self.number(&indexes, most, decisions)
     }
 
-    /// The places of what goes, from 1 on, by its index. Safety 4: a pass removes so many at most, and then
-    /// everything is looked at anew.
-    fn number(&mut self, indexes: &[usize], most: usize, decisions: &mut [Decision]) -> HashMap<usize, u32> {
-        let (now, later) = indexes.split_at(most.min(indexes.len()));
-        for &index in later {
-            self.more = true;
+    /// The places of what goes. Safety 4: a pass removes so many at most, and then everything is looked at anew.
+    fn number(&mut self, indexes: &[usize], most: usize, decisions: &mut [Decision]) -> Places {
+        let (now, left) = indexes.split_at(most.min(indexes.len()));
+        let later = left.iter().enumerate().map(|(place, &index)| (index, (place, decisions[index].rule)));
+        let later = later.collect();
+        self.left_some |= !left.is_empty();
+        for &index in left {
             decisions[index].overrule(Rule::Safety4, "a pass removes no more than it does before");
         }
-        let places: HashMap<usize, u32> = now.iter().copied().zip(self.places + 1..).collect();
-        self.places += u32::try_from(places.len()).unwrap_or(u32::MAX);
-        places
+        let now: HashMap<usize, u32> = now.iter().copied().zip(self.places + 1..).collect();
+        self.places += u32::try_from(now.len()).unwrap_or(u32::MAX);
+        Places { now, later }
     }
 
-    /// Enters all items of one kind. `place` is that of an item that goes.
-    fn enter<'a>(
+    /// Enters all items of one kind. `shared` is the place of an item that has none of its own.
+    fn enter(
         &mut self,
         items: impl Iterator<Item = Item>,
         decisions: Vec<Decision>,
-        place: impl Fn(usize) -> Option<&'a u32>,
+        places: &Places,
+        shared: impl Fn(usize) -> Option<u32>,
     ) {
         for (index, (item, decision)) in items.zip(decisions).enumerate() {
-            let Item { target, name, pod, bytes } = item;
+            let Item { target, name, label, pod, bytes, mut details } = item;
             let Decision { removes, rule, mut reason } = decision;
             if removes && matches!(target, Target::Container { stop_first: true, .. }) {
                 reason.to_mut().push_str("; its state is unknown, so it is stopped first (C7)");
             }
-            let candidate = Candidate { target, rule, bytes };
-            let order = place(index).copied().filter(|_| removes);
+            let candidate = Candidate { target, name: label, rule, bytes };
+            let (what, later) = (candidate.what(), places.later.get(&index));
+            details.has_failed = self.tried.has_failed(what, candidate.id());
+            if details.has_failed {
+                reason.to_mut().push_str("; an earlier pass could not remove it");
+            }
+            let place = places.now.get(&index);
+            let order = place.copied().or_else(|| shared(index)).filter(|_| removes);
+            let is_left = rule == Rule::Safety4;
+            if removes || is_left {
+                self.more |= is_left && !details.has_failed;
+                let due = self.due.entry(what).or_insert(Due { what, count: 0, bytes: 0, now: 0, now_bytes: 0 });
+                let bytes = bytes.unwrap_or_default();
+                due.count += 1;
+                due.bytes = due.bytes.saturating_add(bytes);
+                due.now += usize::from(removes);
+                due.now_bytes = due.now_bytes.saturating_add(if removes { bytes } else { 0 });
+            }
             self.entries.push(Entry {
-                what: candidate.what(),
+                what,
                 id: candidate.id().to_owned(),
                 name,
                 pod,
@@ -421,9 +584,12 @@ impl List {
                 reason,
                 bytes,
                 order,
+                details,
             });
-            if let Some(order) = order.filter(|_| rule != Rule::C8) {
-                self.removals.push((order, candidate));
+            if let Some(&(place, rule)) = later {
+                self.in_line.push((place, Candidate { rule, ..candidate }));
+            } else if let Some(&place) = place {
+                self.removals.push((place, candidate));
             }
         }
     }
@@ -433,13 +599,21 @@ impl List {
 struct Item {
     target: Target,
     name: Option<String>,
+    /// The name for people.
+    label: String,
     pod: Option<PodRef>,
     bytes: Option<u64>,
+    details: Details,
 }
 
 impl Item {
     /// `symlinks` go with containers.
-    fn of_container(container: &Container, runtime: &RuntimeView, symlinks: &HashSet<&str>) -> Self {
+    fn of_container(
+        container: &Container,
+        runtime: &RuntimeView,
+        symlinks: &HashSet<&str>,
+        now: Timestamp,
+    ) -> Self {
         let Container { id, name, pod_uid, pod_namespace, pod_name, state, created_at, .. } = container;
         // By its label, else by its sandbox.
         let sandbox = || runtime.sandboxes.iter().find(|sandbox| sandbox.id == container.sandbox_id);
@@ -456,31 +630,70 @@ impl Item {
             stop_first: c7_stops_first(*state),
             symlink: logs::c8_symlink(container).filter(|name| symlinks.contains(name.as_str())),
         };
+        let details = Details {
+            created_seconds: seconds(*created_at, now),
+            state: Some(state.into()),
+            ..Details::default()
+        };
+        let label = label([pod_namespace, pod_name, name], id);
         let pod = Some(PodRef::new(pod_namespace, pod_name, pod_uid));
-        Self { target, name: Some(escaped(name)), pod, bytes: container.layer_bytes }
+        Self { target, name: Some(escaped(name)), label, pod, bytes: container.layer_bytes, details }
     }
 
-    fn of_sandbox(sandbox: &Sandbox) -> Self {
-        let Sandbox { id, uid, namespace, name, created_at, .. } = sandbox;
+    fn of_sandbox(sandbox: &Sandbox, now: Timestamp) -> Self {
+        let Sandbox { id, uid, namespace, name, created_at, state, .. } = sandbox;
         let target = Target::Sandbox { id: id.clone(), uid: uid.clone(), created_at: *created_at };
-        Self { target, name: None, pod: Some(PodRef::new(namespace, name, uid)), bytes: None }
+        let details = Details {
+            created_seconds: seconds(*created_at, now),
+            state: Some(state.into()),
+            ..Details::default()
+        };
+        let (label, pod) = (label([namespace, name], id), Some(PodRef::new(namespace, name, uid)));
+        Self { target, name: None, label, pod, bytes: None, details }
     }
 
     fn of_directory(directory: &LogDirectory) -> Self {
         let parsed = parse_directory(&directory.name);
         let target = Target::LogDirectory { name: directory.name.clone(), uid: parsed.uid.to_owned() };
         let pod = parsed.named().map(|(namespace, name, uid)| PodRef::new(namespace, name, uid));
-        Self { target, name: None, pod, bytes: Some(directory.bytes) }
+        let (label, bytes) = (escaped(&directory.name), Some(directory.bytes));
+        Self { target, name: None, label, pod, bytes, details: Details::default() }
     }
 
     fn of_symlink(symlink: &LogSymlink) -> Self {
         let target = Target::LogSymlink { name: symlink.name.clone() };
-        Self { target, name: None, pod: None, bytes: None }
+        let label = escaped(&symlink.name);
+        Self { target, name: None, label, pod: None, bytes: None, details: Details::default() }
     }
 
-    fn of_image(image: &Image) -> Self {
-        let target = Target::Image { id: image.id.clone(), runtime_handler: image.runtime_handler.clone() };
-        Self { target, name: image.names().next().map(escaped), pod: None, bytes: Some(image.bytes) }
+    fn of_image(image: &Image, ledger: &Ledger) -> Self {
+        let Image { id, runtime_handler, pinned, bytes, .. } = image;
+        let target = Target::Image { id: id.clone(), runtime_handler: runtime_handler.clone() };
+        let age = ledger.age(&image.key());
+        let details = Details {
+            tags: image.tags().take(MOST_TAGS).map(escaped).collect(),
+            detected_seconds: age.map(|age| age.detected.as_secs()),
+            last_used_seconds: age.and_then(|age| age.used).map(|used| used.as_secs()),
+            pinned: *pinned,
+            runtime_handler: runtime_handler.as_deref().map(escaped),
+            ..Details::default()
+        };
+        let name = image.names().next().map(escaped);
+        let label = name.clone().unwrap_or_else(|| escaped(id));
+        Self { target, name, label, pod: None, bytes: Some(*bytes), details }
+    }
+}
+
+/// How many seconds ago something was created, if that is known.
+fn seconds(created_at: Timestamp, now: Timestamp) -> Option<u64> {
+    created_at.age(now).filter(|_| created_at.is_known()).map(|age| age.as_secs())
+}
+
+/// The parts of a name, or an id without one of them.
+fn label<const N: usize>(parts: [&String; N], id: &str) -> String {
+    match parts.iter().any(|part| part.is_empty()) {
+        true => escaped(id),
+        false => parts.map(|part| escaped(part)).join("/"),
     }
 }
 

@@ -248,6 +248,12 @@ fn of_listed(pod: &Pod) -> PodState {
     }
 }
 
+/// Whether a pod never starts a container again: `detectImages` in `image_gc_manager.go` looks at containers alone,
+/// so there the images of such a pod are free with its last container.
+pub(crate) fn has_ended(pod: &Pod) -> bool {
+    of_listed(pod) != PodState::Active
+}
+
 /// The pods that a pass has to ask the API server about before it plans: those of dead containers,
 /// sandboxes that are not ready and log directories that the list lacks. At most [`MOST_PROOFS`].
 pub fn needing_proof(runtime: &RuntimeView, view: &PodView, files: &Files) -> Vec<PodRef> {

@@ -70,6 +70,12 @@ pub enum Rule {
     /// Unused images go until the asked share of the file system is free.
     #[strum(serialize = "--free")]
     Free,
+    /// All unused images go.
+    #[strum(serialize = "--all")]
+    All,
+    /// An image that has been unused for less than was asked for stays.
+    #[strum(serialize = "--older-than")]
+    OlderThan,
     /// Nothing running, ready or in use is touched, and nothing that cannot be told apart.
     #[strum(serialize = "safety 1")]
     Safety1,

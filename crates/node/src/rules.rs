@@ -17,6 +17,10 @@ pub struct Rules {
     /// The percentage of the image file system that is to be free after this pass, whatever the
     /// thresholds say.
     pub free: Option<u8>,
+    /// Whether all unused images go, however much space is free, as with `crictl rmi --prune`.
+    pub all: bool,
+    /// How long an image must have been unused, whatever else removes it.
+    pub older_than: Option<Duration>,
     /// The most that one pass removes.
     pub limits: Limits,
     /// Where the logs are.
@@ -116,6 +120,8 @@ impl Default for Rules {
             },
             pressure: None,
             free: None,
+            all: false,
+            older_than: None,
             limits: Limits { containers: 1000, images: 50 },
             roots: LogRoots {
                 pods: "/var/log/pods".to_owned(),
@@ -144,6 +150,11 @@ impl Rules {
     /// What a plan may do under these rules.
     pub fn effects(&self) -> Effects {
         if self.dry_run { Effects::Nothing } else { self.beside_kubelet.unwrap_or(Effects::All) }
+    }
+
+    /// The most that a pass removes (safety 4). Whoever asks for all unused images gets them in one.
+    pub const fn most(&self) -> Limits {
+        Limits { images: if self.all { usize::MAX } else { self.limits.images }, ..self.limits }
     }
 
     /// Whether images are collected by their thresholds at all (I7).

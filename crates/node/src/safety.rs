@@ -6,11 +6,12 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
+use std::time::Duration;
 
 use crate::logs::{c8_log_file, parse_directory};
 use crate::plan::{Candidate, Inputs, Plan, Target, What};
 use crate::rules::Effects;
-use crate::view::{Answer, Container, ContainerState, Extent, Listed, Phase, SandboxState};
+use crate::view::{Answer, Container, ContainerState, Extent, Listed, Phase, Pod, SandboxImage, SandboxState};
 use crate::{PodView, Rule, Timestamp};
 
 /// A broken invariant.
@@ -50,8 +51,8 @@ fn all(plan: &Plan) -> impl Iterator<Item = &Candidate> {
     plan.removals.iter().chain(&plan.in_line)
 }
 
-fn ids(plan: &Plan, what: What) -> HashSet<&str> {
-    plan.removals.iter().filter(|candidate| candidate.what() == what).map(Candidate::id).collect()
+fn ids<'a>(candidates: impl Iterator<Item = &'a Candidate>, what: What) -> HashSet<&'a str> {
+    candidates.filter(|candidate| candidate.what() == what).map(Candidate::id).collect()
 }
 
 /// Safety 1: nothing running, ready or in use goes. UNKNOWN containers are stopped first.
@@ -61,14 +62,22 @@ pub fn nothing_in_use_goes(inputs: &Inputs<'_>, plan: &Plan) -> Vec<String> {
     if all(plan).next().is_none() {
         return wrong;
     }
-    let gone_before = ids(plan, What::Container);
+    let gone_before = ids(plan.removals.iter(), What::Container);
     let stay = || runtime.containers.iter().filter(|container| !gone_before.contains(container.id.as_str()));
     let mut used: HashSet<&str> = HashSet::new();
     used.extend(stay().flat_map(|container| &container.image_refs).map(String::as_str));
-    used.extend(runtime.image_volumes.iter().map(String::as_str));
+    used.extend(runtime.image_volumes.iter().chain(&runtime.foreign_images).map(String::as_str));
     if let PodView::Listed(Listed { pods, .. }) = pods {
-        used.extend(pods.iter().flat_map(|pod| &pod.images).map(String::as_str));
+        let may_start = |pod: &&Pod| {
+            let has_ended = matches!(pod.phase, Phase::Failed | Phase::Succeeded);
+            pod.mirror_of.is_some() || !(has_ended || (pod.deleting && !pod.containers_running))
+        };
+        used.extend(pods.iter().filter(may_start).flat_map(|pod| &pod.images).map(String::as_str));
     }
+    let sandbox_image = match &runtime.sandbox_image {
+        SandboxImage::Named(reference) => Some(reference.as_str()),
+        SandboxImage::None | SandboxImage::Unknown => None,
+    };
     let occupied: HashSet<&str> = stay().map(|container| container.sandbox_id.as_str()).collect();
     let mut containers: HashMap<&str, Vec<&Container>> = HashMap::new();
     for container in &runtime.containers {
@@ -125,13 +134,23 @@ pub fn nothing_in_use_goes(inputs: &Inputs<'_>, plan: &Plan) -> Vec<String> {
                     if image.pinned {
                         complain("it is pinned");
                     }
-                    let detected = ledger.record(&image.key()).map_or(*now, |record| record.first_detected);
-                    if detected.plus(rules.images.min_age) > *now {
+                    if sandbox_image.is_some_and(|wanted| names().any(|name| name == wanted)) {
+                        complain("it is the image of sandboxes");
+                    }
+                    let age = ledger.age(&image.key()).unwrap_or_default();
+                    if age.detected < rules.images.min_age {
                         complain("it is too young");
+                    }
+                    let unused = age.used.unwrap_or(Duration::MAX).min(age.detected);
+                    if rules.older_than.is_some_and(|least| unused < least) {
+                        complain("it was used after what was asked for");
                     }
                     if names().any(|name| rules.images.keep.iter().any(|glob| glob.matches(name))) {
                         complain("`keep` names it");
                     }
+                }
+                if runtime.sandbox_image == SandboxImage::Unknown {
+                    complain("it may be the image of sandboxes");
                 }
                 if !whole || runtime.images_extent == Extent::Slice {
                     complain("something that is not listed may use it");
@@ -147,7 +166,7 @@ pub fn gone_pods_are_proved(inputs: &Inputs<'_>, plan: &Plan) -> Vec<String> {
     let Inputs { runtime, .. } = inputs;
     let mut wrong = Vec::new();
     let mut proved: HashMap<&str, bool> = HashMap::new();
-    for candidate in &plan.removals {
+    for candidate in all(plan) {
         let uid = match &candidate.target {
             Target::Container { uid, .. } if matches!(candidate.rule, Rule::C3 | Rule::C4) => uid,
             Target::LogDirectory { uid, .. } => uid,
@@ -223,10 +242,10 @@ pub fn kubelets_keep_what_they_need(inputs: &Inputs<'_>, plan: &Plan) -> Vec<Str
         wrong.push("a dry run acts".to_owned());
     }
     let only_images = rules.beside_kubelet == Some(Effects::Images);
-    if only_images && plan.removals.iter().any(|candidate| candidate.what() != What::Image) {
+    if only_images && all(plan).any(|candidate| candidate.what() != What::Image) {
         wrong.push("beside a kubelet, more than images go".to_owned());
     }
-    let gone = ids(plan, What::Container);
+    let gone = ids(all(plan), What::Container);
     for container in runtime.containers.iter().filter(|container| gone.contains(container.id.as_str())) {
         let age = i128::from(now.nanos()) - i128::from(container.created_at.nanos());
         let young = age < i128::try_from(rules.created_grace.as_nanos()).unwrap_or(i128::MAX);
@@ -263,7 +282,10 @@ pub fn kubelets_keep_what_they_need(inputs: &Inputs<'_>, plan: &Plan) -> Vec<Str
 
 /// Safety 4: a pass removes no more than its limits.
 pub fn passes_are_limited(inputs: &Inputs<'_>, plan: &Plan) -> Vec<String> {
-    let limits = inputs.rules.limits;
+    let mut limits = inputs.rules.limits;
+    if inputs.rules.all {
+        limits.images = usize::MAX;
+    }
     let kinds = [
         (What::Container, limits.containers),
         (What::Sandbox, limits.containers),
@@ -283,7 +305,7 @@ pub fn files_stay_beneath_their_roots(inputs: &Inputs<'_>, plan: &Plan) -> Vec<S
     let Inputs { runtime, files, rules, .. } = inputs;
     let is_name = |name: &str| !name.is_empty() && name != "." && name != ".." && !name.contains(['/', '\0']);
     let mut wrong = Vec::new();
-    for candidate in &plan.removals {
+    for candidate in all(plan) {
         match &candidate.target {
             Target::LogDirectory { name, .. } => {
                 let real =

@@ -7,6 +7,7 @@
 use std::collections::{HashMap, HashSet};
 
 use crate::mutation::{self, Mutation};
+use crate::pods::has_ended;
 use crate::rule::escaped;
 use crate::view::{ContainerState, Image, Listed, Pod};
 use crate::{PodRef, PodView, Rule, RuntimeView};
@@ -44,8 +45,12 @@ impl Users {
         for reference in &runtime.image_volumes {
             users.add(reference, Rule::I1, || "a container mounts it as a volume".to_owned());
         }
+        for reference in &runtime.foreign_images {
+            users.add(reference, Rule::I1, || "a container that was not made over CRI uses it".to_owned());
+        }
         if let PodView::Listed(Listed { pods, .. }) = pods {
-            for Pod { pod: PodRef { namespace, name, .. }, images, .. } in pods {
+            // What has ended starts no more.
+            for Pod { pod: PodRef { namespace, name, .. }, images, .. } in pods.iter().filter(|pod| !has_ended(pod)) {
                 let reason =
                     || format!("the spec of pod {} names it", escaped(&format!("{namespace}/{name}")));
                 images.iter().for_each(|reference| users.add(reference, Rule::B2, reason));
@@ -123,7 +128,8 @@ pub fn keys_of_reference(reference: &str) -> Vec<String> {
         let name = Name::parse(name);
         keys.push(name.full());
         if name.registry.is_none() {
-            keys.push(format!("{ANY_REGISTRY}{}:{}", name.path, name.tag));
+            let longest = suffixes(name.path).last().unwrap_or_default();
+            keys.push(format!("{ANY_REGISTRY}{longest}:{}", name.tag));
         }
     }
     keys
@@ -149,10 +155,12 @@ pub(crate) fn has_key(image: &Image, mut is_wanted: impl FnMut(&str) -> bool) ->
     })
 }
 
-/// `library/nginx` and `nginx` for `library/nginx`.
+/// `nginx` and `library/nginx` for `library/nginx`. Of a path with very many parts only the last ones, so that it
+/// takes linear time: two that have these in common could be the same.
 fn suffixes(path: &str) -> impl Iterator<Item = &str> {
-    let starts = path.match_indices('/').map(|(at, _)| at + 1);
-    std::iter::once(0).chain(starts).map(|start| &path[start..])
+    const MOST_PARTS: usize = 16;
+    let starts = path.rmatch_indices('/').map(|(at, _)| at + 1).chain([0]);
+    starts.take(MOST_PARTS).map(|start| &path[start..])
 }
 
 /// A name in its parts.

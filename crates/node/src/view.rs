@@ -62,6 +62,33 @@ impl Timestamp {
     }
 }
 
+/// The time by two clocks, read at the same moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Moment {
+    /// The time of day. Anybody may set this clock.
+    pub wall: Timestamp,
+    /// Which boot of the host this is, by `/proc/sys/kernel/random/boot_id`; nothing if that cannot be read.
+    pub boot: Option<String>,
+    /// How long ago it was, by `CLOCK_BOOTTIME`: nobody can set this clock, and it goes on while the host sleeps.
+    pub uptime: Duration,
+}
+
+/// The time of day, and for how long nobody has set it forward: nothing is known to be older than that.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock {
+    /// The time of day.
+    pub now: Timestamp,
+    /// How long the clock has not been set forward.
+    pub steady: Duration,
+}
+
+impl Clock {
+    /// Whether this is certainly so long ago.
+    pub fn is_past(self, moment: Timestamp, age: Duration) -> bool {
+        self.steady >= age && moment.is_older_than(age, self.now)
+    }
+}
+
 /// How much of a list is there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Extent {
@@ -90,12 +117,27 @@ pub struct RuntimeView {
     pub images_extent: Extent,
     /// The images that containers mount as volumes, by any name.
     pub image_volumes: Vec<String>,
-    /// The image of sandboxes, by the runtime's verbose status.
-    pub sandbox_image: Option<String>,
+    /// The images that containers of other clients of the runtime use, by any name. Lists over CRI lack them.
+    pub foreign_images: Vec<String>,
+    /// The image of sandboxes.
+    pub sandbox_image: SandboxImage,
+}
+
+/// The image of sandboxes, by the runtime's verbose status.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum SandboxImage {
+    /// The runtime names none.
+    #[default]
+    None,
+    /// By one of its names.
+    Named(String),
+    /// The runtime could not be asked, so it may be any.
+    Unknown,
 }
 
 /// The state of a container.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum ContainerState {
     /// Created, and not started yet.
     Created,
@@ -139,7 +181,8 @@ pub struct Container {
 }
 
 /// The state of a pod sandbox.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum SandboxState {
     /// Ready: its network and namespaces are there.
     Ready,
@@ -203,7 +246,12 @@ impl Image {
 
     /// Its names with tags and digests, without the runtime's placeholders.
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.repo_tags.iter().chain(&self.repo_digests).map(String::as_str).filter(|name| is_name(name))
+        self.tags().chain(self.repo_digests.iter().map(String::as_str).filter(|name| is_name(name)))
+    }
+
+    /// Its names with tags.
+    pub fn tags(&self) -> impl Iterator<Item = &str> {
+        self.repo_tags.iter().map(String::as_str).filter(|name| is_name(name))
     }
 
     /// Whether it can be pulled again: some registry has it under a digest.
@@ -376,6 +424,28 @@ pub struct Files {
     pub log_symlinks: Vec<LogSymlink>,
     /// How full the file system of the images is; nothing if it could not be measured.
     pub image_usage: Option<Usage>,
+    /// Where the layers of containers are.
+    pub container_disk: ContainerDisk,
+}
+
+/// The file system of the containers' writable layers (KEP-4191: `container_filesystems` of `ImageFsInfo`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ContainerDisk {
+    /// That of the images.
+    #[default]
+    OfImages,
+    /// Another one, and how full it is; nothing if it could not be measured.
+    Own(Option<Usage>),
+}
+
+impl Files {
+    /// How full the file system of the containers' layers is.
+    pub const fn container_usage(&self) -> Option<&Usage> {
+        match &self.container_disk {
+            ContainerDisk::OfImages => self.image_usage.as_ref(),
+            ContainerDisk::Own(usage) => usage.as_ref(),
+        }
+    }
 }
 
 /// An entry of the directory of the pods' logs.

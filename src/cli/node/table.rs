@@ -101,7 +101,7 @@ fn notes(text: &mut String, report: &Report) {
 const SHORT_ID: usize = 13;
 
 fn row(entry: &Entry, wide: bool) -> [Cell; 8] {
-    let Entry { what: kind, id, name, pod, decision, rule, reason, bytes, order: _ } = entry;
+    let Entry { what: kind, id, name, pod, decision, rule, reason, bytes, .. } = entry;
     let decision = match decision {
         Action::Remove => "remove",
         Action::Keep => "keep",

@@ -12,7 +12,7 @@ use kube_gc_apiserver::ApiServer;
 use kube_gc_cri::Client;
 use kube_gc_cri::messages::ContainerState;
 use kube_gc_cri::server::{CriServer, Layer, NewContainer, NewImage, NewSandbox, Settings, World};
-use kube_gc_node::ledger::Record;
+use kube_gc_node::ledger::Age;
 use kube_gc_node::pass::Scope;
 use kube_gc_node::{Ledger, Rules, Timestamp};
 use serde_json::{Value, json};
@@ -150,7 +150,7 @@ impl Host {
         let mut world = World::new(DISK);
         world.other = OTHER;
         let mut ledger = Ledger::default();
-        let images = add_images(&mut world, &mut ledger, now);
+        let images = add_images(&mut world, &mut ledger);
         let runtime = CriServer::start(Settings::default(), world);
         let runtime = Arc::new(runtime.map_err(|error| format!("the container runtime: {error}"))?);
         let beside = |name: &str| runtime.endpoint().path().with_file_name(name);
@@ -276,7 +276,7 @@ fn ago(now: Timestamp, hours: u32) -> Timestamp {
     now.minus(Duration::from_secs(3600) * hours)
 }
 
-fn add_images(world: &mut World, ledger: &mut Ledger, now: Timestamp) -> BTreeMap<&'static str, String> {
+fn add_images(world: &mut World, ledger: &mut Ledger) -> BTreeMap<&'static str, String> {
     let mut ids = BTreeMap::new();
     for (number, image) in (1_u64..).zip(&IMAGES) {
         let repository = image.name.rsplit_once(':').map_or(image.name, |(repository, _)| repository);
@@ -288,9 +288,8 @@ fn add_images(world: &mut World, ledger: &mut Ledger, now: Timestamp) -> BTreeMa
             pinned: image.pinned,
             handler: String::new(),
         });
-        let first_detected = ago(now, image.detected);
-        let last_used = image.used.map(|hours| ago(now, hours));
-        ledger.set(&id, Record { first_detected, last_used });
+        let ago = |hours: u32| Duration::from_secs(3600) * hours;
+        ledger.set(&id, Age { detected: ago(image.detected), used: image.used.map(ago) });
         ids.insert(image.name, id);
     }
     ids

@@ -99,7 +99,7 @@ async fn without_the_status_of_the_runtime_no_image_goes_because_it_may_be_that_
     node.server.fault(server::Fault::every(Rpc::Status, fail));
     let (look, carried) = node.pass().await;
     assert_eq!(removed(&carried), []);
-    assert_eq!(rule(&look, What::Image, &images[0]), "B1");
+    assert_eq!(rule(&look, What::Image, &images[0]), "B5");
 }
 
 #[tokio::test]

@@ -19,11 +19,11 @@ use kube_gc_apiserver::ApiServer;
 use kube_gc_cri::messages::ContainerState;
 use kube_gc_cri::server::{self, CriServer, Layer, NewContainer, NewImage, NewSandbox, World};
 use kube_gc_cri::{Client, Rpc, client};
-use kube_gc_node::ledger::Record;
+use kube_gc_node::ledger::Age;
 use kube_gc_node::pass::{AT_A_TIME, Outcome, Scope};
 use kube_gc_node::plan::What;
 use kube_gc_node::rules::{Effects, LogRoots};
-use kube_gc_node::{Ledger, Rules, Timestamp};
+use kube_gc_node::{Ledger, Rules};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
@@ -181,7 +181,7 @@ impl Node {
     fn add_image(&mut self, new: NewImage) -> String {
         let id = self.server.world(|world| world.add_image(new));
         let age = HOUR - Duration::from_secs(u64::try_from(self.ledger.len()).unwrap());
-        self.ledger.set(&id, Record { first_detected: now().minus(age), last_used: None });
+        self.ledger.set(&id, Age { detected: age, used: None });
         id
     }
 
@@ -295,7 +295,3 @@ fn rule(look: &Look, what: What, id: &str) -> String {
     look.plan.entry(what, id).unwrap_or_else(|| panic!("no {what:?} {id}")).rule.to_string()
 }
 
-/// Some moment long ago.
-const fn long_ago() -> Timestamp {
-    Timestamp::from_secs(1)
-}

@@ -87,8 +87,7 @@ async fn an_image_of_a_runtime_handler_is_removed_by_its_name() {
     let mut node = Node::set_up();
     let handled = NewImage { handler: "gvisor".to_owned(), ..image("handled", 50) };
     let id = node.server.world(|world| world.add_image(handled));
-    let record = Record { first_detected: long_ago(), last_used: None };
-    node.ledger.set(&format!("{id},gvisor"), record);
+    node.ledger.set(&format!("{id},gvisor"), Age { detected: 2 * HOUR, used: None });
     node.images(17, 50);
     let (_, carried) = node.pass().await;
     assert_eq!(removed(&carried)[0], (What::Image, id.clone()));

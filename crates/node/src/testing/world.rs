@@ -5,12 +5,16 @@ use std::time::Duration;
 use wildmatch::WildMatch;
 
 use super::{NOW, Random, container, image, log_directory, pod, sandbox, symlink, uid};
-use crate::ledger::Record;
+use crate::ledger::Age;
 use crate::logs::c8_symlink;
-use crate::plan::Inputs;
+use crate::pass::{Outcome, Record};
+use crate::plan::{Inputs, Tried};
 use crate::pressure::Usage;
 use crate::rules::{Effects, Pressure};
-use crate::view::{Answer, ContainerState, Extent, Listed, Phase, Pod, Proof, SandboxState, SymlinkState};
+use crate::view::{
+    Answer, ContainerDisk, ContainerState, Extent, Listed, Phase, Pod, Proof, SandboxImage, SandboxState,
+    SymlinkState,
+};
 use crate::{Files, Ledger, PodRef, PodView, Rules, RuntimeView, Timestamp};
 
 /// A node at one time, with the settings of a collector.
@@ -26,6 +30,8 @@ pub struct World {
     pub ledger: Ledger,
     /// The settings.
     pub rules: Rules,
+    /// What earlier passes have tried.
+    pub tried: Tried,
     /// The time.
     pub now: Timestamp,
 }
@@ -43,8 +49,8 @@ impl World {
 
     /// All of it, for the checks.
     pub const fn inputs(&self) -> Inputs<'_> {
-        let Self { runtime, pods, files, ledger, rules, now } = self;
-        Inputs { runtime, pods, files, ledger, rules, now: *now }
+        let Self { runtime, pods, files, ledger, rules, tried, now } = self;
+        Inputs { runtime, pods, files, ledger, rules, tried, now: *now }
     }
 
     /// The plan for it.
@@ -59,6 +65,7 @@ impl World {
             files: Files::default(),
             ledger: Ledger::default(),
             rules: rules(random),
+            tried: Tried::default(),
             now: NOW,
         };
         let images = random.index(12);
@@ -83,6 +90,15 @@ impl World {
         (world.runtime.containers_extent, world.runtime.sandboxes_extent, world.runtime.images_extent) =
             extents;
         world.files.image_usage = (!random.percent(5)).then(|| usage(random));
+        if random.percent(15) {
+            world.files.container_disk = ContainerDisk::Own((!random.percent(20)).then(|| usage(random)));
+        }
+        if random.percent(20) {
+            let plan = world.plan();
+            let some = plan.removals.iter().filter(|_| random.percent(30)).cloned();
+            let records = some.map(|candidate| Record { candidate, outcome: Outcome::Removed });
+            world.tried.update(&plan, &records.collect::<Vec<_>>());
+        }
         world
     }
 
@@ -93,22 +109,26 @@ impl World {
         if random.percent(40) {
             image.repo_tags.push(format!("registry.example/team/app-{number}:1"));
         }
-        if random.percent(10) {
+        if random.percent(15) {
             image.repo_digests.clear();
         }
         if random.percent(oddity) {
             image.id = random.pick(ODD).to_owned();
         }
-        let first_detected = ago(random, 8000);
-        let last_used = random.percent(50).then(|| first_detected.max(ago(random, 8000)));
+        let detected = Duration::from_secs(random.below(8000));
+        let used = random.percent(50).then(|| Duration::from_secs(random.below(8000)).min(detected));
         if random.percent(90) {
-            self.ledger.set(&image.key(), Record { first_detected, last_used });
+            self.ledger.set(&image.key(), Age { detected, used });
         }
-        if random.percent(5) {
-            self.runtime.image_volumes.push(image.id.clone());
+        for users in [&mut self.runtime.image_volumes, &mut self.runtime.foreign_images] {
+            if random.percent(4) {
+                users.push(image.id.clone());
+            }
         }
-        if random.percent(5) {
-            self.runtime.sandbox_image = Some(image.id.clone());
+        match random.below(100) {
+            0..5 => self.runtime.sandbox_image = SandboxImage::Named(image.id.clone()),
+            5 => self.runtime.sandbox_image = SandboxImage::Unknown,
+            _ => {}
         }
         self.runtime.images.push(image);
     }
@@ -280,6 +300,8 @@ fn rules(random: &mut Random) -> Rules {
     }
     rules.pressure = random.percent(30).then(Pressure::default);
     rules.free = random.percent(15).then_some(50);
+    rules.all = random.percent(8);
+    rules.older_than = random.percent(8).then_some(Duration::from_secs(2000));
     rules.limits.containers = random.pick(&[1000, 1000, 3]);
     rules.limits.images = random.pick(&[50, 50, 2]);
     rules.beside_kubelet =
