@@ -26,6 +26,8 @@ use crate::{Error, Rpc};
 
 /// HTTP needs some address; the real one is the socket.
 const ADDRESS: &str = "http://localhost";
+/// The header that names a namespace of containerd.
+const NAMESPACE: &str = "containerd-namespace";
 /// How much of a list may be under way; with HTTP/2's own 64 KiB, a list of megabytes would wait
 /// for hundreds of acknowledgements.
 const WINDOW: u32 = 1024 * 1024;
@@ -134,6 +136,10 @@ impl Client {
         let mut request = Request::new(request);
         // So that the runtime knows when the answer is no longer of use.
         request.set_timeout(deadline);
+        if let Some(namespace) = &self.namespace {
+            let value = namespace.parse().map_err(|_| Status::invalid_argument("no name of a namespace"))?;
+            request.metadata_mut().insert(NAMESPACE, value);
+        }
         let codec = ProstCodec::<C, C::Response>::default();
         let mut answer = grpc.server_streaming(request, path, codec).await?.into_inner();
         while let Some(message) = answer.message().await? {

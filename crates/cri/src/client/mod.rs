@@ -2,6 +2,7 @@
 //! what to do.
 
 mod call;
+mod containerd;
 mod list;
 
 use std::collections::HashMap;
@@ -12,6 +13,7 @@ use std::time::Duration;
 
 use tonic::transport::Channel;
 
+pub(crate) use containerd::*;
 pub use list::{Listing, PodKey};
 
 use crate::messages::*;
@@ -70,6 +72,8 @@ pub struct Client {
     api: ApiVersion,
     runtime: Arc<VersionResponse>,
     settings: Settings,
+    /// The namespace of containerd that calls of its own API are about.
+    namespace: Option<String>,
 }
 
 impl Client {
@@ -88,6 +92,7 @@ impl Client {
             api: ApiVersion::V1,
             runtime: Arc::default(),
             settings,
+            namespace: None,
         };
         client.ask_version().await?;
         Ok(client)

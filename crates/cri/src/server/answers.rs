@@ -17,6 +17,10 @@ use tower::service_fn;
 
 use super::world::{ContainerRecord, World};
 use super::{Entry, Settings, Shared, State, fault};
+use crate::client::{
+    ForeignContainer, ListNamespaceContainersRequest, ListNamespaceContainersResponse, ListNamespacesRequest,
+    ListNamespacesResponse, Namespace,
+};
 use crate::messages::*;
 use crate::rpc::Call;
 use crate::{ApiVersion, Rpc};
@@ -54,6 +58,8 @@ pub(super) async fn dispatch(shared: Arc<Shared>, request: http::Request<Incomin
         Rpc::ImageStatus => arrived.answer(image_status, name_of_status).await,
         Rpc::RemoveImage => arrived.answer(remove_image, name_of_image).await,
         Rpc::ImageFsInfo => arrived.answer(filesystem, |_| "").await,
+        Rpc::ListNamespaces => arrived.answer(namespaces, |_| "").await,
+        Rpc::ListNamespaceContainers => arrived.answer(foreign_containers, |_| "").await,
         // Pods are put into the world directly.
         Rpc::RunPodSandbox | Rpc::CreateContainer | Rpc::StartContainer => refused(),
     }
@@ -360,6 +366,20 @@ fn name_of_image(request: &RemoveImageRequest) -> &str {
 fn filesystem(_: ImageFsInfoRequest, state: &mut State) -> Answered<ImageFsInfoRequest> {
     let image_filesystems = vec![filesystem_usage(&state.settings, state.world.used())];
     Ok(vec![ImageFsInfoResponse { image_filesystems, ..ImageFsInfoResponse::default() }])
+}
+
+fn namespaces(_: ListNamespacesRequest, _: &mut State) -> Answered<ListNamespacesRequest> {
+    let namespaces = vec![Namespace { name: "default".to_owned() }];
+    Ok(vec![ListNamespacesResponse { namespaces }])
+}
+
+fn foreign_containers(
+    _: ListNamespaceContainersRequest,
+    state: &mut State,
+) -> Answered<ListNamespaceContainersRequest> {
+    let foreign = state.world.foreign.iter().map(|image| ForeignContainer { image: image.clone() });
+    let message = |container| ListNamespaceContainersResponse { container: Some(container) };
+    Ok(foreign.map(message).collect())
 }
 
 /// So much of the file system of the images and containers.

@@ -11,6 +11,8 @@ pub struct World {
     pub capacity: u64,
     /// The bytes of it that are taken by something else.
     pub other: u64,
+    /// The images of running containers that were not made over CRI.
+    pub foreign: Vec<String>,
     /// When the sizes of layers were measured, in nanoseconds since 1970; nothing stands for always just now.
     pub measured_at: Option<i64>,
     pub(super) containers: BTreeMap<String, ContainerRecord>,
