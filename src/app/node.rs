@@ -21,6 +21,7 @@ use kube_gc_config::{PodKnowledge, Settings};
 use kube_gc_cri::{Client, Rpc};
 use kube_gc_node::Ledger;
 use kube_gc_node::pass::Scope;
+use kube_gc_node::plan::Young;
 use kube_gc_observe::http::health_router;
 use kube_gc_observe::telemetry::{Exporter, logging, record};
 
@@ -109,13 +110,17 @@ impl Node {
     /// A look, and another one when what is only too young is old enough, if somebody asked to wait for that.
     async fn look_for(&mut self, asked: &Asked) -> Result<(Report, Look), Error> {
         let (report, look) = self.look().await?;
-        let Some(wait) = look.waits().filter(|_| asked.wait && report.dry_run.is_none()) else {
+        let (plan, may_act) = (&report.plan, report.dry_run.is_none());
+        // Without images in line, what goes may not be enough.
+        let needs_more = plan.in_line.is_empty() && (plan.goal.is_some() || self.options.rules.all);
+        let Some(young) = plan.young.filter(|_| asked.wait && may_act && needs_more) else {
             return Ok((report, look));
         };
         // Whoever ends it now need not wait again.
         self.options.state.write(self.collector.ledger());
-        tracing::info!(seconds = wait.as_secs(), "waiting until unused images are old enough");
-        tokio::time::sleep(wait).await;
+        let Young { count, wait_seconds, .. } = young;
+        tracing::info!(images = count, seconds = wait_seconds, "waiting until unused images are old enough");
+        tokio::time::sleep(Duration::from_secs(wait_seconds)).await;
         self.look().await
     }
 
