@@ -100,15 +100,18 @@ impl NodeCollector {
                         pass.listed(None);
                     }
                 },
-                Step::Measure { patience, .. } => {
-                    let measured = disk::measure(&*self.disk, usage, patience).await;
+                Step::Measure { patience, until } => {
+                    let measured = match &self.disk {
+                        Some(disk) => disk::measure(&**disk, usage, until, patience).await,
+                        None => Err("it is not known where images are stored".to_owned()),
+                    };
                     let measured = measured.map_err(|problem| tracing::warn!("{problem}")).ok();
                     usage = measured.or(usage);
                     pass.measured(measured);
                 }
             }
         };
-        let usage = self.disk.usage().ok().or(usage);
+        let usage = self.disk.as_ref().and_then(|disk| disk.usage().ok()).or(usage);
         let (missing_bytes, missing_inodes) = pass.missing();
         // Without a measurement before the plan, `--free` could not even become a goal.
         let was_asked = self.rules.free.is_some() && scope != Scope::Containers;

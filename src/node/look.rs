@@ -12,11 +12,11 @@ use kube_gc_cri::client::PodKey;
 use kube_gc_cri::messages::{CONFIG_SEEN, CONFIG_SOURCE, POD_UID, PodSandbox, PodSandboxState};
 use kube_gc_node::logs::parse_directory;
 use kube_gc_node::plan::{Candidate, Inputs, Plan, What};
-use kube_gc_node::pods::Pods;
+use kube_gc_node::pods::{PodState, Pods, UnknownReason};
 use kube_gc_node::safety;
 use kube_gc_node::users::i1_may_mount;
 use kube_gc_node::view::{ContainerState, Extent, Listed, LogDirectory, SandboxImage};
-use kube_gc_node::{Files, Moment, PodView, RuntimeView, Timestamp, plan, pods};
+use kube_gc_node::{Files, Moment, PodRef, PodView, RuntimeView, Timestamp, plan, pods};
 
 use super::files::Entries;
 use super::{NodeCollector, NodeError, NodeOptions, blocking, now, view};
@@ -91,28 +91,37 @@ impl NodeCollector {
     ///
     /// # Errors
     /// The container runtime does not answer. That something else cannot be seen is in the notes.
-    pub async fn look(&mut self, now: Timestamp) -> Result<Look, NodeError> {
+    pub async fn look(&mut self, now: Moment) -> Result<Look, NodeError> {
+        let now = &now;
         let mut notes = Vec::new();
         let mut files = self.files(&mut notes).await;
         let mut runtime = self.runtime_view(&pod_keys(&files.log_directories), &mut notes).await?;
         // After the runtime, so that a pod that is bound meanwhile is in the list.
         let (pods, api_error) = self.pod_view(&runtime, &files, &mut notes).await;
         let kubelet = self.kubelet(&files, &mut notes);
-        files.image_usage = self.disk.usage().map_err(|problem| notes.push(problem)).ok();
+        match self.disk().await {
+            Ok(disk) => {
+                files.image_usage = disk.usage().map_err(|problem| notes.push(problem)).ok();
+                files.container_disk = disk.of_containers(&mut notes);
+            }
+            Err(problem) => notes.push(problem),
+        }
 
         self.forget_gone(&runtime);
-        self.add_layers(&mut runtime, now, &mut notes).await;
+        self.add_layers(&mut runtime, now.wall, &mut notes).await;
         self.add_volumes(&mut runtime);
         let mut plan = self.plan(&runtime, &pods, &files, now);
         let mut candidates = plan.removals.iter().chain(&plan.in_line);
         if candidates.any(|candidate| candidate.what() == What::Image) {
             let gone = plan.removals.iter().filter(|candidate| candidate.what() == What::Container);
             let gone: HashSet<&str> = gone.map(Candidate::id).collect();
-            if self.learn_volumes(&mut runtime, &pods, &gone).await {
+            let has_volumes = self.learn_volumes(&mut runtime, &pods, &gone).await;
+            notes.extend(self.learn_foreign(&mut runtime).await);
+            if has_volumes || !runtime.foreign_images.is_empty() {
                 plan = self.plan(&runtime, &pods, &files, now);
             }
         }
-        let broken = safety::check(&self.inputs(&runtime, &pods, &files, now), &plan);
+        let broken = safety::check(&self.inputs(&runtime, &pods, &files, now.wall), &plan);
         let violations: Vec<String> = broken.iter().map(ToString::to_string).collect();
         notes.extend(violations.iter().cloned());
         Ok(Look { plan: Arc::new(plan), notes, api_error, kubelet, pods, files, violations })
@@ -134,10 +143,9 @@ impl NodeCollector {
         uid.map(|uid| format!("it has made the ready sandbox of the pod with uid {}", word(uid)))
     }
 
-    fn plan(&mut self, runtime: &RuntimeView, pods: &PodView, files: &Files, now: Timestamp) -> Plan {
-        let uptime = Duration::from_nanos(now.nanos().unsigned_abs());
-        self.ledger.observe(runtime, pods, &Moment { wall: now, boot: None, uptime });
-        plan(&self.inputs(runtime, pods, files, now))
+    fn plan(&mut self, runtime: &RuntimeView, pods: &PodView, files: &Files, now: &Moment) -> Plan {
+        self.ledger.observe(runtime, pods, now);
+        plan(&self.inputs(runtime, pods, files, now.wall))
     }
 
     /// What a plan is made from.
@@ -232,7 +240,9 @@ impl NodeCollector {
                 view = source.view(true).await?;
                 let missing = pods::needing_proof(runtime, &view, files);
                 if let PodView::Listed(Listed { proofs, .. }) = &mut view {
-                    *proofs = source.proofs(missing).await;
+                    let (answers, failure) = source.proofs(missing.clone()).await;
+                    *proofs = answers;
+                    notes.extend(failure.and_then(|why| unproved(&why, &missing, &Pods::of(runtime, &view, files))));
                 }
             }
             Ok(view)
@@ -332,12 +342,30 @@ impl NodeCollector {
         is_new
     }
 
+    /// Asks which images are used by containers that were not made over CRI. If that cannot be asked, it returns
+    /// a note, and what was known stays.
+    async fn learn_foreign(&mut self, runtime: &mut RuntimeView) -> Option<String> {
+        let note = match self.client.foreign_images().await {
+            Ok(images) => {
+                self.foreign_images = images;
+                None
+            }
+            Err(error) => Some(format!(
+                "an image that only a container uses which was not made over CRI counts as unused, because the \
+                 runtime cannot be asked for those: {error}"
+            )),
+        };
+        runtime.foreign_images.clone_from(&self.foreign_images);
+        note
+    }
+
     /// Lists containers, images and pods again, before images are removed (B2). Pods are those of the
     /// look if they cannot be listed now.
     pub(super) async fn look_again(&mut self, look: &Look) -> Result<Seen, NodeError> {
         let mut runtime = self.runtime_view(&look.pod_keys(), &mut Vec::new()).await?;
         let pods = self.pods_now(true).await;
         self.learn_volumes(&mut runtime, pods.as_ref().unwrap_or(&look.pods), &HashSet::new()).await;
+        self.learn_foreign(&mut runtime).await;
         Ok(Seen { runtime, pods })
     }
 
@@ -350,6 +378,7 @@ impl NodeCollector {
         seen.pods = self.pods_now(false).await;
         let pods = seen.pods.as_ref().unwrap_or(&look.pods);
         self.learn_volumes(&mut seen.runtime, pods, &HashSet::new()).await;
+        self.learn_foreign(&mut seen.runtime).await;
         Ok(())
     }
 
@@ -367,6 +396,14 @@ impl Look {
     pub(super) fn pod_keys(&self) -> Vec<PodKey> {
         pod_keys(&self.files.log_directories)
     }
+}
+
+/// Which pods count as there because somebody may not ask for them, or got no answer.
+fn unproved(why: &ApiError, missing: &[PodRef], pods: &Pods<'_>) -> Option<String> {
+    let is_unproved = |pod: &&PodRef| pods.state(&pod.uid) == PodState::Unknown(UnknownReason::Unproved);
+    let count = missing.iter().filter(is_unproved).count();
+    let right = if why.code == Some(403) { "; allow this user to get pods" } else { "" };
+    (count > 0).then(|| format!("pods that could not be proved gone, and count as there: {count}; {why}{right}"))
 }
 
 /// The uid of the pod of a ready sandbox that a kubelet has made, by what only it writes there.

@@ -1,5 +1,6 @@
 //! B1 to B10: what is better than the kubelet's.
 
+use kube_gc_node::Moment;
 use kube_gc_node::rules::Pressure;
 use wildmatch::WildMatch;
 
@@ -257,7 +258,8 @@ async fn a_runtime_that_does_not_tell_sizes_is_not_asked_for_ever_and_containers
     assert!(look.notes.iter().any(|note| note.contains("have written")), "{:?}", look.notes);
     assert_eq!((bytes(&look, &id), rule(&look, What::Container, &id).as_str()), (None, "C3"));
     for _ in 0..2 {
-        collector.look(now().plus(HOUR)).await.unwrap();
+        let later = Moment { wall: now().wall.plus(HOUR), ..now() };
+        collector.look(later).await.unwrap();
     }
     assert_eq!(node.server.calls(Rpc::ListContainerStats).len(), 2);
     collector.carry_out(&look, Scope::All, &CancellationToken::new()).await.unwrap();
