@@ -166,7 +166,8 @@ mod tests {
 
     #[test]
     fn a_snapshotter_with_a_pool_of_its_own_is_named() {
-        let of = |name| blind_spot(Path::new(&format!("/var/lib/containerd/io.containerd.snapshotter.v1.{name}")));
+        let of =
+            |name| blind_spot(Path::new(&format!("/var/lib/containerd/io.containerd.snapshotter.v1.{name}")));
         assert_eq!(of("overlayfs"), None);
         assert!(of("devmapper").is_some_and(|note| note.contains("devmapper")));
         assert_eq!(blind_spot(Path::new("/var/lib/containers/storage/overlay-images")), None);

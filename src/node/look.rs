@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use futures::future::join3;
 use futures::{StreamExt as _, stream};
-use kube_gc_cri as cri;
 use kube_gc_core::text::word;
+use kube_gc_cri as cri;
 use kube_gc_cri::client::PodKey;
 use kube_gc_cri::messages::{CONFIG_SEEN, CONFIG_SOURCE, POD_UID, PodSandbox, PodSandboxState};
 use kube_gc_node::logs::parse_directory;
@@ -242,7 +242,9 @@ impl NodeCollector {
                 if let PodView::Listed(Listed { proofs, .. }) = &mut view {
                     let (answers, failure) = source.proofs(missing.clone()).await;
                     *proofs = answers;
-                    notes.extend(failure.and_then(|why| unproved(&why, &missing, &Pods::of(runtime, &view, files))));
+                    notes.extend(
+                        failure.and_then(|why| unproved(&why, &missing, &Pods::of(runtime, &view, files))),
+                    );
                 }
             }
             Ok(view)
@@ -403,7 +405,8 @@ fn unproved(why: &ApiError, missing: &[PodRef], pods: &Pods<'_>) -> Option<Strin
     let is_unproved = |pod: &&PodRef| pods.state(&pod.uid) == PodState::Unknown(UnknownReason::Unproved);
     let count = missing.iter().filter(is_unproved).count();
     let right = if why.code == Some(403) { "; allow this user to get pods" } else { "" };
-    (count > 0).then(|| format!("pods that could not be proved gone, and count as there: {count}; {why}{right}"))
+    (count > 0)
+        .then(|| format!("pods that could not be proved gone, and count as there: {count}; {why}{right}"))
 }
 
 /// The uid of the pod of a ready sandbox that a kubelet has made, by what only it writes there.

@@ -171,16 +171,16 @@ fn judge(in_pod: bool, root: &Path) -> Option<String> {
         }
     }
     // Anything at these paths counts, and so does what cannot be looked at.
-    let is_absent = |error: &io::Error| {
-        matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
-    };
+    let is_absent =
+        |error: &io::Error| matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory);
     let mut files = FILES.iter().map(|file| root.join(file));
     if let Some(file) = files.find(|file| !fs::symlink_metadata(file).is_err_and(|error| is_absent(&error))) {
         return Some(format!("{} exists", file.display()));
     }
     // In a container that is no pod, neither its process nor its files can be seen.
     let sees_host = fs::read_link(proc.join("self/ns/pid")).is_ok_and(|it| it.as_os_str() == HOST_PROCESSES);
-    let unseen = "it cannot be ruled out, as this process runs in a container without the processes of the host";
+    let unseen =
+        "it cannot be ruled out, as this process runs in a container without the processes of the host";
     (!sees_host).then(|| unseen.to_owned())
 }
 

@@ -123,7 +123,8 @@ fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
         _ => {}
     }
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
-    let written = file.write_all(content).and_then(|()| file.sync_all()).and_then(|()| fs::rename(&new, path));
+    let written =
+        file.write_all(content).and_then(|()| file.sync_all()).and_then(|()| fs::rename(&new, path));
     if let Err(error) = written {
         // A part of it would take what little room is left.
         let _ = fs::remove_file(&new);

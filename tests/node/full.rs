@@ -3,7 +3,8 @@
 use std::fs;
 
 use anyhow::{Result, ensure};
-use kube_gc_cri::server::{CriServer, Settings, World};
+use kube_gc_cri::Rpc;
+use kube_gc_cri::server::{CriServer, NewImage, Settings, World};
 use kube_gc_cri::testing::can_run;
 use tempfile::TempDir;
 use tokio::process::Command;
@@ -38,6 +39,22 @@ async fn b9_a_pass_that_cannot_free_enough_ends_with_what_fills_the_disk() -> Re
         "other",
     ] {
         ensure!(once.stdout.contains(said), "does not say {said:?}: {}", once.stdout);
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn once_waits_for_images_that_are_only_too_young_if_it_is_asked_to() -> Result<()> {
+    let (server, _directory) = runtime()?;
+    let digests = vec!["registry.example/app@sha256:a".to_owned()];
+    server.world(|world| world.add_image(NewImage { digests, ..NewImage::default() }));
+    let place = Place::new(server.endpoint())?;
+    place.configure(&format!("{TOO_FULL}\nimages.min_age = \"1s\""))?;
+    for (arguments, removed) in [(&["once"][..], 0), (&["once", "--wait"], 1)] {
+        // It is not enough: the disk has more than this image.
+        place.run(arguments).await?.expect(7, &[])?;
+        ensure!(server.calls(Rpc::RemoveImage).len() == removed, "{arguments:?}");
+        fs::remove_file(place.state())?;
     }
     Ok(())
 }

@@ -8,9 +8,9 @@ use kube_gc_cri::{Client, Rpc};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::time::timeout;
 
-use crate::{PATIENCE, eventually};
 use crate::input::runtime;
 use crate::process::Place;
+use crate::{PATIENCE, eventually};
 
 /// How often each is killed.
 const KILLS: u32 = 20;

@@ -103,7 +103,11 @@ impl Rpc {
     /// The path of the HTTP request.
     pub fn path(self, version: ApiVersion) -> String {
         let service = self.service();
-        if self.is_cri() { format!("/runtime.{version}.{service}Service/{self}") } else { format!("/{service}") }
+        if self.is_cri() {
+            format!("/runtime.{version}.{service}Service/{self}")
+        } else {
+            format!("/{service}")
+        }
     }
 
     /// Whether the call is one of CRI, and not of containerd's own API.

@@ -137,8 +137,7 @@ impl<'a> Pods<'a> {
             }
         }
         found.wrong_node = found.is_wrong_node(runtime);
-        found.confirmed =
-            found.with_sandbox.iter().any(|uid| is_uuid(uid) && found.listed.contains_key(uid));
+        found.confirmed = found.with_sandbox.iter().any(|uid| is_uuid(uid) && found.listed.contains_key(uid));
         found
     }
 

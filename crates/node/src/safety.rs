@@ -11,7 +11,9 @@ use std::time::Duration;
 use crate::logs::{c8_log_file, parse_directory};
 use crate::plan::{Candidate, Inputs, Plan, Target, What};
 use crate::rules::Effects;
-use crate::view::{Answer, Container, ContainerState, Extent, Listed, Phase, Pod, SandboxImage, SandboxState, is_uuid};
+use crate::view::{
+    Answer, Container, ContainerState, Extent, Listed, Phase, Pod, SandboxImage, SandboxState, is_uuid,
+};
 use crate::{PodView, Rule, Timestamp};
 
 /// A broken invariant.

@@ -106,7 +106,8 @@ async fn b9_what_fails_becomes_events_on_the_node_by_the_kubelets_reasons() {
         let expected = ["ContainerGCFailed", "FreeDiskSpaceFailed"].into_iter().chain(image_event);
         assert_eq!(reasons, expected.collect::<Vec<_>>());
         assert!(found[0].1.contains(&containers[0]) && found[0].1.contains("device busy"), "{found:?}");
-        let is_first = |message: &str| message.starts_with("Freed 850.0 MiB") && message.contains("still missing");
+        let is_first =
+            |message: &str| message.starts_with("Freed 850.0 MiB") && message.contains("still missing");
         assert!(found.iter().any(|(_, message)| is_first(message)), "{found:?}");
         // It is ready: a restart would not help.
         assert!(page.ready() && page.verbose("readyz").contains("could not be freed"), "{page:?}");

@@ -89,7 +89,8 @@ fn refusing_gets(client: &kube::Client) -> kube::Client {
             if !request.uri().path().starts_with("/api/v1/namespaces/default/pods/") {
                 return client.send(request).await;
             }
-            let status = json!({ "kind": "Status", "status": "Failure", "code": 403, "message": "no relationship" });
+            let status =
+                json!({ "kind": "Status", "status": "Failure", "code": 403, "message": "no relationship" });
             let response = http::Response::builder().status(403).header("content-type", "application/json");
             Ok(response.body(status.to_string().into_bytes().into()).unwrap())
         }
