@@ -100,6 +100,8 @@ pub fn decide(
             }
         });
     }
+    // Without a wish for space, more than their age keeps them.
+    let young = young.filter(|_| goal.is_some() || rules.all);
     candidates.sort_by(|one, other| i3(one).cmp(&i3(other)));
     let mut selection = Selection { decisions, removals: Vec::new(), in_line: Vec::new(), young };
     i6(&mut candidates, rules, &mut selection);
@@ -148,10 +150,12 @@ fn is_named_by(glob: &WildMatch, image: &Image) -> bool {
 }
 
 /// The patterns of `keep` that name no image.
-pub(crate) fn unmatched_keep(images: &[Image], rules: &Rules) -> Vec<String> {
-    let patterns = rules.images.keep.iter();
-    let unmatched = patterns.filter(|glob| !images.iter().any(|image| is_named_by(glob, image)));
-    unmatched.map(WildMatch::pattern).collect()
+pub(crate) fn unmatched_keep(runtime: &RuntimeView, rules: &Rules) -> Vec<String> {
+    if runtime.images_extent == Extent::Slice {
+        return Vec::new();
+    }
+    let names_none = |glob: &&WildMatch| !runtime.images.iter().any(|image| is_named_by(glob, image));
+    rules.images.keep.iter().filter(names_none).map(WildMatch::pattern).collect()
 }
 
 /// `--older-than`: what has been unused for less stays.

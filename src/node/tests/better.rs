@@ -1,7 +1,6 @@
 //! B1 to B10: what is better than the kubelet's.
 
 use kube_gc_node::Moment;
-use kube_gc_node::rules::Pressure;
 use wildmatch::WildMatch;
 
 use super::*;
@@ -149,20 +148,6 @@ async fn b5_images_that_may_not_come_back_stay() {
     assert!(node.image_ids().is_superset(&set(&kept)));
     assert!(!node.image_ids().contains(&images[2]));
     assert!(carried.missing_bytes > 0);
-}
-
-#[tokio::test]
-async fn b6_pressure_takes_no_more_images_than_it_needs() {
-    let mut node = Node::set_up();
-    let images = node.images(18, 50);
-    node.rules.images.high = 100;
-    node.rules.images.low = 99;
-    node.rules.images.max_age = Some(100 * HOUR);
-    node.rules.pressure = Some(Pressure { bytes: 15, inodes: 5 });
-    let (look, carried) = node.pass().await;
-    assert_eq!(carried.removed, 2);
-    assert_eq!(rule(&look, What::Image, &images[0]), "P1");
-    assert!(node.server.available() >= 150 * MIB);
 }
 
 #[tokio::test]
