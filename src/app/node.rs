@@ -15,12 +15,13 @@ use super::served::{Bound, certificates};
 use super::{Error, ErrorKind, settings};
 use crate::introspect::node::NodeView;
 use crate::node::run::{self, NodeContext, NodeEvents, NodeStatus};
-use crate::node::{Asked, Look, NodeCollector, NodeError, NodeOptions, PodSource, Report, now, why_dry};
+use crate::node::{Asked, Look, NodeCollector, NodeError, NodeOptions, PodSource, Report, why_dry};
 use kube_gc_client::{Api, ApiError, Connection, WriteGate};
 use kube_gc_config::{PodKnowledge, Settings};
 use kube_gc_cri::{Client, Rpc};
 use kube_gc_node::Ledger;
 use kube_gc_node::pass::Scope;
+use kube_gc_node::plan::Young;
 use kube_gc_observe::http::health_router;
 use kube_gc_observe::telemetry::{Exporter, logging, record};
 
@@ -45,21 +46,38 @@ pub fn plan(target: &Target, settings: &Settings, asked: &Asked) -> Result<Repor
 pub fn once(target: &Target, settings: &Settings, asked: &Asked) -> Result<Report, Error> {
     block_on(1, |_| async {
         let terminated = termination()?;
-        let mut node = Node::connect(target, settings, asked).await?;
-        let (report, look) = node.look().await?;
+        tokio::pin!(terminated);
+        let looked = async {
+            let mut begun = Begun::new(target, settings, asked).await?;
+            // So that a pod that is bound during the pass is known.
+            begun.pods = begun.pods.map(PodSource::watched);
+            let mut node = Node::from(begun).await?;
+            let (report, look) = node.look_for(asked).await?;
+            Ok::<_, Error>((node, report, look))
+        };
+        let (mut node, report, look) = tokio::select! {
+            biased;
+            signal = &mut terminated => {
+                let message = format!("ended by {signal} before anything was removed");
+                return Err(Error::new(ErrorKind::Internal, message));
+            }
+            looked = looked => looked?,
+        };
         if report.dry_run.is_some() {
             return Ok(report);
         }
         node.options.state.write(node.collector.ledger());
         let cancel = CancellationToken::new();
-        let guard = cancel.clone();
-        let ending = tokio::spawn(async move {
+        let ending = async {
             let signal = terminated.await;
             tracing::info!(signal, "ending after the removal in progress");
-            guard.cancel();
-        });
-        let result = node.collector.carry_out(&look, Scope::All, &cancel).await;
-        ending.abort();
+            cancel.cancel();
+            std::future::pending().await
+        };
+        let result = tokio::select! {
+            result = node.collector.carry_out(&look, Scope::All, &cancel) => result,
+            result = ending => result,
+        };
         Ok(report.with(result.map_err(|error| node_error(&error))?))
     })?
 }
@@ -89,9 +107,26 @@ impl Node {
         Ok(Self { options, collector, server })
     }
 
+    /// A look, and another one when what is only too young is old enough, if somebody asked to wait for that.
+    async fn look_for(&mut self, asked: &Asked) -> Result<(Report, Look), Error> {
+        let (report, look) = self.look().await?;
+        let (plan, may_act) = (&report.plan, report.dry_run.is_none());
+        // Without images in line, what goes may not be enough.
+        let needs_more = plan.in_line.is_empty() && (plan.goal.is_some() || self.options.rules.all);
+        let Some(young) = plan.young.filter(|_| asked.wait && may_act && needs_more) else {
+            return Ok((report, look));
+        };
+        // Whoever ends it now need not wait again.
+        self.options.state.write(self.collector.ledger());
+        let Young { count, wait_seconds, .. } = young;
+        tracing::info!(images = count, seconds = wait_seconds, "waiting until unused images are old enough");
+        tokio::time::sleep(Duration::from_secs(wait_seconds)).await;
+        self.look().await
+    }
+
     /// One look. Somebody waits for it, so an API server that does not answer is an error.
     async fn look(&mut self) -> Result<(Report, Look), Error> {
-        let look = self.collector.look(now()).await.map_err(|error| node_error(&error))?;
+        let look = self.collector.look_beside(&mut self.options).await.map_err(|error| node_error(&error))?;
         if let Some(error) = &look.api_error {
             return Err(rejected(&self.server, error));
         }

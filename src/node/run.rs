@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use crate::node::{NodeCollector, NodeError, NodeOptions, PassResult, Report, blocking, now};
+use crate::node::{NodeCollector, NodeError, NodeOptions, PassResult, Report};
 use kube_gc_client::Api;
 use kube_gc_observe::telemetry::record;
 
@@ -40,12 +40,14 @@ pub struct NodeStatus {
 struct Node {
     collector: NodeCollector,
     options: NodeOptions,
+    /// Whether the last pass of images could not remove one.
+    images_failed: bool,
 }
 
 /// Collects a node until it is cancelled, and begins with a pass of everything.
 pub async fn collect(context: NodeContext, options: NodeOptions, collector: NodeCollector) {
     let NodeContext { events, status, cancel } = context;
-    let mut node = Node { collector, options };
+    let mut node = Node { collector, options, images_failed: false };
     let (mut containers_due, mut images_due) = (Instant::now(), Instant::now());
     loop {
         tokio::select! {
@@ -105,8 +107,15 @@ async fn pass(
                 tracing::info!("the node can be looked at again");
             }
             summarize(&report, last.report.as_deref());
+            let result = report.result.as_ref();
+            // As with the kubelet, a single failure is no event: the next pass may do it.
+            let failed = result.and_then(|result| failure(result, |what| what == What::Image));
+            let failed_before = node.images_failed;
+            if scope != Scope::Containers {
+                node.images_failed = failed.is_some();
+            }
             if let Some(events) = events.filter(|_| report.dry_run.is_none()) {
-                events.tell(&report).await;
+                events.tell(&report, failed.filter(|_| failed_before)).await;
             }
             let removed = report.result.as_ref().is_some_and(|result| result.removed > 0);
             let more = report.plan.more && removed;
@@ -125,11 +134,8 @@ async fn pass(
 }
 
 async fn attempt(node: &mut Node, scope: Scope, cancel: &CancellationToken) -> Result<Report, NodeError> {
-    let mut look = node.collector.look(now()).await?;
-    if !look.plan.removals.is_empty() && meets_kubelet(node).await {
-        look = node.collector.look(now()).await?;
-    }
-    let Node { collector, options } = node;
+    let Node { collector, options, .. } = node;
+    let look = collector.look_beside(options).await?;
     options.state.write(collector.ledger());
     let report = Report::new(options, collector.runtime(), &look);
     measure(&report);
@@ -146,22 +152,6 @@ async fn attempt(node: &mut Node, scope: Scope, cancel: &CancellationToken) -> R
         record::node_wanted(result.missing_bytes);
     }
     Ok(report.with(result))
-}
-
-/// Looks for a kubelet that has come since the start, before anything is removed (safety 3).
-async fn meets_kubelet(Node { collector, options }: &mut Node) -> bool {
-    if options.kubelet.is_some() {
-        return false;
-    }
-    // What cannot be ruled out counts as present.
-    let unknown = |error| Some(format!("whether one does is not known: {error}"));
-    options.notice(blocking(options.detect).await.unwrap_or_else(unknown));
-    if options.kubelet.is_none() {
-        return false;
-    }
-    tracing::warn!(beside_kubelet = ?options.beside, "a kubelet has come to this node");
-    collector.set_rules(&options.rules);
-    true
 }
 
 fn is_success(report: &Report) -> bool {
@@ -236,14 +226,13 @@ impl NodeEvents {
         Some(Self { api, node: Identity { resource, namespace: None, name: name.into(), uid } })
     }
 
-    /// Tells what a pass could not do.
-    async fn tell(&self, report: &Report) {
+    /// Tells what a pass could not do. `images` is what to say about images that could not be removed.
+    async fn tell(&self, report: &Report, images: Option<String>) {
         let Some(result) = &report.result else { return };
-        let failed = |images: bool| failure(result, |what| (what == What::Image) == images);
         let messages = [
             ("FreeDiskSpaceFailed", missing(report, result)),
-            ("ImageGCFailed", failed(true)),
-            ("ContainerGCFailed", failed(false)),
+            ("ImageGCFailed", images),
+            ("ContainerGCFailed", failure(result, |what| what != What::Image)),
         ];
         for (reason, message) in messages {
             let Some(message) = message else { continue };

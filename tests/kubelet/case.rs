@@ -12,6 +12,7 @@
 //! | a log directory of a gone pod whose name lacks namespace and name, without a sandbox | kube-gc cannot prove that the pod is gone |
 //! | files whose names begin with that of a log, without a dot after it | the kubelet removes them with the log |
 //! | images in the specs of pods, inodes | kube-gc counts them, 1.20.2 does not |
+//! | attempts in another order than times of creation; images without a name | kube-gc goes by attempts first, and removes nameless images first |
 //! | containers without labels, images without an id, pinned images, image volumes | 1.20.2 knows none of them |
 
 use std::collections::BTreeMap;
@@ -184,13 +185,13 @@ impl Maker<'_> {
             1 => Vec::new(),
             _ => vec![format!("registry.example/app-{number}:1")],
         };
-        let digests = match self.random.percent(70) {
+        // A second pause image would be another one with the same name.
+        let tags = if self.has_tag(&tags) { Vec::new() } else { tags };
+        let digests = match tags.is_empty() || self.random.percent(70) {
             true => vec![format!("registry.example/app-{number}@sha256:{number:064x}")],
             false => Vec::new(),
         };
         let layer = Layer { digest: number.to_string(), bytes: 1 + self.random.below(15_000) };
-        // A second pause image would be another one with the same name.
-        let tags = if self.has_tag(&tags) { Vec::new() } else { tags };
         let id = self.world.add_image(NewImage { tags, digests, layers: vec![layer], ..NewImage::default() });
         if self.random.percent(10) {
             self.faults.push((Rpc::RemoveImage, id.clone()));
@@ -250,10 +251,12 @@ impl Maker<'_> {
             true => "sha256:missing".to_owned(),
             false => self.random.pick(&self.images),
         };
-        let attempt = u32::try_from(self.moments).unwrap_or_default();
+        let instance = u32::try_from(self.moments).unwrap_or_default();
         // Never an empty path: to the kubelet, that would be all files where it runs.
-        let log_path = format!("{}/{}", self.root, logs.path_of(name, attempt));
+        let log_path = format!("{}/{}", self.root, logs.path_of(name, instance));
         let created_at = self.moment();
+        let since = created_at - self.now.minus(Duration::from_secs(2_000_000)).nanos();
+        let attempt = u32::try_from(since / 1_000_000_000).unwrap_or_default();
         let id = self.world.add_container(NewContainer {
             sandbox: sandbox.to_owned(),
             name: name.to_owned(),
@@ -268,7 +271,7 @@ impl Maker<'_> {
             self.passing.push(id);
             return;
         }
-        logs.containers.insert(id.clone(), (name.to_owned(), attempt));
+        logs.containers.insert(id.clone(), (name.to_owned(), instance));
         match self.random.below(20) {
             0 => self.faults.push((Rpc::RemoveContainer, id)),
             1 if state == ContainerUnknown => self.faults.push((Rpc::StopContainer, id)),

@@ -146,6 +146,31 @@ async fn a_full_disk_is_brought_below_low_by_exactly_what_the_plan_said() -> Res
     Ok(())
 }
 
+/// Lists over CRI lack that container.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_image_of_a_container_that_ctr_runs_stays() -> Result<()> {
+    if !can_run("the_image_of_a_container_that_ctr_runs_stays") {
+        return Ok(());
+    }
+    let containerd = Containerd::start(256 * MIB).await?;
+    let names: Vec<String> = (0..2).map(name).collect();
+    for name in &names {
+        containerd.import(&Archive::runnable(name, usize::try_from(BALLAST)?)).await?;
+    }
+    let run = ["run", "--detach", "--null-io", "--snapshotter", "native", &names[0], "by-ctr"];
+    containerd.ctr(&[&run[..], SLEEP].concat()).await?;
+    let client = containerd.client().await?;
+    ensure!(client.containers(None).await?.is_empty());
+    let place = Place::new(containerd.endpoint())?;
+    remember(&place, &names, &ids(&client).await?)?;
+    place.configure_with_logs(&containerd.logs(), "high = 1\nlow = 0\n[node.images]\nkeep_local = false")?;
+    let once = place.run(&["once"]).await?;
+    let left = ids(&client).await?;
+    ensure!(left.contains_key(&names[0]) && !left.contains_key(&names[1]), "{once:?}");
+    ensure!(!once.stdout.contains("not made over CRI"), "{}", once.stdout);
+    Ok(())
+}
+
 /// The images by their names.
 async fn ids(client: &Client) -> Result<BTreeMap<String, String>> {
     let images = client.all_images().await?.into_iter();

@@ -20,6 +20,8 @@ pub const POD_UID: &str = "io.kubernetes.pod.uid";
 pub const CONTAINER_NAME: &str = "io.kubernetes.container.name";
 /// The annotation of a sandbox that says where its pod comes from.
 pub const CONFIG_SOURCE: &str = "kubernetes.io/config.source";
+/// The annotation of a sandbox that says since when a kubelet has known its pod.
+pub const CONFIG_SEEN: &str = "kubernetes.io/config.seen";
 
 impl StatusResponse {
     /// The image of sandboxes, as the runtime is configured with it. No container shows that this image is

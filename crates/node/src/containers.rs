@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use crate::mutation::{self, Mutation};
 use crate::pods::{PodState, Pods};
 use crate::rule::{Decision, words};
-use crate::view::{Clock, Container, ContainerState, Extent, duplicates, is_uid};
-use crate::{Rule, Rules, RuntimeView, Timestamp};
+use crate::view::{Container, ContainerState, Extent, duplicates, is_uid};
+use crate::{Clock, Rule, Rules, RuntimeView, Timestamp};
 
 /// The containers of one pod uid and one name (C2: `evictableContainers` in `kuberuntime_gc.go`).
 type Unit<'a> = (&'a str, &'a str);
@@ -37,7 +37,7 @@ pub fn decide(
         });
     }
     for unit in units.values_mut() {
-        unit.sort_by_key(|&index| newest_first(&runtime.containers[index]));
+        unit.sort_by_key(|&index| last_attempt_first(&runtime.containers[index]));
     }
     c3_and_c4(&mut units, pods, under_pressure, &mut decisions);
     c5(&mut units, rules, &mut decisions);
@@ -47,8 +47,14 @@ pub fn decide(
 }
 
 /// Newest first, as `byCreated` in `kuberuntime_gc.go`; what it leaves open, attempt and id decide.
-pub(crate) fn newest_first(container: &Container) -> Reverse<(Timestamp, u32, &str)> {
+fn newest_first(container: &Container) -> Reverse<(Timestamp, u32, &str)> {
     Reverse((container.created_at, container.attempt, &container.id))
+}
+
+/// Newest first among the containers of a unit: the kubelet counts its attempts, and unlike the time of day, they never
+/// go back.
+fn last_attempt_first(container: &Container) -> Reverse<(u32, Timestamp, &str)> {
+    Reverse((container.attempt, container.created_at, &container.id))
 }
 
 /// The uid of each container's pod: by its label, else by its sandbox. If both are there, they must
@@ -148,7 +154,7 @@ fn c3_and_c4(
     });
 }
 
-/// C5, `enforceMaxContainersPerEvictUnit` in `kuberuntime_gc.go`: of each unit, the newest stay.
+/// C5, `enforceMaxContainersPerEvictUnit` in `kuberuntime_gc.go`: of each unit, the newest stay, here by their attempts.
 fn c5(units: &mut BTreeMap<Unit<'_>, Vec<usize>>, rules: &Rules, decisions: &mut [Decision]) {
     let Some(most) = rules.containers.max_per_container else { return };
     for unit in units.values_mut() {

@@ -150,10 +150,12 @@ fn is_named_by(glob: &WildMatch, image: &Image) -> bool {
 }
 
 /// The patterns of `keep` that name no image.
-pub(crate) fn unmatched_keep(images: &[Image], rules: &Rules) -> Vec<String> {
-    let patterns = rules.images.keep.iter();
-    let unmatched = patterns.filter(|glob| !images.iter().any(|image| is_named_by(glob, image)));
-    unmatched.map(WildMatch::pattern).collect()
+pub(crate) fn unmatched_keep(runtime: &RuntimeView, rules: &Rules) -> Vec<String> {
+    if runtime.images_extent == Extent::Slice {
+        return Vec::new();
+    }
+    let names_none = |glob: &&WildMatch| !runtime.images.iter().any(|image| is_named_by(glob, image));
+    rules.images.keep.iter().filter(names_none).map(WildMatch::pattern).collect()
 }
 
 /// `--older-than`: what has been unused for less stays.

@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::mutation::{self, Mutation};
 use crate::users::Users;
-use crate::view::{Extent, Moment};
-use crate::{PodView, RuntimeView, Timestamp};
+use crate::view::Extent;
+use crate::{Moment, PodView, RuntimeView, Timestamp};
 
 /// The version that this program writes. Version 1 had times of day, which nobody can trust.
 const VERSION: u32 = 2;
@@ -128,7 +128,10 @@ impl Ledger {
     /// # Errors
     /// Never in practice: there is nothing in it that JSON lacks.
     pub fn to_json(&self) -> Result<Vec<u8>, serde_json::Error> {
-        let rounded = |moment: Timestamp| moment.minus(rest(moment));
+        let down = |moment: Timestamp| moment.minus(rest(moment));
+        // Rather later than it was, so that no image is taken for older.
+        let up =
+            |moment: Timestamp| down(Timestamp::from_nanos(moment.nanos().saturating_add(PRECISION - 1)));
         // Both clocks are set back by as much, so they still belong together.
         let last = self.last.as_ref().map(|last| Last {
             uptime: last.uptime.minus(rest(self.time)).max(Timestamp::default()),
@@ -137,9 +140,9 @@ impl Ledger {
         let images = self
             .images
             .iter()
-            .map(|(key, record)| (key, Record { last_used: record.last_used.map(rounded), ..*record }));
+            .map(|(key, record)| (key, Record { last_used: record.last_used.map(up), ..*record }));
         let images: BTreeMap<&String, Record> = images.collect();
-        serde_json::to_vec(&Stored { version: VERSION, time: rounded(self.time), last, images })
+        serde_json::to_vec(&Stored { version: VERSION, time: down(self.time), last, images })
     }
 
     /// Enters what is seen now: new images, and which ones are used. Forgets images that are gone,
@@ -169,9 +172,10 @@ impl Ledger {
     /// how long ago that was. What the host was switched off for does not count.
     fn count(&mut self, now: &Moment) {
         let uptime = Timestamp::default().plus(now.uptime);
-        let is_other_boot = self.last.as_ref().is_some_and(
-            |last| matches!((&last.boot, &now.boot), (Some(last), Some(now)) if last != now),
-        );
+        let is_other_boot = self
+            .last
+            .as_ref()
+            .is_some_and(|last| matches!((&last.boot, &now.boot), (Some(last), Some(now)) if last != now));
         let mut passed = match &self.last {
             None => Duration::ZERO,
             Some(_) if is_other_boot => now.uptime,
@@ -225,107 +229,4 @@ fn rest(moment: Timestamp) -> Duration {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::testing::{container, image};
-    use crate::view::Image;
-
-    fn at(seconds: i64) -> Timestamp {
-        Timestamp::from_secs(seconds)
-    }
-
-    #[test]
-    fn first_and_last_use_survive_a_restart() {
-        let mut runtime = RuntimeView { images: vec![image("a"), image("b")], ..RuntimeView::default() };
-        runtime.containers.push(container("c1", "uid", "web", "a"));
-        let mut ledger = Ledger::default();
-        ledger.observe(&runtime, &PodView::None, at(1000));
-        runtime.containers.clear();
-        let mut ledger = Ledger::parse(&ledger.to_json().unwrap()).unwrap();
-        ledger.observe(&runtime, &PodView::None, at(2000));
-        // To within five minutes.
-        assert_eq!(ledger.record("a"), Some(Record { first_detected: at(1000), last_used: Some(at(900)) }));
-        assert_eq!(ledger.record("b"), Some(Record { first_detected: at(1000), last_used: None }));
-    }
-
-    #[test]
-    fn an_image_that_comes_back_is_new() {
-        let mut ledger = Ledger::default();
-        let with = RuntimeView { images: vec![image("a")], ..RuntimeView::default() };
-        ledger.observe(&with, &PodView::None, at(100));
-        ledger.observe(&RuntimeView::default(), &PodView::None, at(200));
-        assert!(ledger.is_empty());
-        ledger.observe(&with, &PodView::None, at(300));
-        assert_eq!(ledger.record("a").unwrap().first_detected, at(300));
-    }
-
-    #[test]
-    fn an_incomplete_list_makes_nothing_forgotten() {
-        let mut ledger = Ledger::default();
-        let with = RuntimeView { images: vec![image("a")], ..RuntimeView::default() };
-        ledger.observe(&with, &PodView::None, at(100));
-        let slice = RuntimeView { images_extent: Extent::Slice, ..RuntimeView::default() };
-        ledger.observe(&slice, &PodView::None, at(200));
-        assert_eq!(ledger.len(), 1);
-    }
-
-    #[test]
-    fn what_a_runtime_lists_beyond_the_limit_is_not_kept() {
-        let images = (0..=MOST).map(|number| image(&format!("{number:06}"))).collect();
-        let mut ledger = Ledger::default();
-        ledger.observe(&RuntimeView { images, ..RuntimeView::default() }, &PodView::None, at(100));
-        assert_eq!(ledger.len(), MOST);
-        assert!(ledger.record("000000").is_some(), "the first ones");
-        assert_eq!(ledger.record(&format!("{MOST:06}")), None);
-    }
-
-    #[test]
-    fn an_image_that_is_listed_twice_is_used_if_one_of_them_is() {
-        let tag = "registry.example/web:1";
-        let (named, nameless) = (Image { repo_tags: vec![tag.to_owned()], ..image("a") }, image("a"));
-        for images in [vec![named.clone(), nameless.clone()], vec![nameless, named]] {
-            let mut runtime = RuntimeView { images, ..RuntimeView::default() };
-            runtime.containers.push(container("c1", "uid", "web", tag));
-            let mut ledger = Ledger::default();
-            ledger.observe(&runtime, &PodView::None, at(100));
-            assert_eq!(ledger.record("a").unwrap().last_used, Some(at(100)));
-        }
-    }
-
-    #[test]
-    fn after_the_clock_went_back_an_image_is_as_young_as_can_be() {
-        let mut ledger = Ledger::default();
-        let with = RuntimeView { images: vec![image("a")], ..RuntimeView::default() };
-        ledger.observe(&with, &PodView::None, at(1000));
-        ledger.observe(&with, &PodView::None, at(10));
-        assert_eq!(ledger.record("a").unwrap().first_detected, at(10));
-    }
-
-    #[test]
-    fn a_damaged_state_file_is_an_error_and_not_an_empty_ledger() {
-        for content in ["", "{", "[]", "{\"version\":1}", "{\"version\":1,\"images\":{\"a\":7}}", "\u{0}"] {
-            assert!(matches!(Ledger::parse(content.as_bytes()), Err(Damaged::Syntax(_))), "{content}");
-        }
-        let later = br#"{"version":2,"layers":[]}"#;
-        assert!(matches!(Ledger::parse(later), Err(Damaged::Version(2))));
-        let huge = vec![b' '; LONGEST + 1];
-        assert!(matches!(Ledger::parse(&huge), Err(Damaged::TooLarge(_))));
-    }
-
-    #[test]
-    fn the_file_has_something_new_for_new_images_and_every_few_minutes_for_used_ones() {
-        let mut runtime = RuntimeView { images: vec![image("a"), image("b")], ..RuntimeView::default() };
-        runtime.containers.push(container("c", "u", "web", "a"));
-        let mut ledger = Ledger::default();
-        let mut content = |runtime: &RuntimeView, now| {
-            ledger.observe(runtime, &PodView::None, now);
-            ledger.to_json().unwrap()
-        };
-        let first = content(&runtime, at(600));
-        assert_eq!(content(&runtime, at(899)), first);
-        let later = content(&runtime, at(900));
-        assert_ne!(later, first);
-        runtime.images.remove(1);
-        assert_ne!(content(&runtime, at(901)), later);
-    }
-}
+mod tests;

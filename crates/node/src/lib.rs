@@ -20,6 +20,7 @@
 //! | Module | Contents |
 //! |---|---|
 //! | [`view`] | what is there: containers, sandboxes, images, pods, files |
+//! | [`time`] | moments, and what the clocks of a host say of them |
 //! | [`ledger`] | how long ago an image was first seen and last used |
 //! | [`rules`] | the settings |
 //! | [`rule`] | the numbers, texts and sources of the rules, and what they decide |
@@ -54,6 +55,7 @@ pub mod safety;
 pub mod sandboxes;
 #[cfg(any(test, feature = "test-util"))]
 pub mod testing;
+pub mod time;
 pub mod users;
 pub mod view;
 
@@ -62,4 +64,5 @@ pub use plan::{Inputs, Plan, Tried, plan};
 pub use recheck::{Refusal, still_removable};
 pub use rule::Rule;
 pub use rules::Rules;
-pub use view::{Files, Moment, PodRef, PodView, RuntimeView, Timestamp};
+pub use time::{Clock, Moment, Timestamp};
+pub use view::{Files, PodRef, PodView, RuntimeView};

@@ -10,10 +10,8 @@ use crate::mutation::{self, Mutation};
 use crate::pods::{PodState, Pods};
 use crate::rule::{Decision, words};
 use crate::rules::LogRoots;
-use crate::view::{
-    Clock, Container, ContainerState, LogDirectory, LogSymlink, SandboxState, SymlinkState,
-};
-use crate::{Files, Rule, Rules, RuntimeView};
+use crate::view::{Container, ContainerState, LogDirectory, LogSymlink, SandboxState, SymlinkState};
+use crate::{Clock, Files, Rule, Rules, RuntimeView};
 
 /// Whether this is the name of an entry of a directory, and not a way out of it.
 pub fn is_entry(name: &str) -> bool {

@@ -1,24 +1,25 @@
 //! A plan: an entry for each item, and what goes in which order.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 
 use serde::Serialize;
 
-use crate::containers::{self, c7_stops_first};
+use crate::containers;
 use crate::images::{self, Selection};
-use crate::logs::{self, Before, parse_directory};
+use crate::logs::{self, Before};
 use crate::mutation::{self, Mutation};
 use crate::pass::{Outcome, Record};
 use crate::pods::{Pods, is_whole};
 use crate::pressure::{self, Goal, Usage};
-use crate::rule::{Decision, escaped};
+use crate::rule::Decision;
 use crate::rules::{Effects, Limits};
 use crate::sandboxes;
-use crate::view::{
-    Clock, Container, ContainerDisk, ContainerState, Extent, Image, LogDirectory, LogSymlink, Sandbox,
-};
-use crate::{Files, Ledger, PodRef, PodView, Rule, Rules, RuntimeView, Timestamp};
+use crate::view::{ContainerDisk, ContainerState};
+use crate::{Clock, Files, Ledger, PodRef, PodView, Rule, Rules, RuntimeView, Timestamp};
+use list::{Item, List};
+
+mod list;
 
 /// What a plan is made from.
 #[derive(Clone, Copy, Debug)]
@@ -99,6 +100,27 @@ pub struct Due {
     pub now: usize,
     /// What is known of the sizes of those.
     pub now_bytes: u64,
+}
+
+impl Due {
+    fn of(entries: &[Entry]) -> Vec<Self> {
+        let mut kinds: BTreeMap<What, Self> = BTreeMap::new();
+        for Entry { what, decision, rule, bytes, .. } in entries {
+            let goes = *decision == Action::Remove;
+            if !goes && *rule != Rule::Safety4 {
+                continue;
+            }
+            let new = Self { what: *what, count: 0, bytes: 0, now: 0, now_bytes: 0 };
+            let (due, bytes) = (kinds.entry(*what).or_insert(new), bytes.unwrap_or_default());
+            due.count += 1;
+            due.bytes = due.bytes.saturating_add(bytes);
+            if goes {
+                due.now += 1;
+                due.now_bytes = due.now_bytes.saturating_add(bytes);
+            }
+        }
+        kinds.into_values().collect()
+    }
 }
 
 /// Unused images that only `images.min_age` keeps.
@@ -186,7 +208,8 @@ impl Tried {
     /// Enters what came of a pass, and forgets what its plan no longer found.
     pub fn update(&mut self, plan: &Plan, records: &[Record]) {
         let tried = |record: &&Record| !matches!(record.outcome, Outcome::Refused(_));
-        let new = records.iter().filter(tried).map(|Record { candidate, .. }| (candidate.what(), candidate.id()));
+        let new =
+            records.iter().filter(tried).map(|Record { candidate, .. }| (candidate.what(), candidate.id()));
         let known = plan.entries.iter().map(|entry| (entry.what, entry.id.as_str()));
         let known = known.filter(|(what, id)| self.has_failed(*what, id));
         self.0 = known.chain(new).map(|(what, id)| (what, id.to_owned())).collect();
@@ -379,7 +402,7 @@ pub fn plan(inputs: &Inputs<'_>) -> Plan {
     let Limits { containers: most, images: most_images } = rules.most();
     let most = if mutation::is(Mutation::NoContainerLimit) { usize::MAX } else { most };
     let in_slices = !is_whole(runtime);
-    let mut list = List::new(tried);
+    let mut list = List::default();
 
     let mut of_containers = containers::decide(runtime, &known, rules, clock, under_pressure);
     overrule(&mut of_containers, None, rules);
@@ -411,7 +434,11 @@ pub fn plan(inputs: &Inputs<'_>) -> Plan {
             .iter()
             .filter_map(|(&index, &place)| Some((logs::c8_symlink(&runtime.containers[index])?, place)))
             .collect(),
-        directories: directories.now.keys().map(|&index| files.log_directories[index].name.as_str()).collect(),
+        directories: directories
+            .now
+            .keys()
+            .map(|&index| files.log_directories[index].name.as_str())
+            .collect(),
     };
     let mut of_symlinks = logs::l2(runtime, files, rules, &before);
     overrule(&mut of_symlinks, in_slices.then_some("logs wait for whole lists"), rules);
@@ -426,7 +453,7 @@ pub fn plan(inputs: &Inputs<'_>) -> Plan {
     let Selection { decisions: mut of_images, removals: selected, in_line, young } =
         images::decide(inputs, goal.as_ref(), freed_before, |index| containers.now.contains_key(&index));
     let for_space = selected.iter().filter(|&&index| is_for_space(of_images[index].rule)).count();
-    let leaves_due = list.left_some || selected.len() - for_space > most_images;
+    let leaves_images = selected.len() - for_space > most_images;
     let mut images = list.number(&selected, most_images, &mut of_images);
     let places = (images.later.len()..).zip(in_line);
     images.later.extend(places.map(|(place, index)| (index, (place, of_images[index].rule))));
@@ -437,36 +464,42 @@ pub fn plan(inputs: &Inputs<'_>) -> Plan {
     let with_container = named.filter(|(_, decision)| decision.removes && decision.rule == Rule::C8);
     let with_container: HashSet<&str> = with_container.map(|(name, _)| name).collect();
     let items = runtime.containers.iter().map(|it| Item::of_container(it, runtime, &with_container, now));
-    list.enter(items, of_containers, &containers, |_| None);
+    list.enter(items, of_containers, &containers, tried, |_| None);
     let items = runtime.sandboxes.iter().map(|sandbox| Item::of_sandbox(sandbox, now));
-    list.enter(items, of_sandboxes, &sandboxes, |_| None);
-    list.enter(files.log_directories.iter().map(Item::of_directory), of_directories, &directories, |_| None);
-    list.enter(files.log_symlinks.iter().map(Item::of_symlink), of_symlinks, &symlinks, |index| {
+    list.enter(items, of_sandboxes, &sandboxes, tried, |_| None);
+    list.enter(
+        files.log_directories.iter().map(Item::of_directory),
+        of_directories,
+        &directories,
+        tried,
+        |_| None,
+    );
+    list.enter(files.log_symlinks.iter().map(Item::of_symlink), of_symlinks, &symlinks, tried, |index| {
         // A symlink that goes before its container shares the place of that.
         before.containers.get(&files.log_symlinks[index].name).copied()
     });
     let items = runtime.images.iter().map(|image| Item::of_image(image, ledger));
-    list.enter(items, of_images, &images, |_| None);
-    let List { mut entries, mut removals, mut in_line, due, more, .. } = list;
+    list.enter(items, of_images, &images, tried, |_| None);
+    let List { mut entries, mut removals, mut in_line, .. } = list;
     // What goes comes first, in its order. What stays keeps the order of the views.
     entries.sort_by_key(|entry| entry.order.unwrap_or(u32::MAX));
     removals.sort_by_key(|(place, _)| *place);
     in_line.sort_by_key(|(place, candidate)| (candidate.what(), *place));
-    let images_are_known = runtime.images_extent == Extent::Whole;
+    let is_left = |entry: &&Entry| entry.rule == Rule::Safety4;
     Plan {
+        due: Due::of(&entries),
+        more: entries.iter().filter(is_left).any(|entry| !entry.details.has_failed),
+        leaves_due: leaves_images || entries.iter().filter(is_left).any(|entry| entry.what != What::Image),
         entries,
         removals: removals.into_iter().map(|(_, candidate)| candidate).collect(),
         in_line: in_line.into_iter().map(|(_, candidate)| candidate).collect(),
-        due: due.into_values().collect(),
         young,
-        unmatched_keep: if images_are_known { images::unmatched_keep(&runtime.images, rules) } else { Vec::new() },
+        unmatched_keep: images::unmatched_keep(runtime, rules),
         breakdown,
         usage: usage.copied(),
         container_usage: files.container_usage().filter(|_| !is_on_disk).copied(),
         goal,
         effects: rules.effects(),
-        more,
-        leaves_due,
         wrong_node: known.is_on_wrong_node(),
         container_disk: files.container_disk,
         limits: rules.most(),
@@ -488,218 +521,6 @@ fn overrule(decisions: &mut [Decision], waits: Option<&str>, rules: &Rules) {
         if rules.beside_kubelet == Some(Effects::Images) {
             decision.overrule(Rule::Safety3, "beside a kubelet, only images go");
         }
-    }
-}
-
-/// A plan that grows, kind by kind.
-struct List<'a> {
-    tried: &'a Tried,
-    entries: Vec<Entry>,
-    /// What goes, with its place.
-    removals: Vec<(u32, Candidate)>,
-    /// What goes if something before it fails, with its place in its kind.
-    in_line: Vec<(usize, Candidate)>,
-    due: BTreeMap<What, Due>,
-    /// How many places are taken.
-    places: u32,
-    left_some: bool,
-    more: bool,
-}
-
-/// What goes of one kind, by its index.
-struct Places {
-    /// What goes now, with its place in the plan, from 1 on.
-    now: HashMap<usize, u32>,
-    /// What the limit leaves and what is in line, with its place after that and the rule that removes it.
-    later: HashMap<usize, (usize, Rule)>,
-}
-
-impl<'a> List<'a> {
-    const fn new(tried: &'a Tried) -> Self {
-        let (entries, removals, in_line) = (Vec::new(), Vec::new(), Vec::new());
-        Self { tried, entries, removals, in_line, due: BTreeMap::new(), places: 0, left_some: false, more: false }
-    }
-
-    /// Numbers what goes of one kind, by these keys, of which the first says whether it has failed before. A symlink
-    /// that goes before its container takes no place of its own.
-    fn going<K: Ord>(
-        &mut self,
-        decisions: &mut [Decision],
-        most: usize,
-        key: impl Fn(usize, Rule) -> K,
-    ) -> Places {
-        let goes = |decision: &Decision| decision.removes && decision.rule != Rule::C8;
-        let mut indexes: Vec<usize> = (0..decisions.len()).filter(|&index| goes(&decisions[index])).collect();
-        indexes.sort_by_key(|&index| key(index, decisions[index].rule));
-        self.number(&indexes, most, decisions)
-    }
-
-    /// The places of what goes. Safety 4: a pass removes so many at most, and then everything is looked at anew.
-    fn number(&mut self, indexes: &[usize], most: usize, decisions: &mut [Decision]) -> Places {
-        let (now, left) = indexes.split_at(most.min(indexes.len()));
-        let later = left.iter().enumerate().map(|(place, &index)| (index, (place, decisions[index].rule)));
-        let later = later.collect();
-        self.left_some |= !left.is_empty();
-        for &index in left {
-            decisions[index].overrule(Rule::Safety4, "a pass removes no more than it does before");
-        }
-        let now: HashMap<usize, u32> = now.iter().copied().zip(self.places + 1..).collect();
-        self.places += u32::try_from(now.len()).unwrap_or(u32::MAX);
-        Places { now, later }
-    }
-
-    /// Enters all items of one kind. `shared` is the place of an item that has none of its own.
-    fn enter(
-        &mut self,
-        items: impl Iterator<Item = Item>,
-        decisions: Vec<Decision>,
-        places: &Places,
-        shared: impl Fn(usize) -> Option<u32>,
-    ) {
-        for (index, (item, decision)) in items.zip(decisions).enumerate() {
-            let Item { target, name, label, pod, bytes, mut details } = item;
-            let Decision { removes, rule, mut reason } = decision;
-            if removes && matches!(target, Target::Container { stop_first: true, .. }) {
-                reason.to_mut().push_str("; its state is unknown, so it is stopped first (C7)");
-            }
-            let candidate = Candidate { target, name: label, rule, bytes };
-            let (what, later) = (candidate.what(), places.later.get(&index));
-            details.has_failed = self.tried.has_failed(what, candidate.id());
-            if details.has_failed {
-                reason.to_mut().push_str("; an earlier pass could not remove it");
-            }
-            let place = places.now.get(&index);
-            let order = place.copied().or_else(|| shared(index)).filter(|_| removes);
-            let is_left = rule == Rule::Safety4;
-            if removes || is_left {
-                self.more |= is_left && !details.has_failed;
-                let due = self.due.entry(what).or_insert(Due { what, count: 0, bytes: 0, now: 0, now_bytes: 0 });
-                let bytes = bytes.unwrap_or_default();
-                due.count += 1;
-                due.bytes = due.bytes.saturating_add(bytes);
-                due.now += usize::from(removes);
-                due.now_bytes = due.now_bytes.saturating_add(if removes { bytes } else { 0 });
-            }
-            self.entries.push(Entry {
-                what,
-                id: candidate.id().to_owned(),
-                name,
-                pod,
-                decision: if removes { Action::Remove } else { Action::Keep },
-                rule,
-                reason,
-                bytes,
-                order,
-                details,
-            });
-            if let Some(&(place, rule)) = later {
-                self.in_line.push((place, Candidate { rule, ..candidate }));
-            } else if let Some(&place) = place {
-                self.removals.push((place, candidate));
-            }
-        }
-    }
-}
-
-/// What an entry and a candidate have of an item.
-struct Item {
-    target: Target,
-    name: Option<String>,
-    /// The name for people.
-    label: String,
-    pod: Option<PodRef>,
-    bytes: Option<u64>,
-    details: Details,
-}
-
-impl Item {
-    /// `symlinks` go with containers.
-    fn of_container(
-        container: &Container,
-        runtime: &RuntimeView,
-        symlinks: &HashSet<&str>,
-        now: Timestamp,
-    ) -> Self {
-        let Container { id, name, pod_uid, pod_namespace, pod_name, state, created_at, .. } = container;
-        // By its label, else by its sandbox.
-        let sandbox = || runtime.sandboxes.iter().find(|sandbox| sandbox.id == container.sandbox_id);
-        let uid = match pod_uid.as_str() {
-            "" => sandbox().map(|sandbox| sandbox.uid.clone()).unwrap_or_default(),
-            uid => uid.to_owned(),
-        };
-        let target = Target::Container {
-            id: id.clone(),
-            name: name.clone(),
-            uid,
-            state: *state,
-            created_at: *created_at,
-            stop_first: c7_stops_first(*state),
-            symlink: logs::c8_symlink(container).filter(|name| symlinks.contains(name.as_str())),
-        };
-        let details = Details {
-            created_seconds: seconds(*created_at, now),
-            state: Some(state.into()),
-            ..Details::default()
-        };
-        let label = label([pod_namespace, pod_name, name], id);
-        let pod = Some(PodRef::new(pod_namespace, pod_name, pod_uid));
-        Self { target, name: Some(escaped(name)), label, pod, bytes: container.layer_bytes, details }
-    }
-
-    fn of_sandbox(sandbox: &Sandbox, now: Timestamp) -> Self {
-        let Sandbox { id, uid, namespace, name, created_at, state, .. } = sandbox;
-        let target = Target::Sandbox { id: id.clone(), uid: uid.clone(), created_at: *created_at };
-        let details = Details {
-            created_seconds: seconds(*created_at, now),
-            state: Some(state.into()),
-            ..Details::default()
-        };
-        let (label, pod) = (label([namespace, name], id), Some(PodRef::new(namespace, name, uid)));
-        Self { target, name: None, label, pod, bytes: None, details }
-    }
-
-    fn of_directory(directory: &LogDirectory) -> Self {
-        let parsed = parse_directory(&directory.name);
-        let target = Target::LogDirectory { name: directory.name.clone(), uid: parsed.uid.to_owned() };
-        let pod = parsed.named().map(|(namespace, name, uid)| PodRef::new(namespace, name, uid));
-        let (label, bytes) = (escaped(&directory.name), Some(directory.bytes));
-        Self { target, name: None, label, pod, bytes, details: Details::default() }
-    }
-
-    fn of_symlink(symlink: &LogSymlink) -> Self {
-        let target = Target::LogSymlink { name: symlink.name.clone() };
-        let label = escaped(&symlink.name);
-        Self { target, name: None, label, pod: None, bytes: None, details: Details::default() }
-    }
-
-    fn of_image(image: &Image, ledger: &Ledger) -> Self {
-        let Image { id, runtime_handler, pinned, bytes, .. } = image;
-        let target = Target::Image { id: id.clone(), runtime_handler: runtime_handler.clone() };
-        let age = ledger.age(&image.key());
-        let details = Details {
-            tags: image.tags().take(MOST_TAGS).map(escaped).collect(),
-            detected_seconds: age.map(|age| age.detected.as_secs()),
-            last_used_seconds: age.and_then(|age| age.used).map(|used| used.as_secs()),
-            pinned: *pinned,
-            runtime_handler: runtime_handler.as_deref().map(escaped),
-            ..Details::default()
-        };
-        let name = image.names().next().map(escaped);
-        let label = name.clone().unwrap_or_else(|| escaped(id));
-        Self { target, name, label, pod: None, bytes: Some(*bytes), details }
-    }
-}
-
-/// How many seconds ago something was created, if that is known.
-fn seconds(created_at: Timestamp, now: Timestamp) -> Option<u64> {
-    created_at.age(now).filter(|_| created_at.is_known()).map(|age| age.as_secs())
-}
-
-/// The parts of a name, or an id without one of them.
-fn label<const N: usize>(parts: [&String; N], id: &str) -> String {
-    match parts.iter().any(|part| part.is_empty()) {
-        true => escaped(id),
-        false => parts.map(|part| escaped(part)).join("/"),
     }
 }
 

@@ -93,7 +93,8 @@ impl Goal {
 /// Whether the node is under pressure (P1): less is free than the thresholds ask for.
 ///
 /// The kubelet's eviction manager then calls what `buildSignalToNodeReclaimFuncs` in
-/// `eviction/helpers.go` names: all unused containers, then all unused images.
+/// `eviction/helpers.go` names: all unused containers, then all unused images. Where both have file systems of
+/// their own (KEP-4191), each goes for its own.
 pub fn p1(usage: &Usage, rules: &Rules) -> Option<Goal> {
     let Pressure { bytes, inodes } = rules.pressure?;
     let goal = Goal {

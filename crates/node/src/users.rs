@@ -50,7 +50,9 @@ impl Users {
         }
         if let PodView::Listed(Listed { pods, .. }) = pods {
             // What has ended starts no more.
-            for Pod { pod: PodRef { namespace, name, .. }, images, .. } in pods.iter().filter(|pod| !has_ended(pod)) {
+            for Pod { pod: PodRef { namespace, name, .. }, images, .. } in
+                pods.iter().filter(|pod| !has_ended(pod))
+            {
                 let reason =
                     || format!("the spec of pod {} names it", escaped(&format!("{namespace}/{name}")));
                 images.iter().for_each(|reference| users.add(reference, Rule::B2, reason));
@@ -249,6 +251,14 @@ mod tests {
         assert!(means(&digest, "", &digest) && means(DIGEST, "", &digest));
         assert!(means(&format!("registry.example/app:1@{DIGEST}"), "", &digest));
         assert!(!means(&DIGEST.replace('f', "e"), "", &digest));
+    }
+
+    #[test]
+    fn a_path_of_very_many_parts_takes_linear_time_and_still_matches() {
+        let path = "b/".repeat(1_000_000) + "c:1";
+        assert!(means(&path, &format!("registry.example/{path}"), ""));
+        assert!(!means("b:1", &format!("registry.example/{path}"), ""));
+        assert!(means("b/c:1", &format!("registry.example/{path}"), ""));
     }
 
     #[test]

@@ -174,7 +174,7 @@ fn start_container(world: &mut World, image: &str) {
         attempt: 0,
         image: image.to_owned(),
         state: ContainerState::ContainerRunning,
-        created_at: crate::node::now().nanos(),
+        created_at: crate::node::now().wall.nanos(),
         ..NewContainer::default()
     });
 }

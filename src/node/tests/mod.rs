@@ -58,7 +58,7 @@ struct OnNode {
 }
 
 fn nanos(ago: Duration) -> i64 {
-    now().minus(ago).nanos()
+    now().wall.minus(ago).nanos()
 }
 
 impl Node {

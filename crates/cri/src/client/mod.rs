@@ -2,15 +2,18 @@
 //! what to do.
 
 mod call;
+mod containerd;
 mod list;
 
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tonic::transport::Channel;
 
+pub(crate) use containerd::*;
 pub use list::{Listing, PodKey};
 
 use crate::messages::*;
@@ -23,6 +26,8 @@ pub const MESSAGE_LIMIT: usize = 16 * 1024 * 1024;
 const KUBELET_API_VERSION: &str = "0.1.0";
 /// How long the first call may take, which asks for the runtime's version.
 const CONNECT_DEADLINE: Duration = Duration::from_secs(10);
+/// The most containers whose sizes are kept. No node has nearly so many.
+const MOST_SIZES: usize = 1_000_000;
 /// How long the sizes of layers may take. They are only for people, and some runtimes look through files
 /// for them.
 const SIZES_DEADLINE: Duration = Duration::from_secs(10);
@@ -55,14 +60,20 @@ impl fmt::Debug for Settings {
 
 /// A container runtime, ready to be called. Cheap to clone.
 ///
-/// When the runtime restarts, the next call connects again.
+/// When the runtime restarts, the next call connects again, and [`Client::follow`] learns what it is by then.
 #[derive(Clone, Debug)]
 pub struct Client {
     endpoint: Endpoint,
     channel: Channel,
+    /// How many connections there have been.
+    connections: Arc<AtomicU64>,
+    /// How many there had been when the version was asked for.
+    asked: u64,
     api: ApiVersion,
     runtime: Arc<VersionResponse>,
     settings: Settings,
+    /// The namespace of containerd that calls of its own API are about.
+    namespace: Option<String>,
 }
 
 impl Client {
@@ -72,32 +83,54 @@ impl Client {
     ///
     /// There is no socket, it cannot be used, or what listens is no container runtime.
     pub async fn connect(endpoint: &Endpoint, settings: Settings) -> Result<Self, Error> {
+        let (channel, connections) = call::channel(endpoint.path());
         let mut client = Self {
             endpoint: endpoint.clone(),
-            channel: call::channel(endpoint.path()),
+            channel,
+            connections,
+            asked: 0,
             api: ApiVersion::V1,
             runtime: Arc::default(),
             settings,
+            namespace: None,
         };
+        client.ask_version().await?;
+        Ok(client)
+    }
+
+    /// Asks for the version again if there has been a new connection since: a runtime that was upgraded in
+    /// place is another one, and may no longer serve v1alpha2.
+    ///
+    /// # Errors
+    ///
+    /// As of [`Client::connect`].
+    pub async fn follow(&mut self) -> Result<(), Error> {
+        if self.connections.load(Ordering::Relaxed) > self.asked { self.ask_version().await } else { Ok(()) }
+    }
+
+    async fn ask_version(&mut self) -> Result<(), Error> {
+        // Read before the call, which may make the first connection, or a new one that has to be asked again.
+        let connections = self.connections.load(Ordering::Relaxed).max(1);
         let request = VersionRequest { version: KUBELET_API_VERSION.to_owned() };
-        let deadline = client.settings.deadline.min(CONNECT_DEADLINE);
+        let deadline = self.settings.deadline.min(CONNECT_DEADLINE);
+        let path = self.endpoint.path().to_owned();
         let mut refused = None;
         for api in [ApiVersion::V1, ApiVersion::V1Alpha2] {
-            client.api = api;
-            match client.call_within(request.clone(), deadline).await {
+            self.api = api;
+            match self.call_within(request.clone(), deadline).await {
                 Ok(runtime) => {
-                    client.runtime = Arc::new(runtime);
-                    return Ok(client);
+                    (self.runtime, self.asked) = (Arc::new(runtime), connections);
+                    return Ok(());
                 }
                 Err(Error::Unimplemented { detail, .. }) => _ = refused.get_or_insert(detail),
                 // Something closes the connection or answers in another protocol.
-                Err(Error::Disconnected { detail, .. }) => {
-                    return Err(Error::NotCri { path: endpoint.path().into(), detail });
+                Err(Error::Disconnected { detail, .. }) if self.asked == 0 => {
+                    return Err(Error::NotCri { path, detail });
                 }
                 Err(other) => return Err(other),
             }
         }
-        Err(Error::NotCri { path: endpoint.path().into(), detail: refused.unwrap_or_default() })
+        Err(Error::NotCri { path, detail: refused.unwrap_or_default() })
     }
 
     /// Makes a connection and ends it, to learn early why there is none.
@@ -109,7 +142,7 @@ impl Client {
         call::probe(endpoint.path()).await
     }
 
-    /// What the runtime said about itself when it was connected to.
+    /// What the runtime said about itself when its version was last asked for.
     pub fn runtime(&self) -> &VersionResponse {
         &self.runtime
     }
@@ -134,19 +167,30 @@ impl Client {
         absent(self.call(request).await.map(|answer| answer.status))
     }
 
-    /// How many bytes containers have in their own layers, by their ids, as far as the runtime tells.
+    /// What containers have in their own layers, by their ids, as far as the runtime tells.
     ///
     /// # Errors
     ///
     /// As above.
-    pub async fn layer_sizes(&self) -> Result<HashMap<String, u64>, Error> {
+    pub async fn layer_sizes(&self) -> Result<HashMap<String, LayerSize>, Error> {
         let deadline = self.settings.deadline.min(SIZES_DEADLINE);
-        let answer = self.call_within(ListContainerStatsRequest::default(), deadline).await?;
-        let sizes = answer.stats.into_iter().filter_map(|stats| {
-            let bytes = stats.writable_layer?.used_bytes?.value;
-            Some((stats.attributes?.id, bytes))
-        });
-        Ok(sizes.collect())
+        let mut sizes = HashMap::new();
+        let mut keep = |stats: Vec<ContainerStats>| {
+            sizes.extend(stats.into_iter().filter_map(LayerSize::of));
+            if sizes.len() > MOST_SIZES { Err(format!("more than {MOST_SIZES} containers")) } else { Ok(()) }
+        };
+        match self.call_within(ListContainerStatsRequest::default(), deadline).await {
+            Ok(answer) => sizes.extend(answer.stats.into_iter().filter_map(LayerSize::of)),
+            Err(too_large @ Error::TooLarge { .. }) => {
+                let request = StreamContainerStatsRequest::default();
+                match self.stream(request, |part| keep(part.container_stats)).await {
+                    Err(Error::Unimplemented { .. }) => return Err(too_large),
+                    streamed => streamed?,
+                }
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(sizes)
     }
 
     /// Stops a container, and waits until it has ended. Succeeds if it had before, or does not exist.
@@ -230,6 +274,22 @@ impl Client {
     }
 }
 
+/// How much a container has in its own layer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LayerSize {
+    /// The bytes.
+    pub bytes: u64,
+    /// When the runtime measured it, in nanoseconds since 1970. containerd does so every ten seconds.
+    pub measured_at: i64,
+}
+
+impl LayerSize {
+    fn of(stats: ContainerStats) -> Option<(String, Self)> {
+        let layer = stats.writable_layer?;
+        Some((stats.attributes?.id, Self { bytes: layer.used_bytes?.value, measured_at: layer.timestamp }))
+    }
+}
+
 /// Refuses to name nothing.
 fn named<C: Call>(name: &str) -> Result<String, Error> {
     if name.is_empty() {
@@ -246,10 +306,12 @@ fn absent<T>(answer: Result<Option<T>, Error>) -> Result<Option<T>, Error> {
     }
 }
 
-/// What does not exist needs no removal.
+/// What does not exist needs no removal, nor does what somebody else removes just now. containerd says the latter
+/// without a code of its own.
 fn gone<T>(answer: Result<T, Error>) -> Result<(), Error> {
     match answer {
         Ok(_) | Err(Error::NotFound { .. }) => Ok(()),
+        Err(Error::Runtime { detail, .. }) if detail.contains("already in removing state") => Ok(()),
         Err(error) => Err(error),
     }
 }

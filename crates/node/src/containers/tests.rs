@@ -7,6 +7,8 @@ use crate::PodView;
 use crate::rules::Effects;
 use crate::testing::{NOW, container, files, listed, pod, sandbox, uid};
 
+const STEADY: Clock = Clock { now: NOW, steady: Duration::MAX };
+
 /// The ids that go, with their rules, of these containers.
 fn gone(containers: Vec<Container>, view: &PodView, rules: &Rules) -> Vec<(String, Rule)> {
     gone_of(&RuntimeView { containers, ..RuntimeView::default() }, view, rules)
@@ -15,7 +17,7 @@ fn gone(containers: Vec<Container>, view: &PodView, rules: &Rules) -> Vec<(Strin
 fn gone_of(runtime: &RuntimeView, view: &PodView, rules: &Rules) -> Vec<(String, Rule)> {
     let files = files();
     let pods = Pods::of(runtime, view, &files);
-    let decisions = decide(runtime, &pods, rules, NOW, false);
+    let decisions = decide(runtime, &pods, rules, STEADY, false);
     let pairs = runtime.containers.iter().zip(decisions);
     let mut gone: Vec<_> = pairs
         .filter(|(_, decision)| decision.removes)
@@ -99,4 +101,35 @@ fn the_sandbox_tells_the_pod_if_no_label_does_and_must_not_contradict_it() {
     assert_eq!(gone_of(&runtime, &PodView::None, &none_stay()).len(), 1);
     runtime.containers[0].pod_uid = uid(1);
     assert_eq!(gone_of(&runtime, &PodView::None, &none_stay()), []);
+}
+
+#[test]
+fn c1_a_clock_that_was_set_forward_makes_no_container_old_and_one_that_was_set_back_keeps_what_is_to_come() {
+    let mut created = dead("created", 1, "web", 600);
+    created.state = ContainerState::Created;
+    let mut future = dead("future", 1, "db", 0);
+    future.created_at = NOW.plus(Duration::from_secs(600));
+    let runtime = RuntimeView {
+        containers: vec![dead("exited", 1, "app", 600), created, future],
+        ..RuntimeView::default()
+    };
+    let (no_files, mut rules) = (files(), none_stay());
+    rules.containers.min_age = Duration::from_secs(60);
+    let pods = Pods::of(&runtime, &PodView::None, &no_files);
+    for (seconds, expected) in [(10, [false; 3]), (60, [true, false, false]), (300, [true, true, false])] {
+        let clock = Clock { now: NOW, steady: Duration::from_secs(seconds) };
+        let decisions = decide(&runtime, &pods, &rules, clock, false);
+        assert_eq!(decisions.iter().map(|decision| decision.removes).collect::<Vec<_>>(), expected);
+        assert!(decisions[2].reason.contains("not been created yet"), "{}", decisions[2].reason);
+    }
+}
+
+#[test]
+fn c5_the_last_attempt_stays_although_the_clock_was_set_back_before_it() {
+    let mut last = dead("last", 1, "web", 1000);
+    last.attempt = 4;
+    let mut before = dead("before", 1, "web", 400);
+    before.attempt = 3;
+    let gone = gone(vec![before, last], &PodView::None, &Rules::default());
+    assert_eq!(gone, pairs(&[("before", Rule::C5)]));
 }

@@ -1,12 +1,12 @@
 //! What the kubelet does not do, or does otherwise. The suite `kubelet` holds the rest against its functions.
 
 use super::*;
-use crate::ledger::Record;
+use crate::ledger::Age;
 use crate::pressure::goal;
 use crate::testing::{NOW, container, image, listed, pod, uid};
 use crate::users::i1_may_mount;
-use crate::view::Pod;
-use crate::{Files, PodView, RuntimeView};
+use crate::view::{Phase, Pod};
+use crate::{Files, Ledger, PodView, RuntimeView, Tried};
 
 /// A node of which 90 % is used, with images that were detected an hour ago and never used.
 struct Node {
@@ -17,15 +17,15 @@ struct Node {
     usage: Usage,
 }
 
-fn ago(seconds: u64) -> Timestamp {
-    NOW.minus(Duration::from_secs(seconds))
+fn age(detected: u64, used: Option<u64>) -> Age {
+    Age { detected: Duration::from_secs(detected), used: used.map(Duration::from_secs) }
 }
 
 fn node(ids: &[&str]) -> Node {
     let images: Vec<Image> = ids.iter().map(|id| image(id)).collect();
     let mut ledger = Ledger::default();
     for image in &images {
-        ledger.set(&image.key(), Record { first_detected: ago(3600), last_used: None });
+        ledger.set(&image.key(), age(3600, None));
     }
     let runtime = RuntimeView { images, ..RuntimeView::default() };
     let usage = Usage { capacity: 1000, available: 100, inodes: 0, inodes_free: 0 };
@@ -37,7 +37,7 @@ impl Node {
         let goal = goal(&self.usage, &self.rules);
         let files = &Files { image_usage: Some(self.usage), ..Files::default() };
         let Self { runtime, pods, ledger, rules, .. } = self;
-        let inputs = Inputs { runtime, pods, files, ledger, rules, now: NOW };
+        let inputs = Inputs { runtime, pods, files, ledger, rules, tried: &Tried::default(), now: NOW };
         decide(&inputs, goal.as_ref(), 0, |_| false)
     }
 
@@ -53,8 +53,7 @@ impl Node {
     }
 
     fn used(&mut self, id: &str, seconds_ago: u64) {
-        let first_detected = ago(3600);
-        self.ledger.set(id, Record { first_detected, last_used: Some(ago(seconds_ago)) });
+        self.ledger.set(id, age(3600, Some(seconds_ago)));
     }
 }
 
@@ -102,29 +101,71 @@ fn i6_age_counts_from_the_later_of_detection_and_last_use() {
     let mut node = node(&["pulled again"]);
     node.usage.available = 900;
     node.rules.images.max_age = Some(Duration::from_secs(1000));
-    node.ledger.set("pulled again", Record { first_detected: ago(500), last_used: Some(ago(5000)) });
+    node.ledger.set("pulled again", age(500, Some(5000)));
     assert_eq!(node.gone(), Vec::<&str>::new());
 }
 
 #[test]
-fn b5_the_image_of_sandboxes_stays_where_nothing_is_pinned() {
-    let mut node = node(&["a", "b"]);
-    node.runtime.sandbox_image = Some("a".to_owned());
-    assert_eq!(node.gone(), ["b"]);
+fn b5_the_image_of_sandboxes_stays_also_where_others_are_pinned() {
+    let mut node = node(&["a", "b", "c"]);
+    node.runtime.sandbox_image = SandboxImage::Named("a".to_owned());
     node.runtime.images[1].pinned = true;
-    assert_eq!(node.gone(), ["a"]);
+    assert_eq!(node.gone(), ["c"]);
+}
+
+#[test]
+fn images_without_a_name_go_first_although_local_ones_stay() {
+    let mut node = node(&["named", "local", "nameless"]);
+    node.runtime.images[1].repo_digests.clear();
+    node.runtime.images[1].repo_tags.push("local:1".to_owned());
+    node.runtime.images[2].repo_digests = vec!["<none>@<none>".to_owned()];
+    node.used("nameless", 200);
+    node.rules.free = Some(99);
+    assert_eq!(node.gone(), ["nameless", "named"]);
+}
+
+#[test]
+fn b2_only_pods_that_may_still_start_hold_their_images() {
+    let mut node = node(&["succeeded", "evicted", "deleted", "ending", "starting"]);
+    let of = |number, image: &str| Pod { images: vec![image.to_owned()], ..pod(number) };
+    node.pods = listed(
+        vec![
+            Pod { phase: Phase::Succeeded, ..of(1, "succeeded") },
+            Pod { phase: Phase::Failed, evicted: true, ..of(2, "evicted") },
+            Pod { deleting: true, containers_running: false, ..of(3, "deleted") },
+            Pod { deleting: true, ..of(4, "ending") },
+            Pod { phase: Phase::Pending, containers_running: false, ..of(5, "starting") },
+        ],
+        vec![],
+    );
+    node.rules.free = Some(99);
+    assert_eq!(node.gone(), ["deleted", "evicted", "succeeded"]);
+}
+
+#[test]
+fn i1_an_image_of_another_client_of_the_runtime_stays() {
+    let mut node = node(&["a", "b"]);
+    node.runtime.foreign_images = vec!["registry.example/a@sha256:a".to_owned()];
+    node.rules.free = Some(99);
+    assert_eq!((node.rule(), node.gone()), (Rule::I1, vec!["b"]));
+}
+
+#[test]
+fn all_unused_images_go_on_demand_and_older_ones_only_if_that_is_wanted() {
+    let mut node = node(&["young", "old", "used"]);
+    node.usage.available = 900;
+    node.rules.all = true;
+    node.used("used", 1000);
+    node.ledger.set("young", age(60, None));
+    assert_eq!(node.gone(), ["old", "used"]);
+    let young = node.decide().young.unwrap();
+    assert_eq!((young.count, young.bytes, young.wait_seconds), (1, 100, 60));
+    node.rules.older_than = Some(Duration::from_secs(2000));
+    assert_eq!(node.gone(), ["old"]);
+    assert_eq!(node.decide().decisions[2].rule, Rule::OlderThan);
 }
 
 #[test]
 fn images_that_make_no_sense_stay() {
     assert_eq!(node(&["", "twin", "twin"]).gone(), Vec::<&str>::new());
-}
-
-#[test]
-fn images_of_huge_sizes_do_not_overflow() {
-    let mut node = node(&["a", "b", "c"]);
-    for image in &mut node.runtime.images {
-        image.bytes = u64::MAX;
-    }
-    assert_eq!(node.gone(), ["a"]);
 }

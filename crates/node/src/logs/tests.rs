@@ -70,7 +70,8 @@ fn l1_names_have_three_parts_or_only_a_uid() {
 fn l1_of(runtime: &RuntimeView, view: &PodView, directory: LogDirectory) -> Decision {
     let files = Files { log_directories: vec![directory], ..Files::default() };
     let pods = Pods::of(runtime, view, &files);
-    l1(runtime, &pods, &files, &Rules::default(), NOW).remove(0)
+    let clock = Clock { now: NOW, steady: Duration::MAX };
+    l1(runtime, &pods, &files, &Rules::default(), clock).remove(0)
 }
 
 #[test]

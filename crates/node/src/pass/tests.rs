@@ -1,9 +1,9 @@
 use super::*;
-use crate::ledger::Record as Age;
+use crate::ledger::Age;
 use crate::plan::{Inputs, plan};
 use crate::testing::{NOW, container, files, image, listed, proof, sandbox, uid};
 use crate::view::{Answer, RuntimeView, SandboxState};
-use crate::{Files, Ledger, PodView, Rules};
+use crate::{Files, Ledger, PodView, Rules, Tried};
 
 /// A node with so many unused images of 10 bytes each, 90 % used: 100 bytes are missing.
 fn node(images: usize) -> (RuntimeView, Files, Ledger) {
@@ -12,7 +12,7 @@ fn node(images: usize) -> (RuntimeView, Files, Ledger) {
     for number in 0..images {
         let mut image = image(&format!("i{number:03}"));
         image.bytes = 10;
-        ledger.set(&image.id, Age { first_detected: NOW.minus(Duration::from_secs(3600)), last_used: None });
+        ledger.set(&image.id, Age { detected: Duration::from_secs(3600), used: None });
         runtime.images.push(image);
     }
     (runtime, Files { image_usage: Some(usage(100)), ..files() }, ledger)
@@ -22,14 +22,27 @@ fn usage(available: u64) -> Usage {
     Usage { capacity: 1000, available, inodes: 0, inodes_free: 0 }
 }
 
-fn pass_of((runtime, files, ledger): &(RuntimeView, Files, Ledger), rules: &Rules) -> Pass {
-    let plan = plan(&Inputs { runtime, pods: &PodView::None, files, ledger, rules, now: NOW });
-    Pass::new(&plan, Scope::All, rules.limits.images)
+fn plan_of((runtime, files, ledger): &(RuntimeView, Files, Ledger), rules: &Rules, tried: &Tried) -> Plan {
+    plan(&Inputs { runtime, pods: &PodView::None, files, ledger, rules, tried, now: NOW })
+}
+
+fn pass_of(node: &(RuntimeView, Files, Ledger), rules: &Rules) -> Pass {
+    Pass::new(&plan_of(node, rules, &Tried::default()), Scope::All)
 }
 
 /// Carries out a pass on a node where each removal frees so many bytes. Returns what goes at the same time, and
 /// nothing for each list.
 fn carry_out(pass: &mut Pass, runtime: &RuntimeView, frees: u64) -> Vec<Vec<Candidate>> {
+    carry_out_with(pass, runtime, frees, |_| false)
+}
+
+/// The same where some removals fail.
+fn carry_out_with(
+    pass: &mut Pass,
+    runtime: &RuntimeView,
+    frees: u64,
+    fails: impl Fn(&Candidate) -> bool,
+) -> Vec<Vec<Candidate>> {
     let files = files();
     let fresh = Fresh { runtime, pods: &PodView::None, files: &files };
     let mut available = 100;
@@ -39,7 +52,11 @@ fn carry_out(pass: &mut Pass, runtime: &RuntimeView, frees: u64) -> Vec<Vec<Cand
             Step::Remove(candidates) => {
                 available += frees * u64::try_from(candidates.len()).unwrap();
                 steps.push(candidates.clone());
-                let outcomes = vec![Outcome::Removed; candidates.len()];
+                let outcome = |candidate| match fails(candidate) {
+                    true => Outcome::Failed("device busy".to_owned()),
+                    false => Outcome::Removed,
+                };
+                let outcomes: Vec<Outcome> = candidates.iter().map(outcome).collect();
                 pass.record(candidates, outcomes);
             }
             Step::ListContainers => {
@@ -75,13 +92,13 @@ fn b2_containers_are_listed_before_each_ten_images_and_b3_images_go_one_by_one_u
 fn b3_after_a_removal_the_file_system_gets_time_and_before_it_does_not() {
     let node = node(40);
     let mut pass = pass_of(&node, &Rules::default());
-    assert_eq!(pass.next_step(), Step::Measure { patience: Duration::ZERO });
+    assert_eq!(pass.next_step(), Step::Measure { patience: Duration::ZERO, until: None });
     pass.measured(Some(usage(100)));
     assert_eq!(pass.next_step(), Step::ListContainers);
     pass.listed(Some(&Fresh { runtime: &node.0, pods: &PodView::None, files: &node.1 }));
     let Step::Remove(candidates) = pass.next_step() else { panic!("no removal") };
     pass.record(candidates, [Outcome::Removed]);
-    assert_eq!(pass.next_step(), Step::Measure { patience: PATIENCE });
+    assert_eq!(pass.next_step(), Step::Measure { patience: PATIENCE, until: None });
 }
 
 #[test]
@@ -99,6 +116,7 @@ fn b9_what_the_last_image_has_freed_counts_and_what_is_missing_is_told_even_if_n
 fn without_a_measurement_no_image_goes_for_space_and_what_is_missing_is_not_known() {
     let mut pass = pass_of(&node(3), &Rules::default());
     pass.next_step();
+    assert!(!pass.is_unmeasured(), "an interrupted pass could not even try");
     pass.measured(None);
     assert_eq!((pass.next_step(), pass.missing()), (Step::Done, (0, 0)));
     assert!(pass.is_unmeasured());
@@ -118,11 +136,9 @@ fn without_a_list_no_image_goes() {
 
 #[test]
 fn a_pass_of_containers_leaves_images_alone() {
-    let (runtime, files, ledger) = &node(3);
-    let (pods, rules) = (&PodView::None, &Rules::default());
-    let plan = plan(&Inputs { runtime, pods, files, ledger, rules, now: NOW });
-    assert_eq!(Pass::new(&plan, Scope::Containers, 50).next_step(), Step::Done);
-    assert_ne!(Pass::new(&plan, Scope::Images, 50).next_step(), Step::Done);
+    let plan = plan_of(&node(3), &Rules::default(), &Tried::default());
+    assert_eq!(Pass::new(&plan, Scope::Containers).next_step(), Step::Done);
+    assert_ne!(Pass::new(&plan, Scope::Images).next_step(), Step::Done);
 }
 
 #[test]
@@ -139,12 +155,66 @@ fn containers_go_together_and_sandboxes_only_after_them() {
     }
     let pods = listed(Vec::new(), (0..20).map(|number| proof(number, Answer::NotFound)).collect());
     let (files, ledger, rules) = (&files(), &Ledger::default(), &Rules::default());
-    let plan = plan(&Inputs { runtime: &runtime, pods: &pods, files, ledger, rules, now: NOW });
-    let steps = carry_out(&mut Pass::new(&plan, Scope::All, 50), &runtime, 0);
+    let tried = &Tried::default();
+    let plan = plan(&Inputs { runtime: &runtime, pods: &pods, files, ledger, rules, tried, now: NOW });
+    let steps = carry_out(&mut Pass::new(&plan, Scope::All), &runtime, 0);
     for step in &steps {
         assert!(step.iter().all(|candidate| candidate.what() == step[0].what()));
     }
     let found: Vec<_> = steps.iter().map(|step| (step[0].what(), step.len())).collect();
     let of = |what| [(what, AT_A_TIME), (what, AT_A_TIME), (what, 20 - 2 * AT_A_TIME)];
     assert_eq!(found, [of(What::Container), of(What::Sandbox)].concat());
+}
+
+/// Also what the runtime says it has removed and still lists.
+#[test]
+fn safety_4_what_fails_takes_nothing_from_the_limit_and_comes_last_in_the_next_pass() {
+    let mut rules = Rules::default();
+    rules.limits.images = 8;
+    for (max_age, lies) in [(None, false), (Some(Duration::from_secs(60)), false), (None, true)] {
+        rules.images.max_age = max_age;
+        let mut node = node(40);
+        let plan = plan_of(&node, &rules, &Tried::default());
+        let mut pass = Pass::new(&plan, Scope::All);
+        let steps = carry_out_with(&mut pass, &node.0, 0, |candidate| candidate.id() < "i025");
+        assert_eq!(steps.concat().len(), 25 + 8);
+        assert!(plan.more);
+        let mut tried = Tried::default();
+        tried.update(&plan, &pass.into_records());
+        if !lies {
+            node.0.images.drain(25..33);
+        }
+        let plan = plan_of(&node, &rules, &tried);
+        let ids: Vec<&str> = plan.removals.iter().map(Candidate::id).collect();
+        assert_eq!(ids, ["i033", "i034", "i035", "i036", "i037", "i038", "i039", "i000"]);
+        assert!(plan.entry(What::Image, ids[7]).unwrap().details.has_failed);
+        assert!(!plan.more, "what has failed is no reason for another pass at once");
+    }
+}
+
+#[test]
+fn no_image_goes_before_the_layers_of_containers_had_time_to_be_freed() {
+    let mut node = node(3);
+    for number in 0..2 {
+        let mut dead = container(&format!("c{number}"), &uid(number), "web", "other");
+        dead.layer_bytes = Some(60);
+        node.0.containers.push(dead);
+    }
+    let pods = listed(Vec::new(), (0..2).map(|number| proof(number, Answer::NotFound)).collect());
+    for (disk, expected) in
+        [(ContainerDisk::OfImages, Some(200)), (ContainerDisk::Own(Some(usage(500))), None)]
+    {
+        node.1.container_disk = disk;
+        let (runtime, files, ledger) = &node;
+        let (rules, tried) = (&Rules::default(), &Tried::default());
+        let plan = plan(&Inputs { runtime, pods: &pods, files, ledger, rules, tried, now: NOW });
+        assert_eq!(plan.breakdown.dead_containers, if expected.is_some() { 120 } else { 0 });
+        let mut pass = Pass::new(&plan, Scope::All);
+        let Step::Remove(containers) = pass.next_step() else { panic!("no removal") };
+        pass.record(containers, [Outcome::Removed, Outcome::Removed]);
+        let patience = if expected.is_some() { PATIENCE_FOR_LAYERS } else { Duration::ZERO };
+        assert_eq!(pass.next_step(), Step::Measure { patience, until: expected });
+        pass.measured(Some(usage(200)));
+        assert_eq!(pass.next_step(), Step::Done);
+    }
 }

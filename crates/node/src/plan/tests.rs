@@ -1,12 +1,14 @@
 use std::time::Duration;
 
+use wildmatch::WildMatch;
+
 use super::*;
-use crate::Rule;
-use crate::ledger::Record;
+use crate::ledger::Age;
 use crate::pressure::Usage;
-use crate::testing::{NOW, container, image, listed, log_directory, proof, sandbox, symlink, uid};
-use crate::view::{Answer, SandboxState, SymlinkState};
-use crate::{Files, Ledger, PodView, Rules, RuntimeView};
+use crate::rules::Pressure;
+use crate::testing::{NOW, container, image, listed, log_directory, pod, proof, sandbox, symlink, uid};
+use crate::view::{Answer, Phase, Pod, SandboxState, SymlinkState};
+use crate::{Files, Ledger, PodView, Rules, RuntimeView, Tried};
 
 /// A pod that is gone, with everything that can be left of one: a container that uses the only
 /// image, its sandbox, its log directory, and its symlink.
@@ -35,18 +37,20 @@ fn left() -> Left {
         log_directories: vec![log_directory(1)],
         log_symlinks: vec![symlink(&link, SymlinkState::Leads)],
         image_usage: Some(Usage { capacity: 1000, available: 100, inodes: 0, inodes_free: 0 }),
+        ..Files::default()
     };
     let mut ledger = Ledger::default();
-    let first_detected = NOW.minus(Duration::from_secs(3600));
-    ledger.set("a", Record { first_detected, last_used: Some(NOW) });
+    ledger.set("a", Age { used: Some(Duration::ZERO), ..HOUR });
     let pods = listed(vec![], vec![proof(1, Answer::NotFound)]);
     Left { runtime, pods, files, ledger, rules: Rules::default() }
 }
 
+const HOUR: Age = Age { detected: Duration::from_secs(3600), used: None };
+
 impl Left {
     fn plan(&self) -> Plan {
         let Self { runtime, pods, files, ledger, rules } = self;
-        plan(&Inputs { runtime, pods, files, ledger, rules, now: NOW })
+        plan(&Inputs { runtime, pods, files, ledger, rules, tried: &Tried::default(), now: NOW })
     }
 }
 
@@ -92,13 +96,15 @@ fn safety_4_images_over_the_limit_wait_and_nothing_overtakes_them() {
     for number in 0..3 {
         let mut image = image(&format!("i{number}"));
         image.bytes = 60;
-        let first_detected = NOW.minus(Duration::from_secs(3600));
-        left.ledger.set(&image.id, Record { first_detected, last_used: None });
+        left.ledger.set(&image.id, HOUR);
         left.runtime.images.push(image);
     }
     left.rules.limits.images = 1;
     let plan = left.plan();
-    assert!(plan.more && !plan.leaves_due && plan.in_line.is_empty());
+    assert!(plan.more && !plan.leaves_due);
+    let in_line: Vec<_> = plan.in_line.iter().map(|candidate| (candidate.id(), candidate.rule)).collect();
+    assert_eq!(in_line, [("i1", Rule::I4), ("i2", Rule::I4)]);
+    assert_eq!(plan.due, [Due { what: What::Image, count: 2, bytes: 120, now: 1, now_bytes: 60 }]);
     assert_eq!(plan.entry(What::Image, "i1").unwrap().rule, Rule::Safety4);
     assert_eq!(plan.entry(What::Image, "i2").unwrap().rule, Rule::I4);
     assert_eq!(plan.breakdown.unused, 180);
@@ -120,11 +126,48 @@ fn the_breakdown_tells_what_fills_the_file_system() {
     kept.pinned = true;
     let mut unused = image("unused");
     unused.bytes = 200;
-    let first_detected = NOW.minus(Duration::from_secs(3600));
-    left.ledger.set("unused", Record { first_detected, last_used: None });
+    left.ledger.set("unused", HOUR);
     left.runtime.images.extend([kept, unused]);
     let Breakdown { in_use, unused, kept, dead_containers, other } = left.plan().breakdown;
     assert_eq!((in_use, unused, kept, dead_containers, other), (400, 200, 30, 7, 900 - 637));
+}
+
+#[test]
+fn entries_and_candidates_have_what_people_want_to_know() {
+    let mut left = left();
+    left.runtime.containers[0].attempt = 3;
+    let tags = ["registry.example/a:1", "registry.example/a:2"].map(str::to_owned);
+    left.runtime.images[0].repo_tags = tags.to_vec();
+    left.rules.images.keep = vec![WildMatch::new("nginx"), WildMatch::new("*/b:*"), WildMatch::new("*/a:3")];
+    let plan = left.plan();
+    let names: Vec<&str> = plan.removals.iter().map(|candidate| candidate.name.as_str()).collect();
+    let directory = log_directory(1).name;
+    assert_eq!(names, ["default/pod-1/web", "default/pod-1", directory.as_str(), "registry.example/a:1"]);
+    let details = |what| plan.entries.iter().find(|entry| entry.what == what).unwrap().details.clone();
+    let container = details(What::Container);
+    assert_eq!((container.state, container.created_seconds), (Some("exited"), Some(3600)));
+    assert_eq!(details(What::Sandbox).state, Some("not_ready"));
+    let image = details(What::Image);
+    assert_eq!(
+        (image.detected_seconds, image.last_used_seconds, image.tags),
+        (Some(3600), Some(0), tags.to_vec())
+    );
+    assert_eq!(plan.unmatched_keep, ["nginx", "*/b:*", "*/a:3"]);
+}
+
+#[test]
+fn under_pressure_the_containers_of_their_own_disk_go_and_no_image_for_it() {
+    let mut left = left();
+    left.pods = listed(vec![Pod { phase: Phase::Succeeded, ..pod(1) }], vec![]);
+    left.rules.pressure = Some(Pressure::default());
+    let usage = |available| Some(Usage { capacity: 1000, available, inodes: 0, inodes_free: 0 });
+    for (images, containers, rule) in [(100, 900, Rule::C5), (900, 100, Rule::C4)] {
+        left.files.image_usage = usage(images);
+        left.files.container_disk = ContainerDisk::Own(usage(containers));
+        let plan = left.plan();
+        assert_eq!(plan.entry(What::Container, "0123456789ab").unwrap().rule, rule);
+        assert_eq!(plan.goal.is_some(), images == 100);
+    }
 }
 
 #[test]

@@ -18,7 +18,7 @@ impl Now {
 }
 
 fn candidate(target: Target, rule: Rule) -> Candidate {
-    Candidate { target, rule, bytes: None }
+    Candidate { target, name: String::new(), rule, bytes: None }
 }
 
 fn of_container(container: &Container) -> Candidate {

@@ -7,7 +7,7 @@ use kube_gc_node::plan::{Action, What};
 use kube_gc_node::safety;
 use kube_gc_node::testing::{Random, World};
 
-use crate::live;
+use crate::{clock, live};
 
 /// How many pods a world has at most.
 const PODS: usize = 6;
@@ -20,6 +20,7 @@ pub fn judge(seed: u64) -> Vec<String> {
         safety::check(&world.inputs(), &plan).iter().map(ToString::to_string).collect();
     wrong.extend(every_item_has_its_entry(&world, &plan));
     wrong.extend(live::carry_out(&world, &plan, &mut Random::new(!seed)));
+    wrong.extend(clock::judge(&mut Random::new(seed)));
     wrong
 }
 

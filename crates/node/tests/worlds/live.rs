@@ -1,28 +1,35 @@
 //! Carries out a plan on a node that goes on living: between the steps, containers start, others
 //! remove things, and the runtime fails.
 
-use kube_gc_node::pass::{Outcome, Pass, Scope, Step};
-use kube_gc_node::plan::{Candidate, Target};
+use std::collections::BTreeMap;
+
+use kube_gc_node::pass::{Outcome, PATIENCE_FOR_LAYERS, Pass, Scope, Step};
+use kube_gc_node::plan::{Candidate, Target, What};
 use kube_gc_node::pressure::Usage;
 use kube_gc_node::recheck::Fresh;
 use kube_gc_node::rules::Effects;
 use kube_gc_node::testing::{Random, World, container};
-use kube_gc_node::view::{ContainerState, Extent, Listed, PodView, SandboxState, SymlinkState};
+use kube_gc_node::view::{
+    ContainerDisk, ContainerState, Extent, Listed, PodView, SandboxImage, SandboxState, SymlinkState,
+};
 use kube_gc_node::{Plan, Rule, still_removable};
 
 /// The node, as it is by now.
 struct Node {
     world: World,
     usage: Usage,
+    /// What the file system shows later, of layers of containers.
+    pending: u64,
     wrong: Vec<String>,
-    removed_images: usize,
+    removed: BTreeMap<What, usize>,
 }
 
 /// What went wrong while the plan was carried out.
 pub fn carry_out(world: &World, plan: &Plan, random: &mut Random) -> Vec<String> {
-    let mut pass = Pass::new(plan, Scope::All, world.rules.limits.images);
+    let mut pass = Pass::new(plan, Scope::All);
     let usage = world.files.image_usage.unwrap_or_default();
-    let mut node = Node { world: world.clone(), usage, wrong: Vec::new(), removed_images: 0 };
+    let mut node =
+        Node { world: world.clone(), usage, pending: 0, wrong: Vec::new(), removed: BTreeMap::new() };
     // What lists in slices have not shown is there nevertheless.
     let runtime = &mut node.world.runtime;
     runtime.containers_extent = Extent::Whole;
@@ -33,8 +40,12 @@ pub fn carry_out(world: &World, plan: &Plan, random: &mut Random) -> Vec<String>
     for _ in 0..(10 + 5 * (plan.removals.len() + plan.in_line.len())) {
         match pass.next_step() {
             Step::Done => {
-                if node.removed_images > world.rules.limits.images {
-                    node.wrong.push(format!("{} images are removed in one pass", node.removed_images));
+                for (what, removed) in node.removed {
+                    let images = if world.rules.all { usize::MAX } else { world.rules.limits.images };
+                    let most = if what == What::Image { images } else { world.rules.limits.containers };
+                    if removed > most {
+                        node.wrong.push(format!("{removed} of {what:?} are removed in one pass"));
+                    }
                 }
                 return node.wrong;
             }
@@ -52,7 +63,14 @@ pub fn carry_out(world: &World, plan: &Plan, random: &mut Random) -> Vec<String>
                     pass.listed(Some(&node.fresh()));
                 }
             }
-            Step::Measure { .. } => {
+            Step::Measure { patience, .. } => {
+                if patience == PATIENCE_FOR_LAYERS {
+                    // Or the layers free nothing at all.
+                    let shown = if random.percent(80) { node.pending } else { 0 };
+                    node.pending = 0;
+                    node.usage.available =
+                        node.usage.available.saturating_add(shown).min(node.usage.capacity);
+                }
                 let failed = random.percent(3);
                 pass.measured((!failed).then_some(node.usage));
             }
@@ -93,6 +111,7 @@ impl Node {
                 Err(refusal) => Outcome::Refused(refusal),
                 Ok(()) if random.percent(10) => Outcome::Failed("the runtime has failed".to_owned()),
                 Ok(()) => {
+                    *self.removed.entry(candidate.what()).or_default() += 1;
                     self.remove(candidate, plan, random);
                     Outcome::Removed
                 }
@@ -183,6 +202,9 @@ impl Node {
                     Some(ContainerState::Unknown) if !stop_first => wrong("it was not stopped"),
                     Some(_) => {}
                 }
+                if files.container_disk == ContainerDisk::OfImages {
+                    self.pending = self.pending.saturating_add(candidate.bytes.unwrap_or_default());
+                }
                 runtime.containers.retain(|container| container.id != id);
             }
             Target::Sandbox { .. } => {
@@ -238,18 +260,21 @@ impl Node {
                     if image.pinned {
                         wrong("it was pinned");
                     }
+                    if runtime.sandbox_image == SandboxImage::Named(image.id.clone()) {
+                        wrong("it was the image of sandboxes");
+                    }
                     let bytes = image.bytes.saturating_mul(random.below(3)) / 2;
                     let reached = plan.goal.is_none_or(|goal| {
-                        self.usage.available >= goal.available && self.usage.inodes_free >= goal.inodes_free
+                        let available = self.usage.available.saturating_add(self.pending);
+                        available >= goal.available && self.usage.inodes_free >= goal.inodes_free
                     });
-                    if candidate.rule != Rule::I6 && reached {
-                        wrong("enough was free");
+                    if !matches!(candidate.rule, Rule::I6 | Rule::All) && reached {
+                        wrong("enough was free, or soon would be");
                     }
                     self.usage.available =
                         self.usage.available.saturating_add(bytes).min(self.usage.capacity);
                     self.usage.inodes_free = self.usage.inodes_free.saturating_add(5).min(self.usage.inodes);
                 }
-                self.removed_images += 1;
                 runtime.images.retain(|image| !same(image));
             }
         }

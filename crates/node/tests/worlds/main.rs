@@ -12,10 +12,12 @@
 //! |---|---|
 //! | [`judge`] | what must hold for a world and its plan |
 //! | [`live`] | carries out a plan on a living node |
+//! | [`clock`] | a history in which the time of day is set |
 //! | [`hunt`] | many worlds, and the proof that mistakes would be found |
 
 #![allow(clippy::print_stdout, reason = "this is what the person who runs it came for")]
 
+mod clock;
 mod hunt;
 mod judge;
 mod live;

@@ -1,0 +1,123 @@
+use super::*;
+use crate::testing::{container, image};
+use crate::view::Image;
+
+/// So many seconds after this boot, at a time of day that tells nothing.
+fn at(seconds: u64) -> Moment {
+    Moment { wall: Timestamp::from_secs(7), boot: Some("a".to_owned()), uptime: Duration::from_secs(seconds) }
+}
+
+fn ages(detected: u64, used: Option<u64>) -> Option<Age> {
+    Some(Age { detected: Duration::from_secs(detected), used: used.map(Duration::from_secs) })
+}
+
+fn with(ids: &[&str]) -> RuntimeView {
+    RuntimeView { images: ids.iter().map(|id| image(id)).collect(), ..RuntimeView::default() }
+}
+
+#[test]
+fn first_and_last_use_survive_a_restart_and_a_boot() {
+    let mut runtime = with(&["a", "b"]);
+    runtime.containers.push(container("c1", "uid", "web", "a"));
+    let mut ledger = Ledger::default();
+    ledger.observe(&runtime, &PodView::None, &at(100));
+    ledger.observe(&runtime, &PodView::None, &at(990));
+    runtime.containers.clear();
+    let mut ledger = Ledger::parse(&ledger.to_json().unwrap()).unwrap();
+    ledger.observe(&runtime, &PodView::None, &at(2000));
+    // Five minutes are as precise as it gets, and no image is taken for older.
+    assert_eq!(ledger.age("a"), ages(1900, Some(1000)));
+    assert_eq!(ledger.age("b"), ages(1900, None));
+    // What the host was switched off for does not count.
+    let mut ledger = Ledger::parse(&ledger.to_json().unwrap()).unwrap();
+    let boot = Some("b".to_owned());
+    ledger.observe(&runtime, &PodView::None, &Moment { boot, ..at(50) });
+    assert_eq!(ledger.age("b"), ages(1850, None));
+}
+
+#[test]
+fn an_image_that_comes_back_is_new_and_an_incomplete_list_makes_none_forgotten() {
+    let mut ledger = Ledger::default();
+    ledger.observe(&with(&["a"]), &PodView::None, &at(100));
+    let slice = RuntimeView { images_extent: Extent::Slice, ..RuntimeView::default() };
+    ledger.observe(&slice, &PodView::None, &at(200));
+    assert_eq!(ledger.age("a"), ages(100, None));
+    ledger.observe(&RuntimeView::default(), &PodView::None, &at(300));
+    assert!(ledger.is_empty());
+    ledger.observe(&with(&["a"]), &PodView::None, &at(400));
+    assert_eq!(ledger.age("a"), ages(0, None));
+}
+
+#[test]
+fn what_a_runtime_lists_beyond_the_limit_is_not_kept() {
+    let images = (0..=MOST).map(|number| image(&format!("{number:06}"))).collect();
+    let mut ledger = Ledger::default();
+    ledger.observe(&RuntimeView { images, ..RuntimeView::default() }, &PodView::None, &at(100));
+    assert_eq!(ledger.len(), MOST);
+    assert!(ledger.age("000000").is_some(), "the first ones");
+    assert_eq!(ledger.age(&format!("{MOST:06}")), None);
+}
+
+#[test]
+fn an_image_that_is_listed_twice_is_used_if_one_of_them_is() {
+    let tag = "registry.example/web:1";
+    let (named, nameless) = (Image { repo_tags: vec![tag.to_owned()], ..image("a") }, image("a"));
+    for images in [vec![named.clone(), nameless.clone()], vec![nameless, named]] {
+        let mut runtime = RuntimeView { images, ..RuntimeView::default() };
+        runtime.containers.push(container("c1", "uid", "web", tag));
+        let mut ledger = Ledger::default();
+        ledger.observe(&runtime, &PodView::None, &at(100));
+        assert_eq!(ledger.age("a"), ages(0, Some(0)));
+    }
+}
+
+/// A host without a battery for its clock boots in 1970, and some time later NTP sets it.
+#[test]
+fn a_clock_that_goes_back_and_forward_makes_no_image_older_and_shows_that_it_is_not_steady() {
+    let mut ledger = Ledger::default();
+    let mut observe = |wall, uptime| {
+        ledger.observe(
+            &with(&["a"]),
+            &PodView::None,
+            &Moment { wall: Timestamp::from_secs(wall), ..at(uptime) },
+        );
+        (ledger.age("a").unwrap().detected.as_secs(), ledger.steady().as_secs())
+    };
+    let forever = Duration::MAX.as_secs();
+    assert_eq!(observe(1_700_000_000, 100), (0, forever));
+    assert_eq!(observe(1000, 160), (60, forever));
+    assert_eq!(observe(1_700_000_120, 220), (120, 0));
+    assert_eq!(observe(1_700_000_180, 280), (180, 60));
+}
+
+#[test]
+fn a_damaged_state_file_is_an_error_and_not_an_empty_ledger() {
+    for content in ["", "{", "[]", "{\"version\":2}", "{\"version\":2,\"images\":{\"a\":7}}", "\u{0}"] {
+        assert!(matches!(Ledger::parse(content.as_bytes()), Err(Damaged::Syntax(_))), "{content}");
+    }
+    let other = |version| format!("{{\"version\":{version},\"images\":{{}}}}");
+    for version in [1, 3] {
+        let found = Ledger::parse(other(version).as_bytes());
+        assert!(matches!(found, Err(Damaged::Version(found)) if found == version));
+    }
+    let huge = vec![b' '; LONGEST + 1];
+    assert!(matches!(Ledger::parse(&huge), Err(Damaged::TooLarge(_))));
+}
+
+#[test]
+fn the_file_has_something_new_for_new_images_and_every_few_minutes() {
+    let mut runtime = with(&["a", "b"]);
+    runtime.containers.push(container("c", "u", "web", "a"));
+    let mut ledger = Ledger::default();
+    let mut content = |runtime: &RuntimeView, now| {
+        ledger.observe(runtime, &PodView::None, &at(now));
+        ledger.to_json().unwrap()
+    };
+    content(&runtime, 600);
+    let first = content(&runtime, 901);
+    assert_eq!(content(&runtime, 1199), first);
+    let later = content(&runtime, 1201);
+    assert_ne!(later, first);
+    runtime.images.remove(1);
+    assert_ne!(content(&runtime, 1202), later);
+}
