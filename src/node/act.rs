@@ -242,7 +242,7 @@ impl NodeCollector {
     async fn remove_logs(&self, path: &str, uid: &str, symlink: Option<String>) -> Result<(), Fault> {
         let log = c8_log_file(path, uid, &self.rules.roots);
         if log.is_none() && !path.is_empty() {
-            tracing::warn!(path = %kube_gc_core::text::word(path), "a container goes without its log, which is not where it should be");
+            tracing::warn!(path = %kube_gc_core::text::word(path), "a container goes without its log, which is not in the directory of its pod");
         }
         if log.is_none() && symlink.is_none() {
             return Ok(());

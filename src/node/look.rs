@@ -164,7 +164,7 @@ impl NodeCollector {
         let logs = self.logs.clone();
         let read = move || (logs.directories(), logs.symlinks());
         let Ok((directories, symlinks)) = blocking(read).await else {
-            notes.push("reading the logs has failed unexpectedly".to_owned());
+            notes.push("reading the logs failed unexpectedly".to_owned());
             return Files::default();
         };
         Files {
@@ -213,7 +213,9 @@ impl NodeCollector {
         }
         match status {
             Ok(status) => self.sandbox_image = Some(status.sandbox_image()),
-            Err(error) => notes.push(format!("the image of sandboxes cannot be asked for: {error}")),
+            Err(error) => {
+                notes.push(format!("the container runtime does not say which image sandboxes use: {error}"))
+            }
         }
         runtime.sandbox_image = match self.sandbox_image.clone() {
             Some(image) => image.map_or(SandboxImage::None, SandboxImage::Named),
@@ -334,7 +336,7 @@ impl NodeCollector {
                     self.volumes.insert(container.id.clone(), volumes);
                 }
                 Err(error) => {
-                    tracing::warn!(container = container.id, %error, "cannot ask which images it mounts; all stay");
+                    tracing::warn!(container = container.id, %error, "cannot ask which images a container mounts, so all images stay");
                     is_new |= !container.image_refs.is_empty();
                     container.image_refs.clear();
                 }
@@ -353,8 +355,7 @@ impl NodeCollector {
                 None
             }
             Err(error) => Some(format!(
-                "an image that only a container uses which was not made over CRI counts as unused, because the \
-                 runtime cannot be asked for those: {error}"
+                "containers that were not made over CRI cannot be listed, so their images count as unused: {error}"
             )),
         };
         runtime.foreign_images.clone_from(&self.foreign_images);
@@ -405,8 +406,8 @@ fn unproved(why: &ApiError, missing: &[PodRef], pods: &Pods<'_>) -> Option<Strin
     let is_unproved = |pod: &&PodRef| pods.state(&pod.uid) == PodState::Unknown(UnknownReason::Unproved);
     let count = missing.iter().filter(is_unproved).count();
     let right = if why.code == Some(403) { "; allow this user to get pods" } else { "" };
-    (count > 0)
-        .then(|| format!("pods that could not be proved gone, and count as there: {count}; {why}{right}"))
+    let are = if count == 1 { "pod is" } else { "pods are" };
+    (count > 0).then(|| format!("{count} {are} missing in the list, and not proved gone: {why}{right}"))
 }
 
 /// The uid of the pod of a ready sandbox that a kubelet has made, by what only it writes there.

@@ -31,7 +31,7 @@ pub use collector::{NodeCollector, NodeError, PodSource, blocking, now};
 #[cfg(any(test, feature = "demo"))]
 pub use disk::Disk;
 pub use look::Look;
-pub use report::{PassResult, Report, why_dry};
+pub use report::{PassResult, Report, amount, why_dry};
 pub use settings::{Asked, NodeOptions};
 pub use state::StateFile;
 

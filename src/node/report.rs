@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use kube_gc_node::pass::{Outcome, Record};
 use kube_gc_node::plan::{Breakdown, Plan, What};
-use kube_gc_node::pressure::Usage;
+use kube_gc_node::pressure::{Bytes, Usage};
 use serde::Serialize;
 
 use super::{Look, NodeOptions};
@@ -98,6 +98,16 @@ impl Report {
     }
 }
 
+/// Bytes, inodes, or both, for people.
+pub fn amount(bytes: u64, inodes: u64) -> String {
+    let of_inodes = format!("{inodes} {}", if inodes == 1 { "inode" } else { "inodes" });
+    match (bytes, inodes) {
+        (bytes, 0) => Bytes(bytes).to_string(),
+        (0, _) => of_inodes,
+        (bytes, _) => format!("{} and {of_inodes}", Bytes(bytes)),
+    }
+}
+
 /// Why nothing is removed.
 pub fn why_dry(options: &NodeOptions) -> Option<String> {
     use kube_gc_node::rules::Effects;
@@ -106,7 +116,7 @@ pub fn why_dry(options: &NodeOptions) -> Option<String> {
     }
     match &options.kubelet {
         Some(why) if !options.rules.dry_run => {
-            Some(format!("a kubelet runs here ({why}), and `node.beside_kubelet` is \"nothing\""))
+            Some(format!("a kubelet counts as present ({why}), and `node.beside_kubelet` is \"nothing\""))
         }
         _ => Some("a dry run was asked for".to_owned()),
     }

@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use crate::node::{NodeCollector, NodeError, NodeOptions, PassResult, Report};
+use crate::node::{NodeCollector, NodeError, NodeOptions, PassResult, Report, amount};
 use kube_gc_client::Api;
 use kube_gc_observe::telemetry::record;
 
@@ -250,12 +250,11 @@ fn missing(report: &Report, result: &PassResult) -> Option<String> {
         return None;
     }
     let Breakdown { in_use, unused, kept, dead_containers, other } = report.plan.breakdown;
-    let inodes = if missing_inodes > 0 { format!(" and {missing_inodes} inodes") } else { String::new() };
     Some(format!(
-        "Freed {} on the file system of the images; {}{inodes} are still missing. Images in use have {}, unused {}, \
+        "Freed {} on the file system of the images; still missing: {}. Images in use have {}, unused {}, \
          kept {}, dead containers {}, the rest {}",
         Bytes(freed_bytes),
-        Bytes(missing_bytes),
+        amount(missing_bytes, missing_inodes),
         Bytes(in_use),
         Bytes(unused),
         Bytes(kept),

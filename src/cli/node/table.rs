@@ -10,7 +10,7 @@ use kube_gc_node::plan::{Action, Breakdown, Due, Entry, Plan, What, Young};
 use kube_gc_node::pressure::{Bytes, Goal, Usage};
 
 use crate::cli::text::{Cell, Look, age, end, plural};
-use crate::node::{PassResult, Report};
+use crate::node::{PassResult, Report, amount};
 
 /// How a plan is shown.
 #[derive(Clone, Copy, Debug, Default)]
@@ -125,16 +125,6 @@ pub fn result(report: &Report, result: &PassResult, shown: Shown) -> String {
     filesystem(&mut text, usage.as_ref(), breakdown, &report.plan);
     notes(&mut text, report);
     text
-}
-
-/// Bytes, inodes, or both.
-fn amount(bytes: u64, inodes: u64) -> String {
-    let of_inodes = format!("{inodes} {}", plural("inode", usize::try_from(inodes).unwrap_or(usize::MAX)));
-    match (bytes, inodes) {
-        (bytes, 0) => Bytes(bytes).to_string(),
-        (0, _) => of_inodes,
-        (bytes, _) => format!("{} and {of_inodes}", Bytes(bytes)),
-    }
 }
 
 /// What people should know beside the items.
