@@ -249,7 +249,7 @@ Examples:
   Remove unused images until a third of the disk is free
     kube-gc node once --free 33
 
-  Remove all unused images that nothing has used for a day, like crictl rmi --prune
+  Remove all images that nothing has used for a day, like crictl rmi --prune
     kube-gc node once --all --older-than 24h
 
   The first time on this host: wait until images are old enough
