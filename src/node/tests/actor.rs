@@ -84,7 +84,7 @@ async fn b9_what_fails_becomes_events_on_the_node_by_the_kubelets_reasons() {
         let containers = node.containers(&gone, 2, ContainerState::ContainerExited);
         let images = node.images(18, 50);
         node.rules.free = Some(99);
-        node.rules.images.period = Duration::from_millis(10);
+        node.rules.images.period = Duration::from_millis(200);
         let fail = || server::Effect::Fail(server::Code::Unknown, "device busy".to_owned());
         node.server.fault(server::Fault::about(Rpc::RemoveContainer, &containers[0], fail()));
         let of_image = server::Fault::about(Rpc::RemoveImage, &images[0], fail());

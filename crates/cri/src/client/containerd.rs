@@ -25,12 +25,12 @@ pub(crate) struct ListNamespacesRequest {}
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub(crate) struct ListNamespacesResponse {
     #[prost(message, repeated, tag = "1")]
-    pub(crate) namespaces: Vec<Namespace>,
+    pub(crate) namespaces: Vec<ForeignNamespace>,
 }
 
 /// A namespace of containerd.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
-pub(crate) struct Namespace {
+pub(crate) struct ForeignNamespace {
     #[prost(string, tag = "1")]
     pub(crate) name: String,
 }
@@ -76,7 +76,7 @@ impl Client {
             return Err(Error::TooLarge { rpc: Rpc::ListNamespaces, detail });
         }
         let (mut images, mut bytes) = (BTreeSet::new(), 0_usize);
-        for Namespace { name } in namespaces {
+        for ForeignNamespace { name } in namespaces {
             client.namespace = Some(name);
             let request = ListNamespaceContainersRequest { filters: vec![NOT_BY_CRI.to_owned()] };
             let keep = |message: ListNamespaceContainersResponse| {

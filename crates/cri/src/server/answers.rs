@@ -18,8 +18,8 @@ use tower::service_fn;
 use super::world::{ContainerRecord, World};
 use super::{Entry, Settings, Shared, State, fault};
 use crate::client::{
-    ForeignContainer, ListNamespaceContainersRequest, ListNamespaceContainersResponse, ListNamespacesRequest,
-    ListNamespacesResponse, Namespace,
+    ForeignContainer, ForeignNamespace, ListNamespaceContainersRequest, ListNamespaceContainersResponse,
+    ListNamespacesRequest, ListNamespacesResponse,
 };
 use crate::messages::*;
 use crate::rpc::Call;
@@ -369,7 +369,7 @@ fn filesystem(_: ImageFsInfoRequest, state: &mut State) -> Answered<ImageFsInfoR
 }
 
 fn namespaces(_: ListNamespacesRequest, _: &mut State) -> Answered<ListNamespacesRequest> {
-    let namespaces = vec![Namespace { name: "default".to_owned() }];
+    let namespaces = vec![ForeignNamespace { name: "default".to_owned() }];
     Ok(vec![ListNamespacesResponse { namespaces }])
 }
 
