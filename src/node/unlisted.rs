@@ -56,9 +56,9 @@ impl NodeCollector {
         for container in &mut runtime.containers {
             let layer = self.layers.get_mut(&container.id).filter(|layer| !layer.is_final);
             let Some(layer) = layer else { continue };
-            let size = sizes.get(&container.id);
-            layer.bytes = size.map(|size| size.bytes).or(layer.bytes);
-            layer.is_final = size.is_some_and(|size| size.measured_at >= layer.seen.nanos())
+            let size = sizes.get(&container.id).filter(|size| size.used_bytes.is_some());
+            layer.bytes = size.and_then(|size| Some(size.used_bytes.as_ref()?.value)).or(layer.bytes);
+            layer.is_final = size.is_some_and(|size| size.timestamp >= layer.seen.nanos())
                 || layer.seen.is_older_than(MEASURED, now);
             container.layer_bytes = layer.bytes;
         }
