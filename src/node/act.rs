@@ -319,7 +319,7 @@ fn tell(candidate: &Candidate, outcome: &Outcome) {
             }
         }
         Outcome::Refused(refusal) => {
-            tracing::info!(what, name, id, rule, reason = %refusal, "stays after all")
+            tracing::info!(what, name, id, rule, reason = %refusal, "stays after all");
         }
         Outcome::Failed(error) => tracing::warn!(what, name, id, rule, error, "cannot be removed"),
     }

@@ -12,7 +12,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::disk::{self, Disk};
 use super::files::Logs;
-use super::look::Layer;
+use super::unlisted::Layer;
 use kube_gc_client::{Api, ApiError, PodWatch};
 
 /// How many live GETs are under way at a time.
@@ -154,9 +154,14 @@ impl PodSource {
 
     /// All pods of this node: from a list that is consistent, or as far as they are known.
     pub async fn view(&self, consistent: bool) -> Result<PodView, ApiError> {
-        let pods = match &self.watch {
-            Some(watch) if !consistent => watch.pods().await?,
-            _ => self.api.pods_of_node(&self.node, consistent).await?,
+        let watched = match &self.watch {
+            Some(watch) if !consistent => watch.pods().await.ok(),
+            _ => None,
+        };
+        let pods = match watched {
+            Some(pods) => pods,
+            // Not everybody who may list pods may watch them.
+            None => self.api.pods_of_node(&self.node, consistent).await?,
         };
         Ok(PodView::Listed(Listed { pods, consistent, proofs: Vec::new() }))
     }

@@ -1,11 +1,9 @@
 //! Everything that a plan needs, at one time.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures::future::join3;
-use futures::{StreamExt as _, stream};
 use kube_gc_core::text::word;
 use kube_gc_cri as cri;
 use kube_gc_cri::client::PodKey;
@@ -14,30 +12,12 @@ use kube_gc_node::logs::parse_directory;
 use kube_gc_node::plan::{Candidate, Inputs, Plan, What};
 use kube_gc_node::pods::{PodState, Pods, UnknownReason};
 use kube_gc_node::safety;
-use kube_gc_node::users::i1_may_mount;
-use kube_gc_node::view::{ContainerState, Extent, Listed, LogDirectory, SandboxImage};
+use kube_gc_node::view::{Extent, Listed, LogDirectory, SandboxImage};
 use kube_gc_node::{Files, Moment, PodRef, PodView, RuntimeView, Timestamp, plan, pods};
 
 use super::files::Entries;
 use super::{NodeCollector, NodeError, NodeOptions, blocking, now, view};
 use kube_gc_client::ApiError;
-
-/// How many containers are asked at a time for what they mount.
-const STATUSES_AT_A_TIME: usize = 8;
-
-/// How long a runtime may take to measure what a container has written. containerd does so every ten seconds.
-const MEASURED: Duration = Duration::from_secs(30);
-
-/// What a dead container has in its own layer.
-#[derive(Debug)]
-pub(super) struct Layer {
-    /// When it was first seen dead.
-    seen: Timestamp,
-    /// Nothing if the runtime does not tell.
-    bytes: Option<u64>,
-    /// Whether it was measured since, or will not be.
-    is_final: bool,
-}
 
 /// What there is when images are about to be removed. Pods are those of the look if they cannot be listed.
 #[derive(Debug, Default)]
@@ -214,7 +194,7 @@ impl NodeCollector {
         match status {
             Ok(status) => self.sandbox_image = Some(status.sandbox_image()),
             Err(error) => {
-                notes.push(format!("the container runtime does not say which image sandboxes use: {error}"))
+                notes.push(format!("the container runtime does not say which image sandboxes use: {error}"));
             }
         }
         runtime.sandbox_image = match self.sandbox_image.clone() {
@@ -260,106 +240,6 @@ impl NodeCollector {
                 (PodView::Unavailable { why }, Some(error))
             }
         }
-    }
-
-    /// Adds what is known of the sizes of dead containers' layers. Once measured after the end, they no longer
-    /// change: a pass that finds nothing new makes no call for it.
-    async fn add_layers(&mut self, runtime: &mut RuntimeView, now: Timestamp, notes: &mut Vec<String>) {
-        let mut is_new = false;
-        for container in &mut runtime.containers {
-            if container.state == ContainerState::Exited {
-                let new = Layer { seen: now, bytes: None, is_final: false };
-                let layer = self.layers.entry(container.id.clone()).or_insert(new);
-                container.layer_bytes = layer.bytes;
-                is_new |= !layer.is_final;
-            }
-        }
-        // Where a list of containers is too long, one of their sizes is, too.
-        if runtime.containers_extent == Extent::Slice || !is_new {
-            return;
-        }
-        let sizes = self.client.layer_sizes().await.unwrap_or_else(|error| {
-            notes.push(format!("it is not known how much dead containers have written: {error}"));
-            HashMap::new()
-        });
-        for container in &mut runtime.containers {
-            let layer = self.layers.get_mut(&container.id).filter(|layer| !layer.is_final);
-            let Some(layer) = layer else { continue };
-            let size = sizes.get(&container.id);
-            layer.bytes = size.map(|size| size.bytes).or(layer.bytes);
-            layer.is_final = size.is_some_and(|size| size.measured_at >= layer.seen.nanos())
-                || layer.seen.is_older_than(MEASURED, now);
-            container.layer_bytes = layer.bytes;
-        }
-    }
-
-    /// Forgets containers that are gone.
-    fn forget_gone(&mut self, runtime: &RuntimeView) {
-        if runtime.containers_extent == Extent::Whole {
-            let ids: HashSet<&str> =
-                runtime.containers.iter().map(|container| container.id.as_str()).collect();
-            self.volumes.retain(|id, _| ids.contains(id.as_str()));
-            self.layers.retain(|id, _| ids.contains(id.as_str()));
-        }
-    }
-
-    /// Adds the image volumes that are known.
-    fn add_volumes(&self, runtime: &mut RuntimeView) {
-        let known = runtime.containers.iter().filter_map(|container| self.volumes.get(&container.id));
-        let mut volumes: HashSet<&String> = HashSet::new();
-        runtime.image_volumes = known.flatten().filter(|volume| volumes.insert(volume)).cloned().collect();
-    }
-
-    /// Asks containers that may mount images, and were not asked before, which these are. Lists do not have
-    /// that. Those of `gone` will be gone. A container that cannot be asked may use any image. Returns whether
-    /// anything new came of it.
-    async fn learn_volumes(
-        &mut self,
-        runtime: &mut RuntimeView,
-        pods: &PodView,
-        gone: &HashSet<&str>,
-    ) -> bool {
-        let client = &self.client;
-        let ids = i1_may_mount(runtime, pods)
-            .into_iter()
-            .map(|index| (index, runtime.containers[index].id.clone()));
-        let unknown = ids.filter(|(_, id)| !gone.contains(id.as_str()) && !self.volumes.contains_key(id));
-        let ask = unknown.map(|(index, id)| async move { (index, client.container(&id).await) });
-        let answers: Vec<_> = stream::iter(ask).buffer_unordered(STATUSES_AT_A_TIME).collect().await;
-        let mut is_new = false;
-        for (index, answer) in answers {
-            let container = &mut runtime.containers[index];
-            match answer {
-                Ok(status) => {
-                    let volumes = status.as_ref().map(view::image_volumes).unwrap_or_default();
-                    is_new |= !volumes.is_empty();
-                    self.volumes.insert(container.id.clone(), volumes);
-                }
-                Err(error) => {
-                    tracing::warn!(container = container.id, %error, "cannot ask which images a container mounts, so all images stay");
-                    is_new |= !container.image_refs.is_empty();
-                    container.image_refs.clear();
-                }
-            }
-        }
-        self.add_volumes(runtime);
-        is_new
-    }
-
-    /// Asks which images are used by containers that were not made over CRI. If that cannot be asked, it returns
-    /// a note, and what was known stays.
-    async fn learn_foreign(&mut self, runtime: &mut RuntimeView) -> Option<String> {
-        let note = match self.client.foreign_images().await {
-            Ok(images) => {
-                self.foreign_images = images;
-                None
-            }
-            Err(error) => Some(format!(
-                "containers that were not made over CRI cannot be listed, so their images count as unused: {error}"
-            )),
-        };
-        runtime.foreign_images.clone_from(&self.foreign_images);
-        note
     }
 
     /// Lists containers, images and pods again, before images are removed (B2). Pods are those of the

@@ -14,18 +14,7 @@ use super::{NodeError, StateFile};
 use kube_gc_config::{BesideKubelet, Settings};
 
 /// Kubelets, and programs that contain or start one.
-const NAMES: [&str; 10] = [
-    "kubelet",
-    "k3s",
-    "k3s-server",
-    "k3s-agent",
-    "rke2",
-    "k0s",
-    "kubelite",
-    "microshift",
-    "edgecore",
-    "hyperkube",
-];
+const NAMES: &str = "kubelet k3s k3s-server k3s-agent rke2 k0s kubelite microshift edgecore hyperkube";
 /// What a kubelet has on its host, by kubeadm, EKS, GKE and OpenShift, RKE2, k3s, k0s, `MicroK8s`. It is also there
 /// while the kubelet is restarted.
 const FILES: [&str; 9] = [
@@ -203,7 +192,7 @@ fn process(proc: &Path) -> io::Result<Option<&'static str>> {
         seen = true;
         // A process may end meanwhile.
         let Ok(name) = fs::read_to_string(entry.path().join("comm")) else { continue };
-        if let Some(known) = NAMES.iter().find(|known| **known == name.trim_end()) {
+        if let Some(known) = NAMES.split(' ').find(|known| *known == name.trim_end()) {
             return Ok(Some(known));
         }
     }
@@ -269,7 +258,7 @@ mod tests {
         let without = || host(&["init", "containerd", "my-kubelet"], HOST_PROCESSES);
         assert_eq!(judge(false, without().path()), None);
         assert!(judge(true, without().path()).is_some());
-        for name in NAMES {
+        for name in NAMES.split(' ') {
             let host = host(&["init", name], HOST_PROCESSES);
             assert!(judge(false, host.path()).is_some_and(|why| why.contains(name)), "{name}");
         }

@@ -77,12 +77,13 @@ impl StateFile {
                 _ => Ok(()),
             },
             Err(error) if matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) => {
+                replace(&self.volatile, content).map_err(|_| error)?;
                 tracing::warn!(
                     "there is no room for the state file {}, so it is kept at {} until there is",
                     self.path.display(),
                     self.volatile.display()
                 );
-                replace(&self.volatile, content)
+                Ok(())
             }
             Err(error) => Err(error),
         }

@@ -2,10 +2,6 @@
 
 use std::fmt;
 
-use crate::client::{
-    ListNamespaceContainersRequest, ListNamespaceContainersResponse, ListNamespacesRequest,
-    ListNamespacesResponse,
-};
 use crate::messages::*;
 
 /// Versions of CRI. Their messages are the same; only the services' names differ.
@@ -125,13 +121,7 @@ impl Rpc {
 
     /// Whether the answer comes in parts.
     pub fn is_streamed(self) -> bool {
-        matches!(
-            self,
-            Self::StreamPodSandboxes
-                | Self::StreamContainers
-                | Self::StreamContainerStats
-                | Self::StreamImages
-        )
+        self.operation().starts_with("stream_")
     }
 }
 

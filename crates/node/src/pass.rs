@@ -158,7 +158,7 @@ impl Pass {
         let goal = plan.goal.filter(|_| frees_space || mutation::is(Mutation::ActInDryRun));
         let mut left = [plan.limits.containers; What::COUNT];
         left[What::Image as usize] = plan.limits.images;
-        let is_on_disk = plan.container_disk == ContainerDisk::OfImages;
+        let shares_disk = plan.container_disk == ContainerDisk::OfImages;
         Self {
             others,
             images,
@@ -168,7 +168,7 @@ impl Pass {
             usage: None,
             measures_at_end: goal.is_some(),
             patience: Duration::ZERO,
-            before: plan.usage.filter(|_| is_on_disk).map(|usage| usage.available),
+            before: plan.usage.filter(|_| shares_disk).map(|usage| usage.available),
             layers: 0,
             last: None,
             has_missed: false,

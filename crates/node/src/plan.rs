@@ -447,9 +447,9 @@ pub fn plan(inputs: &Inputs<'_>) -> Plan {
         (tried.has_failed(What::LogSymlink, name), name)
     });
 
-    let is_on_disk = files.container_disk == ContainerDisk::OfImages;
+    let shares_disk = files.container_disk == ContainerDisk::OfImages;
     let layers = containers.now.keys().filter_map(|&index| runtime.containers[index].layer_bytes);
-    let freed_before = layers.filter(|_| is_on_disk).fold(0, u64::saturating_add);
+    let freed_before = layers.filter(|_| shares_disk).fold(0, u64::saturating_add);
     let Selection { decisions: mut of_images, removals: selected, in_line, young } =
         images::decide(inputs, goal.as_ref(), freed_before, |index| containers.now.contains_key(&index));
     let for_space = selected.iter().filter(|&&index| is_for_space(of_images[index].rule)).count();
@@ -497,7 +497,7 @@ pub fn plan(inputs: &Inputs<'_>) -> Plan {
         unmatched_keep: images::unmatched_keep(runtime, rules),
         breakdown,
         usage: usage.copied(),
-        container_usage: files.container_usage().filter(|_| !is_on_disk).copied(),
+        container_usage: files.container_usage().filter(|_| !shares_disk).copied(),
         goal,
         effects: rules.effects(),
         wrong_node: known.is_on_wrong_node(),

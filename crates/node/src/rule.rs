@@ -63,9 +63,9 @@ pub enum Rule {
     P1,
     /// What needs a whole list waits until the runtime can send one.
     B1,
-    /// An image that the spec of a pod on this node names stays.
+    /// An image that the spec of a pod on this node names stays, unless the pod has ended.
     B2,
-    /// An image that `keep` names, that has no repository digest, or that sandboxes need stays.
+    /// An image that `keep` names, that has a name and no repository digest, or that sandboxes need stays.
     B5,
     /// Unused images go until the asked share of the file system is free.
     #[strum(serialize = "--free")]

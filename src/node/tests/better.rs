@@ -107,25 +107,6 @@ async fn b3_shared_layers_free_nothing_and_the_pass_goes_on_until_enough_is_free
 }
 
 #[tokio::test]
-async fn b4_ages_survive_a_restart_and_a_damaged_file_does_not_stop_anything() {
-    let mut node = Node::set_up();
-    node.images(18, 50);
-    let mut state = node.options().state;
-    let mut collector = node.collector().await;
-    collector.look(now()).await.unwrap();
-    state.write(collector.ledger());
-    node.ledger = state.read().unwrap();
-    node.rules.images.min_age = Duration::from_secs(600);
-    let (_, carried) = node.pass().await;
-    assert_eq!(carried.removed, 3);
-    fs::write(node.directory.path().join("state.json"), "{").unwrap();
-    assert!(state.read().unwrap_err().contains("first seen now"));
-    node.ledger = Ledger::default();
-    let (look, _) = node.pass().await;
-    assert_eq!(planned(&look), []);
-}
-
-#[tokio::test]
 async fn b5_images_that_may_not_come_back_stay() {
     let settings = server::Settings {
         sandbox_image: "registry.example/i000:1".to_owned(),
@@ -148,31 +129,6 @@ async fn b5_images_that_may_not_come_back_stay() {
     assert!(node.image_ids().is_superset(&set(&kept)));
     assert!(!node.image_ids().contains(&images[2]));
     assert!(carried.missing_bytes > 0);
-}
-
-#[tokio::test]
-async fn b9_what_could_not_be_freed_is_said_with_what_fills_the_disk() {
-    let mut node = Node::set_up();
-    node.server.world(|world| world.other = 880 * MIB);
-    node.images(1, 50);
-    let (look, carried) = node.pass().await;
-    assert_eq!((carried.freed_bytes, carried.missing_bytes), (51 * MIB, 80 * MIB));
-    assert_eq!((look.plan.breakdown.unused, look.plan.breakdown.other), (51 * MIB, 880 * MIB));
-    assert!(!carried.is_complete());
-}
-
-#[tokio::test]
-async fn b10_a_dry_run_changes_nothing() {
-    let mut node = Node::set_up();
-    let gone = node.gone_pod();
-    node.containers(&gone, 3, ContainerState::ContainerExited);
-    node.images(18, 50);
-    node.rules.dry_run = true;
-    let (look, carried) = node.pass().await;
-    assert!(planned(&look).len() > 3);
-    assert_eq!(removed(&carried), []);
-    assert!(node.changes().is_empty());
-    assert_eq!(node.logs().directories().unwrap().items.len(), 1);
 }
 
 /// A dead container that has written so much.

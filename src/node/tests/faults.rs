@@ -65,21 +65,6 @@ async fn a_runtime_that_did_not_know_its_file_systems_at_the_start_is_asked_agai
 }
 
 #[tokio::test]
-async fn i7_a_failing_removal_stops_no_other() {
-    let mut node = Node::set_up();
-    let gone = node.gone_pod();
-    let containers = node.containers(&gone, 4, ContainerState::ContainerExited);
-    let images = node.images(18, 50);
-    let fail = || server::Effect::Fail(server::Code::Unknown, "device busy".to_owned());
-    node.server.fault(server::Fault::about(Rpc::RemoveContainer, &containers[1], fail()));
-    node.server.fault(server::Fault::about(Rpc::RemoveImage, &images[0], fail()));
-    let (_, carried) = node.pass().await;
-    assert_eq!(carried.failed, 2);
-    assert_eq!(node.container_ids(), set(&containers[1..2]));
-    assert!(node.image_ids().contains(&images[0]) && node.server.available() >= 200 * MIB);
-}
-
-#[tokio::test]
 async fn what_another_collector_removes_meanwhile_counts_as_gone() {
     let mut node = Node::set_up();
     let gone = node.gone_pod();

@@ -260,6 +260,24 @@ impl Node {
     }
 }
 
+/// A client that gets 403 for what has this in its path or query.
+fn refusing(client: &kube::Client, what: &'static str) -> kube::Client {
+    let client = client.clone();
+    let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
+        let client = client.clone();
+        async move {
+            if !request.uri().to_string().contains(what) {
+                return client.send(request).await;
+            }
+            let status =
+                json!({ "kind": "Status", "status": "Failure", "code": 403, "message": "no relationship" });
+            let response = http::Response::builder().status(403).header("content-type", "application/json");
+            Ok(response.body(status.to_string().into_bytes().into()).unwrap())
+        }
+    });
+    kube::Client::new(service, "default")
+}
+
 /// What this API server says of pods.
 fn source(client: kube::Client) -> PodSource {
     PodSource::new(Api::from_clients(client, ApiSettings::default(), WriteGate::open()), NODE)
@@ -294,4 +312,3 @@ fn set(ids: &[String]) -> BTreeSet<String> {
 fn rule(look: &Look, what: What, id: &str) -> String {
     look.plan.entry(what, id).unwrap_or_else(|| panic!("no {what:?} {id}")).rule.to_string()
 }
-

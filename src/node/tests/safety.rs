@@ -80,24 +80,7 @@ async fn safety_2_a_pod_of_another_node_or_a_static_pod_is_not_gone() {
     assert_eq!(node.logs().directories().unwrap().items.len(), 1);
 }
 
-/// The Node authorizer answers so, also about pods that do not exist.
-fn refusing_gets(client: &kube::Client) -> kube::Client {
-    let client = client.clone();
-    let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
-        let client = client.clone();
-        async move {
-            if !request.uri().path().starts_with("/api/v1/namespaces/default/pods/") {
-                return client.send(request).await;
-            }
-            let status =
-                json!({ "kind": "Status", "status": "Failure", "code": 403, "message": "no relationship" });
-            let response = http::Response::builder().status(403).header("content-type", "application/json");
-            Ok(response.body(status.to_string().into_bytes().into()).unwrap())
-        }
-    });
-    kube::Client::new(service, "default")
-}
-
+/// The Node authorizer answers 403 also about pods that do not exist.
 #[tokio::test]
 async fn safety_2_where_nobody_may_get_pods_the_list_is_proof_if_it_knows_a_sandbox() {
     for is_confirmed in [false, true] {
@@ -107,7 +90,7 @@ async fn safety_2_where_nobody_may_get_pods_the_list_is_proof_if_it_knows_a_sand
         }
         let gone = node.gone_pod();
         let of_gone = node.containers(&gone, 2, ContainerState::ContainerExited);
-        let source = source(refusing_gets(&node.api.client()));
+        let source = source(refusing(&node.api.client(), "/namespaces/default/pods/"));
         let look = node.collector_with(Some(source)).await.look(now()).await.unwrap();
         let expected = if is_confirmed { "C3" } else { "C5" };
         assert_eq!(rule(&look, What::Container, &of_gone[1]), expected);

@@ -75,6 +75,18 @@ async fn the_pods_are_listed_once_and_then_watched() {
 }
 
 #[tokio::test]
+async fn who_may_not_watch_pods_lists_them() {
+    let node = Node::set_up();
+    let requests = Requests::default();
+    let source = source(requests.of(&refusing(&node.api.client(), "watch=1"))).watched();
+    let mut collector = node.collector_with(Some(source)).await;
+    // The first list is that of the watch.
+    while requests.counts()[0] < 2 {
+        assert!(collector.look(now()).await.unwrap().api_error.is_none());
+    }
+}
+
+#[tokio::test]
 async fn safety_2_a_pod_that_the_watch_has_lost_is_gone_only_by_a_consistent_list_and_a_live_get() {
     let mut node = Node::set_up();
     let (living, deleted) = (node.pod().await, node.pod().await);

@@ -1,11 +1,10 @@
 //! containerd's own API, on the same socket: containers that were not made over CRI, by `ctr` or `nerdctl`.
-//!
-//! The field numbers are those of containerd's `api/services/namespaces/v1` and `api/services/containers/v1`.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::Client;
+use crate::messages::*;
 use crate::{Error, Rpc};
 
 /// Leaves out what the CRI plugin has made: containers and sandboxes, which CRI lists.
@@ -16,45 +15,6 @@ const MOST_NAMESPACES: usize = 1000;
 const MOST_BYTES: usize = 16 * 1024 * 1024;
 /// How long each call may take.
 const DEADLINE: Duration = Duration::from_secs(10);
-
-/// Asks for all namespaces.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub(crate) struct ListNamespacesRequest {}
-
-/// All namespaces.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub(crate) struct ListNamespacesResponse {
-    #[prost(message, repeated, tag = "1")]
-    pub(crate) namespaces: Vec<ForeignNamespace>,
-}
-
-/// A namespace of containerd.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub(crate) struct ForeignNamespace {
-    #[prost(string, tag = "1")]
-    pub(crate) name: String,
-}
-
-/// Asks for the containers of a namespace, which a header names, one after the other.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub(crate) struct ListNamespaceContainersRequest {
-    #[prost(string, repeated, tag = "1")]
-    pub(crate) filters: Vec<String>,
-}
-
-/// One of them.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub(crate) struct ListNamespaceContainersResponse {
-    #[prost(message, optional, tag = "1")]
-    pub(crate) container: Option<ForeignContainer>,
-}
-
-/// What is used of a container.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub(crate) struct ForeignContainer {
-    #[prost(string, tag = "3")]
-    pub(crate) image: String,
-}
 
 impl Client {
     /// The images that containers name which other clients of containerd have made, in all of its namespaces.

@@ -13,7 +13,6 @@ use std::time::Duration;
 
 use tonic::transport::Channel;
 
-pub(crate) use containerd::*;
 pub use list::{Listing, PodKey};
 
 use crate::messages::*;
@@ -26,8 +25,6 @@ pub const MESSAGE_LIMIT: usize = 16 * 1024 * 1024;
 const KUBELET_API_VERSION: &str = "0.1.0";
 /// How long the first call may take, which asks for the runtime's version.
 const CONNECT_DEADLINE: Duration = Duration::from_secs(10);
-/// The most containers whose sizes are kept. No node has nearly so many.
-const MOST_SIZES: usize = 1_000_000;
 /// How long the sizes of layers may take. They are only for people, and some runtimes look through files
 /// for them.
 const SIZES_DEADLINE: Duration = Duration::from_secs(10);
@@ -167,30 +164,19 @@ impl Client {
         absent(self.call(request).await.map(|answer| answer.status))
     }
 
-    /// What containers have in their own layers, by their ids, as far as the runtime tells.
+    /// What containers have in their own layers, by their ids, as far as the runtime tells. The timestamp is that
+    /// of the measurement; containerd makes one every ten seconds.
     ///
     /// # Errors
     ///
     /// As above.
-    pub async fn layer_sizes(&self) -> Result<HashMap<String, LayerSize>, Error> {
+    pub async fn layer_sizes(&self) -> Result<HashMap<String, FilesystemUsage>, Error> {
         let deadline = self.settings.deadline.min(SIZES_DEADLINE);
-        let mut sizes = HashMap::new();
-        let mut keep = |stats: Vec<ContainerStats>| {
-            sizes.extend(stats.into_iter().filter_map(LayerSize::of));
-            if sizes.len() > MOST_SIZES { Err(format!("more than {MOST_SIZES} containers")) } else { Ok(()) }
-        };
-        match self.call_within(ListContainerStatsRequest::default(), deadline).await {
-            Ok(answer) => sizes.extend(answer.stats.into_iter().filter_map(LayerSize::of)),
-            Err(too_large @ Error::TooLarge { .. }) => {
-                let request = StreamContainerStatsRequest::default();
-                match self.stream(request, |part| keep(part.container_stats)).await {
-                    Err(Error::Unimplemented { .. }) => return Err(too_large),
-                    streamed => streamed?,
-                }
-            }
-            Err(error) => return Err(error),
-        }
-        Ok(sizes)
+        let answer = self.call_within(ListContainerStatsRequest::default(), deadline).await;
+        let (list, parts) = (answer.map(|answer| answer.stats), StreamContainerStatsRequest::default());
+        let id: fn(&ContainerStats) -> &str = |stats| stats.attributes.as_ref().map_or("", |it| &it.id);
+        let stats = self.or_in_parts(list, parts, |part| part.container_stats, id).await?.into_iter();
+        Ok(stats.filter_map(|stats| Some((stats.attributes?.id, stats.writable_layer?))).collect())
     }
 
     /// Stops a container, and waits until it has ended. Succeeds if it had before, or does not exist.
@@ -271,22 +257,6 @@ impl Client {
     /// As above.
     pub async fn image_filesystems(&self) -> Result<ImageFsInfoResponse, Error> {
         self.call(ImageFsInfoRequest {}).await
-    }
-}
-
-/// How much a container has in its own layer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LayerSize {
-    /// The bytes.
-    pub bytes: u64,
-    /// When the runtime measured it, in nanoseconds since 1970. containerd does so every ten seconds.
-    pub measured_at: i64,
-}
-
-impl LayerSize {
-    fn of(stats: ContainerStats) -> Option<(String, Self)> {
-        let layer = stats.writable_layer?;
-        Some((stats.attributes?.id, Self { bytes: layer.used_bytes?.value, measured_at: layer.timestamp }))
     }
 }
 

@@ -4,7 +4,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use futures::stream;
 use hyper::body::Incoming;
@@ -17,10 +16,6 @@ use tower::service_fn;
 
 use super::world::{ContainerRecord, World};
 use super::{Entry, Settings, Shared, State, fault};
-use crate::client::{
-    ForeignContainer, ForeignNamespace, ListNamespaceContainersRequest, ListNamespaceContainersResponse,
-    ListNamespacesRequest, ListNamespacesResponse,
-};
 use crate::messages::*;
 use crate::rpc::Call;
 use crate::{ApiVersion, Rpc};
@@ -259,12 +254,10 @@ fn stream_container_stats(
 }
 
 fn stats(state: &State) -> Vec<ContainerStats> {
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos();
-    let now = i64::try_from(now).unwrap_or(i64::MAX);
     let of_one = |(id, record): (&String, &ContainerRecord)| ContainerStats {
         attributes: Some(ContainerAttributes { id: id.clone(), ..ContainerAttributes::default() }),
         writable_layer: Some(FilesystemUsage {
-            timestamp: state.world.measured_at.unwrap_or(now),
+            timestamp: state.world.measured_at.unwrap_or(i64::MAX),
             ..filesystem_usage(&state.settings, record.written)
         }),
         ..ContainerStats::default()

@@ -13,7 +13,7 @@ pub struct World {
     pub other: u64,
     /// The images of running containers that were not made over CRI.
     pub foreign: Vec<String>,
-    /// When the sizes of layers were measured, in nanoseconds since 1970; nothing stands for always just now.
+    /// When the sizes of layers were measured, in nanoseconds since 1970; nothing stands for the end of time.
     pub measured_at: Option<i64>,
     pub(super) containers: BTreeMap<String, ContainerRecord>,
     pub(super) sandboxes: BTreeMap<String, PodSandbox>,

@@ -87,22 +87,15 @@ fn i4_images_go_until_enough_seems_to_be_free_and_the_others_stay_in_line() {
 
 #[test]
 fn i6_what_is_unused_for_max_age_goes_whatever_the_usage() {
-    let mut node = node(&["never used", "used long ago", "used"]);
+    let mut node = node(&["never used", "used long ago", "used", "pulled again"]);
     node.usage.available = 900;
     node.used("used long ago", 2000);
     node.used("used", 500);
+    // Its age counts from the later of detection and last use.
+    node.ledger.set("pulled again", age(500, Some(5000)));
     assert_eq!(node.gone(), Vec::<&str>::new());
     node.rules.images.max_age = Some(Duration::from_secs(1000));
     assert_eq!(node.gone(), ["never used", "used long ago"]);
-}
-
-#[test]
-fn i6_age_counts_from_the_later_of_detection_and_last_use() {
-    let mut node = node(&["pulled again"]);
-    node.usage.available = 900;
-    node.rules.images.max_age = Some(Duration::from_secs(1000));
-    node.ledger.set("pulled again", age(500, Some(5000)));
-    assert_eq!(node.gone(), Vec::<&str>::new());
 }
 
 #[test]

@@ -25,13 +25,13 @@ pub fn judge(random: &mut Random) -> Vec<String> {
         wall = wall.plus(Duration::from_secs(passed));
         match random.below(8) {
             0 => {
-                wall = random.pick(&[Timestamp::from_secs(100), NOW, NOW.plus(Duration::from_secs(1 << 30))])
+                wall = random.pick(&[Timestamp::from_secs(100), NOW, NOW.plus(Duration::from_secs(1 << 30))]);
             }
             1 => wall = wall.plus(Duration::from_secs(random.below(10_000))),
             2 => wall = wall.minus(Duration::from_secs(random.below(10_000))),
             3 => (booted, boot) = (now - random.below(passed + 1), boot + 1),
             4 => {
-                ledger = ledger.to_json().ok().and_then(|json| Ledger::parse(&json).ok()).unwrap_or_default()
+                ledger = ledger.to_json().ok().and_then(|json| Ledger::parse(&json).ok()).unwrap_or_default();
             }
             5 => {
                 runtime.images.push(image(&format!("i{step}")));
