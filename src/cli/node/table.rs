@@ -180,7 +180,7 @@ fn row(entry: &Entry, shown: Shown) -> Vec<Cell> {
     let state = [details.state, pinned, details.runtime_handler.as_deref()];
     let state: Vec<String> = state.into_iter().flatten().map(|word| word.replace('_', " ")).collect();
     let ago = |seconds: Option<u64>| seconds.map(age).unwrap_or_default();
-    let cells = [
+    cells(&[
         decision.to_owned(),
         what(*kind).to_owned(),
         end(name, shown.longest_name()),
@@ -192,19 +192,18 @@ fn row(entry: &Entry, shown: Shown) -> Vec<Cell> {
         bytes.map(|bytes| Bytes(bytes).to_string()).unwrap_or_default(),
         rule.to_string(),
         reason.to_string(),
-    ];
-    cells.map(cell).into()
+    ])
 }
 
-fn cell(text: String) -> Cell {
-    Cell::new(if text.is_empty() { "-" } else { text.as_str() })
+fn cells(texts: &[String]) -> Vec<Cell> {
+    texts.iter().map(|text| Cell::new(if text.is_empty() { "-" } else { text.as_str() })).collect()
 }
 
 /// An item that was to be removed, and what came of it.
 fn tried(Record { candidate, outcome }: &Record, plan: &Plan, shown: Shown) -> Vec<Cell> {
     let kind = candidate.what();
     let planned = || plan.entry(kind, candidate.id()).map(|entry| entry.reason.to_string());
-    let cells = [
+    cells(&[
         match outcome {
             Outcome::Removed => "removed",
             Outcome::Refused(_) => "stays",
@@ -216,8 +215,7 @@ fn tried(Record { candidate, outcome }: &Record, plan: &Plan, shown: Shown) -> V
         candidate.bytes.map(|bytes| Bytes(bytes).to_string()).unwrap_or_default(),
         candidate.rule.to_string(),
         outcome.reason().or_else(planned).unwrap_or_default(),
-    ];
-    cells.map(cell).into()
+    ])
 }
 
 /// The beginning of an id, without the name of its algorithm.
