@@ -99,14 +99,6 @@ fn i6_what_is_unused_for_max_age_goes_whatever_the_usage() {
 }
 
 #[test]
-fn b5_the_image_of_sandboxes_stays_also_where_others_are_pinned() {
-    let mut node = node(&["a", "b", "c"]);
-    node.runtime.sandbox_image = SandboxImage::Named("a".to_owned());
-    node.runtime.images[1].pinned = true;
-    assert_eq!(node.gone(), ["c"]);
-}
-
-#[test]
 fn images_without_a_name_go_first_although_local_ones_stay() {
     let mut node = node(&["named", "local", "nameless"]);
     node.runtime.images[1].repo_digests.clear();
@@ -133,14 +125,6 @@ fn b2_only_pods_that_may_still_start_hold_their_images() {
     );
     node.rules.free = Some(99);
     assert_eq!(node.gone(), ["deleted", "evicted", "succeeded"]);
-}
-
-#[test]
-fn i1_an_image_of_another_client_of_the_runtime_stays() {
-    let mut node = node(&["a", "b"]);
-    node.runtime.foreign_images = vec!["registry.example/a@sha256:a".to_owned()];
-    node.rules.free = Some(99);
-    assert_eq!((node.rule(), node.gone()), (Rule::I1, vec!["b"]));
 }
 
 #[test]
