@@ -15,12 +15,13 @@ use super::served::{Bound, certificates};
 use super::{Error, ErrorKind, settings};
 use crate::introspect::node::NodeView;
 use crate::node::run::{self, NodeContext, NodeEvents, NodeStatus};
-use crate::node::{Look, NodeCollector, NodeError, NodeOptions, PodSource, Report, now, why_dry};
+use crate::node::{Asked, Look, NodeCollector, NodeError, NodeOptions, PodSource, Report, why_dry};
 use kube_gc_client::{Api, ApiError, Connection, WriteGate};
 use kube_gc_config::{PodKnowledge, Settings};
 use kube_gc_cri::{Client, Rpc};
 use kube_gc_node::Ledger;
 use kube_gc_node::pass::Scope;
+use kube_gc_node::plan::Young;
 use kube_gc_observe::http::health_router;
 use kube_gc_observe::telemetry::{Exporter, logging, record};
 
@@ -31,9 +32,9 @@ const SAMPLE: Duration = Duration::from_secs(5);
 ///
 /// # Errors
 /// The container runtime or the API server cannot be used.
-pub fn plan(target: &Target, settings: &Settings) -> Result<Report, Error> {
+pub fn plan(target: &Target, settings: &Settings, asked: &Asked) -> Result<Report, Error> {
     block_on(1, |_| async {
-        let mut node = Node::connect(target, settings, None).await?;
+        let mut node = Node::connect(target, settings, asked).await?;
         node.look().await.map(|(report, _)| report)
     })?
 }
@@ -42,24 +43,41 @@ pub fn plan(target: &Target, settings: &Settings) -> Result<Report, Error> {
 ///
 /// # Errors
 /// The container runtime or the API server cannot be used.
-pub fn once(target: &Target, settings: &Settings, free: Option<u8>) -> Result<Report, Error> {
+pub fn once(target: &Target, settings: &Settings, asked: &Asked) -> Result<Report, Error> {
     block_on(1, |_| async {
         let terminated = termination()?;
-        let mut node = Node::connect(target, settings, free).await?;
-        let (report, look) = node.look().await?;
+        tokio::pin!(terminated);
+        let looked = async {
+            let mut begun = Begun::new(target, settings, asked).await?;
+            // So that a pod that is bound during the pass is known.
+            begun.pods = begun.pods.map(PodSource::watched);
+            let mut node = Node::from(begun).await?;
+            let (report, look) = node.look_for(asked).await?;
+            Ok::<_, Error>((node, report, look))
+        };
+        let (mut node, report, look) = tokio::select! {
+            biased;
+            signal = &mut terminated => {
+                let message = format!("ended by {signal} before anything was removed");
+                return Err(Error::new(ErrorKind::Internal, message));
+            }
+            looked = looked => looked?,
+        };
         if report.dry_run.is_some() {
             return Ok(report);
         }
         node.options.state.write(node.collector.ledger());
         let cancel = CancellationToken::new();
-        let guard = cancel.clone();
-        let ending = tokio::spawn(async move {
+        let ending = async {
             let signal = terminated.await;
             tracing::info!(signal, "ending after the removal in progress");
-            guard.cancel();
-        });
-        let result = node.collector.carry_out(&look, Scope::All, &cancel).await;
-        ending.abort();
+            cancel.cancel();
+            std::future::pending().await
+        };
+        let result = tokio::select! {
+            result = node.collector.carry_out(&look, Scope::All, &cancel) => result,
+            result = ending => result,
+        };
         Ok(report.with(result.map_err(|error| node_error(&error))?))
     })?
 }
@@ -72,8 +90,8 @@ struct Node {
 }
 
 impl Node {
-    async fn connect(target: &Target, settings: &Settings, free: Option<u8>) -> Result<Self, Error> {
-        Self::from(Begun::new(target, settings, free).await?).await
+    async fn connect(target: &Target, settings: &Settings, asked: &Asked) -> Result<Self, Error> {
+        Self::from(Begun::new(target, settings, asked).await?).await
     }
 
     async fn from(begun: Begun) -> Result<Self, Error> {
@@ -89,9 +107,26 @@ impl Node {
         Ok(Self { options, collector, server })
     }
 
+    /// A look, and another one when what is only too young is old enough, if somebody asked to wait for that.
+    async fn look_for(&mut self, asked: &Asked) -> Result<(Report, Look), Error> {
+        let (report, look) = self.look().await?;
+        let (plan, may_act) = (&report.plan, report.dry_run.is_none());
+        // Without images in line, what goes may not be enough.
+        let needs_more = plan.in_line.is_empty() && (plan.goal.is_some() || self.options.rules.all);
+        let Some(young) = plan.young.filter(|_| asked.wait && may_act && needs_more) else {
+            return Ok((report, look));
+        };
+        // Whoever ends it now need not wait again.
+        self.options.state.write(self.collector.ledger());
+        let Young { count, wait_seconds, .. } = young;
+        tracing::info!(images = count, seconds = wait_seconds, "waiting until unused images are old enough");
+        tokio::time::sleep(Duration::from_secs(wait_seconds)).await;
+        self.look().await
+    }
+
     /// One look. Somebody waits for it, so an API server that does not answer is an error.
     async fn look(&mut self) -> Result<(Report, Look), Error> {
-        let look = self.collector.look(now()).await.map_err(|error| node_error(&error))?;
+        let look = self.collector.look_beside(&mut self.options).await.map_err(|error| node_error(&error))?;
         if let Some(error) = &look.api_error {
             return Err(rejected(&self.server, error));
         }
@@ -100,7 +135,7 @@ impl Node {
 }
 
 /// What to do without an API server.
-const WITHOUT: &str = "or set `node.pods` to \"none\" to collect without an API server";
+const WITHOUT: &str = "or collect without an API server (--pods none, `node.pods`)";
 
 /// What is known before the container runtime is connected to.
 struct Begun {
@@ -113,10 +148,12 @@ struct Begun {
 }
 
 impl Begun {
-    /// Reads the kubeconfig and finds the socket. Sends nothing yet.
-    async fn new(target: &Target, settings: &Settings, free: Option<u8>) -> Result<Self, Error> {
-        let options = NodeOptions::new(settings, free);
+    /// Finds the socket and then reads the kubeconfig. Sends nothing yet.
+    async fn new(target: &Target, settings: &Settings, asked: &Asked) -> Result<Self, Error> {
+        let options = NodeOptions::new(settings, asked);
         let options = options.map_err(|error| node_error(&error))?;
+        // First: without a runtime, nobody needs to know how to reach a cluster.
+        Client::probe(&options.endpoint).await.map_err(|error| node_error(&error.into()))?;
         let (pods, connection) = match settings.node.pods {
             PodKnowledge::None => (None, None),
             PodKnowledge::Api => {
@@ -193,7 +230,7 @@ async fn collect(target: &Target, settings: &Settings, threads: Threads) -> Resu
     // Before anything that takes long, so that no signal is missed.
     let terminated = termination()?;
     tokio::pin!(terminated);
-    let mut begun = Begun::new(target, settings, None).await?;
+    let mut begun = Begun::new(target, settings, &Asked::default()).await?;
     begun.pods = begun.pods.map(PodSource::watched);
     let events = begun.pods.as_ref().and_then(|pods| NodeEvents::new(pods.api.clone(), &pods.node));
     let listeners = Bound::new(settings, certificates, begun.connection.as_ref()).await?;

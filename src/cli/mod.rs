@@ -33,8 +33,8 @@ use kube_gc_observe::telemetry::logging;
                   decision.\n\n\
                   It does the work of kube-controller-manager's garbage collector. Run it where there is none \
                   (envtest, a bare API server), or where that one is disabled.",
-    after_long_help = exit::help(),
-    arg_required_else_help = true,
+    after_long_help = "The --help of each command has its exit codes.",
+    arg_required_else_help = true
 )]
 struct Cli {
     #[command(subcommand)]

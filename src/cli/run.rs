@@ -33,7 +33,7 @@ documents all settings.";
 
 /// The arguments of `kube-gc run`.
 #[derive(Args, Clone, Debug, Default)]
-#[command(after_long_help = format!("{EXAMPLES}\n\n{}", super::exit::help()))]
+#[command(after_long_help = super::exit::after(EXAMPLES, "run"))]
 pub struct RunArgs {
     #[command(flatten)]
     connection: Target,

@@ -127,14 +127,33 @@ impl Look {
     /// How long ago a time in RFC 3339 was, as kubectl writes it; `None` if it is no time.
     pub fn age(&self, time: &str) -> Option<String> {
         let time = humantime::parse_rfc3339_weak(time).ok()?;
-        let seconds = self.now.duration_since(time).unwrap_or_default().as_secs();
-        Some(match seconds {
-            0..120 => format!("{seconds}s"),
-            120..7_200 => format!("{}m", seconds / 60),
-            7_200..172_800 => format!("{}h", seconds / 3_600),
-            _ => format!("{}d", seconds / 86_400),
-        })
+        Some(age(self.now.duration_since(time).unwrap_or_default().as_secs()))
     }
+}
+
+/// An age in seconds, as kubectl writes it.
+pub fn age(seconds: u64) -> String {
+    match seconds {
+        0..120 => format!("{seconds}s"),
+        120..7_200 => format!("{}m", seconds / 60),
+        7_200..172_800 => format!("{}h", seconds / 3_600),
+        _ => format!("{}d", seconds / 86_400),
+    }
+}
+
+/// The columns of the terminal that standard output is, if it is one.
+pub fn columns() -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok()?;
+    Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
+}
+
+/// The end of a text with at most so many characters: the end of a name tells more than its beginning.
+pub fn end(text: String, most: usize) -> String {
+    let count = text.chars().count();
+    if count <= most {
+        return text;
+    }
+    std::iter::once('…').chain(text.chars().skip(count - most.saturating_sub(1))).collect()
 }
 
 /// A cell of a table. Its text is escaped.
@@ -291,6 +310,12 @@ mod tests {
             |seconds| Look { now: look.now + Duration::from_secs(seconds), ..look }.age(THEN).unwrap();
         assert_eq!([after(5), after(180), after(10_000), after(400_000)], ["5s", "3m", "2h", "4d"]);
         assert_eq!(look.age("soon"), None);
+    }
+
+    #[test]
+    fn the_end_of_a_long_name_is_shown() {
+        let shown = |most| end("registry.example/shop/web:1".to_owned(), most);
+        assert_eq!([shown(27), shown(6)], ["registry.example/shop/web:1", "…web:1"]);
     }
 
     #[test]

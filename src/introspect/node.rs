@@ -6,6 +6,7 @@ use axum::response::Response;
 use axum::routing::get;
 use tokio::sync::watch;
 
+use crate::node::amount;
 use crate::node::run::NodeStatus;
 use kube_gc_observe::http::page::{json_text, not_found, text};
 use kube_gc_observe::http::{Check, Readiness};
@@ -83,10 +84,8 @@ fn assess(status: &NodeStatus) -> Readiness {
     checks.extend(report.notes.iter().map(|note| Check::warning("look", note.as_str())));
     if let Some(result) = &report.result {
         if result.missing_bytes > 0 || result.missing_inodes > 0 {
-            let why = format!(
-                "{} bytes and {} inodes could not be freed; /debug/node shows what fills the file system",
-                result.missing_bytes, result.missing_inodes
-            );
+            let missing = amount(result.missing_bytes, result.missing_inodes);
+            let why = format!("{missing} could not be freed; /debug/node shows what fills the file system");
             checks.push(Check::warning("space", why));
         }
         if result.unmeasured {
@@ -94,7 +93,7 @@ fn assess(status: &NodeStatus) -> Readiness {
             checks.push(Check::warning("space", why));
         }
         if result.failed > 0 {
-            let why = format!("{} removals failed; /debug/node shows why", result.failed);
+            let why = format!("{} could not be removed; /debug/node shows why", result.failed);
             checks.push(Check::warning("removals", why));
         }
     }

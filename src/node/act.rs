@@ -7,8 +7,8 @@ use futures::future::join_all;
 use kube_gc_cri as cri;
 use kube_gc_cri::messages::{ContainerFilter, ImageSpec, POD_UID, PodSandboxFilter};
 use kube_gc_node::logs::{c8_log_file, l2_container_id};
-use kube_gc_node::pass::{Outcome, Pass, Scope, Step};
-use kube_gc_node::plan::{Candidate, Target};
+use kube_gc_node::pass::{Outcome, Pass, Record, Scope, Step};
+use kube_gc_node::plan::{Candidate, Target, What};
 use kube_gc_node::recheck::Fresh;
 use kube_gc_node::view::{Container, ContainerDisk, ContainerState};
 use kube_gc_node::{Files, PodView, Refusal, Rule, RuntimeView, still_removable};
@@ -16,6 +16,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::files::Logs;
+use super::look::Seen;
 use super::{Look, NodeCollector, NodeError, PassResult, blocking, disk, view};
 use kube_gc_observe::telemetry::record;
 
@@ -69,6 +70,7 @@ impl NodeCollector {
         let before = look.files.image_usage;
         let mut pass = Pass::new(&look.plan, scope);
         let (mut usage, mut unanswered) = (before, 0);
+        let mut seen = Seen::default();
         let interrupted = loop {
             if cancel.is_cancelled() {
                 break Some("it was asked to end".to_owned());
@@ -76,7 +78,11 @@ impl NodeCollector {
             match pass.next_step() {
                 Step::Done => break None,
                 Step::Remove(candidates) => {
-                    let outcomes = self.remove_all(&candidates, look, &mut unanswered).await;
+                    // A pod may have been bound, and a container created, since the last image went.
+                    let is_image = candidates.first().is_some_and(|first| first.what() == What::Image);
+                    let users = if is_image { self.see_users(look, &mut seen).await } else { Ok(()) };
+                    let users = users.map(|()| &seen);
+                    let outcomes = self.remove_all(&candidates, look, users, &mut unanswered).await;
                     pass.record(candidates, outcomes);
                     if unanswered >= MOST_UNANSWERED {
                         break Some(format!(
@@ -85,26 +91,37 @@ impl NodeCollector {
                     }
                 }
                 Step::ListContainers => match self.look_again(look).await {
-                    Ok((runtime, pods)) => pass.listed(Some(&fresh(look, &runtime, pods.as_ref()))),
+                    Ok(now) => {
+                        seen = now;
+                        pass.listed(Some(&fresh(look, &seen.runtime, seen.pods.as_ref())));
+                    }
                     Err(error) => {
                         tracing::warn!(%error, "cannot list containers again, so no image is removed");
                         pass.listed(None);
                     }
                 },
-                Step::Measure { patience, .. } => {
-                    let measured = disk::measure(&*self.disk, usage, patience).await;
+                Step::Measure { patience, until } => {
+                    let measured = match &self.disk {
+                        Some(disk) => disk::measure(&**disk, usage, until, patience).await,
+                        None => Err("it is not known where images are stored".to_owned()),
+                    };
                     let measured = measured.map_err(|problem| tracing::warn!("{problem}")).ok();
                     usage = measured.or(usage);
                     pass.measured(measured);
                 }
             }
         };
-        let usage = self.disk.usage().ok().or(usage);
+        let usage = self.disk.as_ref().and_then(|disk| disk.usage().ok()).or(usage);
         let (missing_bytes, missing_inodes) = pass.missing();
         // Without a measurement before the plan, `--free` could not even become a goal.
         let was_asked = self.rules.free.is_some() && scope != Scope::Containers;
         let unmeasured = pass.is_unmeasured() || (was_asked && before.is_none());
-        let items = pass.into_records();
+        let mut items = pass.into_records();
+        for Record { outcome, .. } in &mut items {
+            if *outcome == Outcome::Refused(Refusal::AlreadyGone) {
+                *outcome = Outcome::Removed;
+            }
+        }
         self.tried.update(&look.plan, &items);
         let count = |is: fn(&Outcome) -> bool| items.iter().filter(|item| is(&item.outcome)).count();
         let gained = before.zip(usage).map(|(before, now)| now.available.saturating_sub(before.available));
@@ -123,17 +140,19 @@ impl NodeCollector {
         })
     }
 
-    /// Removes candidates at the same time, each after another look at it. `unanswered` counts those in a row
-    /// that got no answer.
+    /// Removes candidates at the same time, each after another look at it. `users` are those of images.
+    /// `unanswered` counts those in a row that got no answer.
     async fn remove_all(
         &self,
         candidates: &[Candidate],
         look: &Look,
+        users: Result<&Seen, cri::Error>,
         unanswered: &mut usize,
     ) -> Vec<Outcome> {
         let removals = candidates.iter().map(async |candidate| {
-            let (outcome, is_unanswered) = match self.remove(candidate, look).await {
-                Ok(()) => (Outcome::Removed, false),
+            let (outcome, is_unanswered) = match self.remove(candidate, look, users.clone()).await {
+                // What somebody else has removed meanwhile is gone as well.
+                Ok(()) | Err(Fault::Refused(Refusal::AlreadyGone)) => (Outcome::Removed, false),
                 Err(Fault::Refused(refusal)) => (Outcome::Refused(refusal), false),
                 Err(Fault::Failed { error, is_unanswered }) => (Outcome::Failed(error), is_unanswered),
             };
@@ -149,8 +168,13 @@ impl NodeCollector {
         outcomes
     }
 
-    /// Removes one candidate, after another look at it. Images have been looked at together.
-    async fn remove(&self, candidate: &Candidate, look: &Look) -> Result<(), Fault> {
+    /// Removes one candidate, after another look at it. The users of images have been looked at together.
+    async fn remove(
+        &self,
+        candidate: &Candidate,
+        look: &Look,
+        users: Result<&Seen, cri::Error>,
+    ) -> Result<(), Fault> {
         // What there is now of a candidate that is no file.
         let is_removable = |runtime: &RuntimeView| still_removable(candidate, &fresh(look, runtime, None));
         match &candidate.target {
@@ -196,6 +220,8 @@ impl NodeCollector {
                 Ok(self.with_logs(name, Logs::remove_symlink).await?)
             }
             Target::Image { id, runtime_handler } => {
+                let Seen { runtime, pods } = users?;
+                still_removable(candidate, &fresh(look, runtime, pods.as_ref()))?;
                 let spec = ImageSpec {
                     image: id.clone(),
                     runtime_handler: runtime_handler.clone().unwrap_or_default(),
@@ -215,8 +241,8 @@ impl NodeCollector {
     /// C8: the log of a container, its rotated parts, and the symlink to it.
     async fn remove_logs(&self, path: &str, uid: &str, symlink: Option<String>) -> Result<(), Fault> {
         let log = c8_log_file(path, uid, &self.rules.roots);
-        if log.is_none() {
-            tracing::debug!(path = %kube_gc_core::text::word(path), "a container goes without its log");
+        if log.is_none() && !path.is_empty() {
+            tracing::warn!(path = %kube_gc_core::text::word(path), "a container goes without its log, which is not in the directory of its pod");
         }
         if log.is_none() && symlink.is_none() {
             return Ok(());
@@ -284,16 +310,18 @@ fn fresh<'a>(look: &'a Look, runtime: &'a RuntimeView, pods: Option<&'a PodView>
 /// Says what came of a candidate, in the log and in metrics.
 fn tell(candidate: &Candidate, outcome: &Outcome) {
     let what: &str = candidate.what().into();
-    let (rule, id, bytes) = (candidate.rule.number(), candidate.id(), candidate.bytes);
+    let (rule, name, id, bytes) = (candidate.rule.number(), &candidate.name, candidate.id(), candidate.bytes);
     match outcome {
         Outcome::Removed => {
-            tracing::info!(what, id, rule, bytes, "removed");
+            tracing::info!(what, name, id, rule, bytes, "removed");
             if matches!(candidate.target, Target::Image { .. }) {
                 record::node_image_collected(if candidate.rule == Rule::I6 { "age" } else { "space" });
             }
         }
-        Outcome::Refused(refusal) => tracing::info!(what, id, rule, reason = %refusal, "stays after all"),
-        Outcome::Failed(error) => tracing::warn!(what, id, rule, error, "cannot be removed"),
+        Outcome::Refused(refusal) => {
+            tracing::info!(what, name, id, rule, reason = %refusal, "stays after all");
+        }
+        Outcome::Failed(error) => tracing::warn!(what, name, id, rule, error, "cannot be removed"),
     }
     record::node_removal(what, rule, outcome.into());
 }

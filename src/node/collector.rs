@@ -2,15 +2,17 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use futures::{StreamExt as _, stream};
 use kube_gc_cri::{self as cri, Client};
 use kube_gc_node::view::{Answer, Listed, Proof};
-use kube_gc_node::{Ledger, PodRef, PodView, Rules, Timestamp, Tried};
+use kube_gc_node::{Ledger, Moment, PodRef, PodView, Rules, Timestamp, Tried};
+use rustix::time::{ClockId, clock_gettime};
 
 use super::disk::{self, Disk};
 use super::files::Logs;
+use super::unlisted::Layer;
 use kube_gc_client::{Api, ApiError, PodWatch};
 
 /// How many live GETs are under way at a time.
@@ -20,7 +22,8 @@ const PROOFS_AT_A_TIME: usize = 8;
 #[derive(Debug)]
 pub struct NodeCollector {
     pub(super) client: Client,
-    pub(super) disk: Arc<dyn Disk>,
+    /// Where images and layers are; nothing as long as the runtime has not told.
+    pub(super) disk: Option<Arc<dyn Disk>>,
     /// Who knows the pods of this node; nothing without an API server.
     pub(super) pods: Option<PodSource>,
     pub(super) logs: Logs,
@@ -29,11 +32,14 @@ pub struct NodeCollector {
     pub(super) ledger: Ledger,
     /// What was to be removed, so that what is still there comes last.
     pub(super) tried: Tried,
+    /// The images that containers use which were not made over CRI, as of the last answer.
+    pub(super) foreign_images: Vec<String>,
     /// The images that each container mounts as volumes, which never change.
     pub(super) volumes: HashMap<String, Vec<String>>,
-    /// What each dead container has in its own layer, which no longer changes; nothing if the runtime does
-    /// not tell.
-    pub(super) layers: HashMap<String, Option<u64>>,
+    /// What each dead container has in its own layer.
+    pub(super) layers: HashMap<String, Layer>,
+    /// The uids of pods with a ready sandbox that a kubelet has made, as of the last list.
+    pub(super) kubelet_pods: Vec<String>,
     /// The image of sandboxes, by the last status of the runtime; nothing before the first one.
     pub(super) sandbox_image: Option<Option<String>>,
 }
@@ -47,7 +53,7 @@ impl NodeCollector {
         pods: Option<PodSource>,
         ledger: Ledger,
     ) -> Self {
-        let disk = disk::of_runtime(&client).await;
+        let disk = disk::of_runtime(&client).await.ok();
         let logs = Logs::new(rules.roots.clone(), in_pod);
         Self {
             client,
@@ -57,8 +63,10 @@ impl NodeCollector {
             rules,
             ledger,
             tried: Tried::default(),
+            foreign_images: Vec::new(),
             volumes: HashMap::new(),
             layers: HashMap::new(),
+            kubelet_pods: Vec::new(),
             sandbox_image: None,
         }
     }
@@ -66,8 +74,17 @@ impl NodeCollector {
     /// The same with another file system.
     #[cfg(any(test, feature = "demo"))]
     pub fn with_disk(mut self, disk: Arc<dyn Disk>) -> Self {
-        self.disk = disk;
+        self.disk = Some(disk);
         self
+    }
+
+    /// Where images and layers are. Until the runtime tells, each look asks again: it may have been starting.
+    pub(super) async fn disk(&mut self) -> Result<Arc<dyn Disk>, String> {
+        let disk = match &self.disk {
+            Some(disk) => Arc::clone(disk),
+            None => disk::of_runtime(&self.client).await?,
+        };
+        Ok(Arc::clone(self.disk.insert(disk)))
     }
 
     /// The settings of the rules.
@@ -99,10 +116,17 @@ pub async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'stat
     ended.map_err(|error| format!("a task failed unexpectedly: {error}"))
 }
 
-/// The time of day.
-pub fn now() -> Timestamp {
+/// The time by both clocks.
+pub fn now() -> Moment {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    Timestamp::from_nanos(i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
+    let uptime = clock_gettime(ClockId::Boottime);
+    let nanos = u32::try_from(uptime.tv_nsec).unwrap_or_default();
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok();
+    Moment {
+        wall: Timestamp::from_nanos(i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)),
+        boot: boot.map(|id| id.trim().to_owned()).filter(|id| !id.is_empty()),
+        uptime: Duration::new(u64::try_from(uptime.tv_sec).unwrap_or_default(), nanos),
+    }
 }
 
 /// The API server, as far as it knows the pods of this node.
@@ -130,26 +154,32 @@ impl PodSource {
 
     /// All pods of this node: from a list that is consistent, or as far as they are known.
     pub async fn view(&self, consistent: bool) -> Result<PodView, ApiError> {
-        let pods = match &self.watch {
-            Some(watch) if !consistent => watch.pods().await?,
-            _ => self.api.pods_of_node(&self.node, consistent).await?,
+        let watched = match &self.watch {
+            Some(watch) if !consistent => watch.pods().await.ok(),
+            _ => None,
+        };
+        let pods = match watched {
+            Some(pods) => pods,
+            // Not everybody who may list pods may watch them.
+            None => self.api.pods_of_node(&self.node, consistent).await?,
         };
         Ok(PodView::Listed(Listed { pods, consistent, proofs: Vec::new() }))
     }
 
-    /// Asks about pods that the list lacks (safety 2).
-    pub async fn proofs(&self, missing: Vec<PodRef>) -> Vec<Proof> {
-        let ask = |pod: PodRef| async move {
-            let answer = match self.api.prove_pod(&pod).await {
-                Ok(answer) => answer,
-                Err(error) => {
-                    tracing::debug!(namespace = pod.namespace, name = pod.name, %error, "no proof");
-                    Answer::Failed
-                }
-            };
-            Proof { pod, answer }
-        };
-        stream::iter(missing).map(ask).buffer_unordered(PROOFS_AT_A_TIME).collect().await
+    /// Asks about pods that the list lacks (safety 2). Also returns one of the failures.
+    pub async fn proofs(&self, missing: Vec<PodRef>) -> (Vec<Proof>, Option<ApiError>) {
+        let ask = |pod: PodRef| async move { (self.api.prove_pod(&pod).await, pod) };
+        let mut answers = stream::iter(missing).map(ask).buffer_unordered(PROOFS_AT_A_TIME);
+        let (mut proofs, mut failure) = (Vec::new(), None);
+        while let Some((answer, pod)) = answers.next().await {
+            let answer = answer.unwrap_or_else(|error| {
+                let is_forbidden = error.code == Some(403);
+                failure = Some(error);
+                if is_forbidden { Answer::Forbidden } else { Answer::Failed }
+            });
+            proofs.push(Proof { pod, answer });
+        }
+        (proofs, failure)
     }
 }
 

@@ -2,46 +2,89 @@
 
 use std::fmt;
 use std::io;
-use std::path::PathBuf;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use kube_gc_core::text::word;
 use kube_gc_cri::Client;
+use kube_gc_cri::messages::FilesystemUsage;
 use kube_gc_node::pressure::Usage;
+use kube_gc_node::view::ContainerDisk;
 use tokio::time::{Instant, sleep};
 
-/// Something that says how full the file system of the images is.
+/// Something that says how full the file systems of the images and of the containers' layers are.
 pub trait Disk: fmt::Debug + Send + Sync {
-    /// How full it is now.
+    /// How full that of the images is now.
     ///
     /// # Errors
     /// It cannot be measured, with what to do about it.
     fn usage(&self) -> Result<Usage, String>;
+
+    /// Where the layers of containers are. What cannot be measured is noted.
+    fn of_containers(&self, _notes: &mut Vec<String>) -> ContainerDisk {
+        ContainerDisk::OfImages
+    }
 }
 
-/// The file system of a directory, measured by `statvfs`; or why the directory is not known.
+/// The file systems of two directories, measured by `statvfs`.
 #[derive(Clone, Debug)]
-struct Measured(Result<PathBuf, String>);
+struct Measured {
+    images: PathBuf,
+    /// Where the layers of containers are, if the runtime says so.
+    containers: Option<PathBuf>,
+}
 
 impl Disk for Measured {
     fn usage(&self) -> Result<Usage, String> {
-        let directory = self.0.as_ref().map_err(Clone::clone)?;
-        let found = rustix::fs::statvfs(directory).map_err(|error| {
-            format!(
-                "cannot measure the file system of the images at {}: {}; in a pod, mount this directory at \
-                 the same path",
-                directory.display(),
-                io::Error::from(error)
-            )
-        })?;
-        let bytes = |blocks: u64| blocks.saturating_mul(found.f_frsize);
-        Ok(Usage {
-            capacity: bytes(found.f_blocks),
-            available: bytes(found.f_bavail),
-            inodes: found.f_files,
-            inodes_free: found.f_ffree,
-        })
+        usage(&self.images)
     }
+
+    fn of_containers(&self, notes: &mut Vec<String>) -> ContainerDisk {
+        notes.extend(blind_spot(&self.images));
+        let device = |directory: &PathBuf| std::fs::metadata(directory).map(|metadata| metadata.dev()).ok();
+        match &self.containers {
+            Some(containers) if *containers != self.images && device(containers) != device(&self.images) => {
+                ContainerDisk::Own(usage(containers).map_err(|problem| notes.push(problem)).ok())
+            }
+            _ => ContainerDisk::OfImages,
+        }
+    }
+}
+
+fn usage(directory: &Path) -> Result<Usage, String> {
+    let found = rustix::fs::statvfs(directory).map_err(|error| {
+        format!(
+            "cannot measure the file system at {}: {}; in a pod, mount this directory at the same path",
+            directory.display(),
+            io::Error::from(error)
+        )
+    })?;
+    let bytes = |blocks: u64| blocks.saturating_mul(found.f_frsize);
+    Ok(Usage {
+        capacity: bytes(found.f_blocks),
+        available: bytes(found.f_bavail),
+        inodes: found.f_files,
+        inodes_free: found.f_ffree,
+    })
+}
+
+/// Snapshotters of containerd that store everything in their directory.
+const IN_DIRECTORY: [&str; 7] = ["overlayfs", "native", "btrfs", "zfs", "aufs", "erofs", "blockfile"];
+
+/// What `statvfs` does not see: containerd names the directory of images after its snapshotter. Others, such as
+/// devmapper, may have a pool or a directory elsewhere.
+fn blind_spot(images: &Path) -> Option<String> {
+    let snapshotter = images.file_name()?.to_str()?.strip_prefix("io.containerd.snapshotter.v1.")?;
+    (!IN_DIRECTORY.contains(&snapshotter)).then(|| {
+        format!(
+            "the snapshotter {} may store images outside of the file system at {}, which is the one that is \
+             measured; then `high`, `low`, pressure and `--free` do not hold",
+            word(snapshotter),
+            images.display()
+        )
+    })
 }
 
 /// The disk of a container runtime inside this process.
@@ -53,24 +96,27 @@ impl Disk for kube_gc_cri::server::CriServer {
     }
 }
 
-/// The file system that the runtime says its images are on.
-pub async fn of_runtime(client: &Client) -> Arc<dyn Disk> {
-    let directory = match client.image_filesystems().await {
-        Err(error) => Err(format!("it is not known where images are stored: {error}")),
-        Ok(answer) => {
-            let first = answer.image_filesystems.into_iter().find_map(|filesystem| filesystem.fs_id);
-            first
-                .map(|id| PathBuf::from(id.mountpoint))
-                .filter(|directory| directory.is_absolute())
-                .ok_or_else(|| "the container runtime does not say where images are stored".to_owned())
-        }
+/// The file systems that the runtime says its images and containers are on.
+pub async fn of_runtime(client: &Client) -> Result<Arc<dyn Disk>, String> {
+    let unknown = |error| format!("it is not known where images are stored: {error}");
+    let answer = client.image_filesystems().await.map_err(unknown)?;
+    let first = |filesystems: Vec<FilesystemUsage>| {
+        let first = filesystems.into_iter().find_map(|filesystem| filesystem.fs_id);
+        first.map(|id| PathBuf::from(id.mountpoint)).filter(|directory| directory.is_absolute())
     };
-    Arc::new(Measured(directory))
+    let images = first(answer.image_filesystems);
+    let images = images.ok_or("the container runtime does not say where images are stored")?;
+    Ok(Arc::new(Measured { images, containers: first(answer.container_filesystems) }))
 }
 
-/// Measures once more after something was removed: at once if `before` is missing, otherwise
-/// until the file system shows a change or the patience is over (B3).
-pub async fn measure(disk: &dyn Disk, before: Option<Usage>, patience: Duration) -> Result<Usage, String> {
+/// Measures once more after something was removed: at once if `before` is missing, otherwise until `wanted`
+/// bytes are available, or the file system shows a change, or the patience is over (B3).
+pub async fn measure(
+    disk: &dyn Disk,
+    before: Option<Usage>,
+    wanted: Option<u64>,
+    patience: Duration,
+) -> Result<Usage, String> {
     const FIRST_PAUSE: Duration = Duration::from_millis(5);
     const LONGEST_PAUSE: Duration = Duration::from_millis(100);
     let until = Instant::now() + patience;
@@ -78,7 +124,11 @@ pub async fn measure(disk: &dyn Disk, before: Option<Usage>, patience: Duration)
     loop {
         let usage = disk.usage()?;
         let now = Instant::now();
-        if patience.is_zero() || before.is_none_or(|before| before != usage) || now >= until {
+        let is_shown = match wanted {
+            Some(wanted) => usage.available >= wanted,
+            None => before.is_none_or(|before| before != usage),
+        };
+        if patience.is_zero() || is_shown || now >= until {
             return Ok(usage);
         }
         sleep(pause.min(until - now)).await;
@@ -93,11 +143,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_directory_is_measured_and_a_missing_one_is_an_error_that_names_it() {
-        let usage = Measured(Ok("/".into())).usage().unwrap();
-        assert!(usage.capacity > 0 && usage.available <= usage.capacity);
-        let error = Measured(Ok("/no/such/directory".into())).usage().unwrap_err();
-        assert!(error.contains("/no/such/directory") && error.contains("mount"), "{error}");
+    fn images_are_measured_and_layers_on_another_file_system_there() {
+        let found = usage(Path::new("/")).unwrap();
+        assert!(found.capacity > 0 && found.available <= found.capacity);
+        let of = |images: &str, containers: Option<&str>| {
+            let mut notes = Vec::new();
+            let disk = Measured { images: images.into(), containers: containers.map(PathBuf::from) };
+            (disk.of_containers(&mut notes), notes)
+        };
+        assert_eq!(of("/", None), (ContainerDisk::OfImages, vec![]));
+        assert_eq!(of("/", Some("/..")), (ContainerDisk::OfImages, vec![]));
+        assert!(matches!(of("/", Some("/proc")), (ContainerDisk::Own(Some(_)), notes) if notes.is_empty()));
+        let (disk, notes) = of("/", Some("/no/such/directory"));
+        assert!(disk == ContainerDisk::Own(None) && notes[0].contains("/no/such/directory"), "{notes:?}");
+    }
+
+    #[test]
+    fn a_snapshotter_with_a_pool_of_its_own_is_named() {
+        let of =
+            |name| blind_spot(Path::new(&format!("/var/lib/containerd/io.containerd.snapshotter.v1.{name}")));
+        assert_eq!(of("overlayfs"), None);
+        assert!(of("devmapper").is_some_and(|note| note.contains("devmapper")));
+        assert_eq!(blind_spot(Path::new("/var/lib/containers/storage/overlay-images")), None);
     }
 
     #[derive(Debug)]
@@ -117,11 +184,13 @@ mod tests {
         let start = Instant::now();
         let disk = Falling(Mutex::new(vec![1, 1, 1, 7]));
         let patience = Duration::from_secs(2);
-        assert_eq!(measure(&disk, Some(before), patience).await.unwrap().available, 7);
+        assert_eq!(measure(&disk, Some(before), None, patience).await.unwrap().available, 7);
         assert!(start.elapsed() < Duration::from_millis(100));
+        let disk = Falling(Mutex::new(vec![1, 2, 3, 7]));
+        assert_eq!(measure(&disk, Some(before), Some(3), patience).await.unwrap().available, 3);
         let start = Instant::now();
         let disk = Falling(Mutex::new(vec![1]));
-        assert_eq!(measure(&disk, Some(before), patience).await.unwrap().available, 1);
+        assert_eq!(measure(&disk, Some(before), None, patience).await.unwrap().available, 1);
         assert_eq!(start.elapsed(), patience);
     }
 }

@@ -1,27 +1,30 @@
 //! Everything that a plan needs, at one time.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures::future::join3;
-use futures::{StreamExt as _, stream};
+use kube_gc_core::text::word;
 use kube_gc_cri as cri;
 use kube_gc_cri::client::PodKey;
+use kube_gc_cri::messages::{CONFIG_SEEN, CONFIG_SOURCE, POD_UID, PodSandbox, PodSandboxState};
 use kube_gc_node::logs::parse_directory;
 use kube_gc_node::plan::{Candidate, Inputs, Plan, What};
-use kube_gc_node::pods::Pods;
+use kube_gc_node::pods::{PodState, Pods, UnknownReason};
 use kube_gc_node::safety;
-use kube_gc_node::users::i1_may_mount;
-use kube_gc_node::view::{ContainerState, Extent, Listed, LogDirectory, SandboxImage};
-use kube_gc_node::{Files, Moment, PodView, RuntimeView, Timestamp, plan, pods};
+use kube_gc_node::view::{Extent, Listed, LogDirectory, SandboxImage};
+use kube_gc_node::{Files, Moment, PodRef, PodView, RuntimeView, Timestamp, plan, pods};
 
 use super::files::Entries;
-use super::{NodeCollector, NodeError, blocking, view};
+use super::{NodeCollector, NodeError, NodeOptions, blocking, now, view};
 use kube_gc_client::ApiError;
 
-/// How many containers are asked at a time for what they mount.
-const STATUSES_AT_A_TIME: usize = 8;
+/// What there is when images are about to be removed. Pods are those of the look if they cannot be listed.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    pub(super) runtime: RuntimeView,
+    pub(super) pods: Option<PodView>,
+}
 
 /// What there is on a node, and what has to go.
 #[derive(Debug)]
@@ -32,6 +35,8 @@ pub struct Look {
     pub notes: Vec<String>,
     /// Why the API server has not told the pods of this node.
     pub api_error: Option<ApiError>,
+    /// The sandbox by which it is known that a kubelet runs here.
+    kubelet: Option<String>,
     pub(super) pods: PodView,
     pub(super) files: Files,
     /// The invariants that the plan breaks: none, unless there is a bug.
@@ -39,40 +44,88 @@ pub struct Look {
 }
 
 impl NodeCollector {
+    /// Looks at the node and plans. Before anything is removed, it looks for a kubelet that was not known, and
+    /// plans anew beside one (safety 3).
+    ///
+    /// # Errors
+    /// As of [`NodeCollector::look`].
+    pub async fn look_beside(&mut self, options: &mut NodeOptions) -> Result<Look, NodeError> {
+        let look = self.look(now()).await?;
+        if options.kubelet.is_some() || look.plan.removals.is_empty() {
+            return Ok(look);
+        }
+        // What cannot be ruled out counts as present.
+        let unknown = |error| Some(format!("whether one does is not known: {error}"));
+        let found = match &look.kubelet {
+            None => blocking(options.detect).await.unwrap_or_else(unknown),
+            found => found.clone(),
+        };
+        options.notice(found);
+        let Some(why) = &options.kubelet else { return Ok(look) };
+        tracing::warn!(why, beside_kubelet = ?options.beside, "a kubelet runs on this node");
+        self.set_rules(&options.rules);
+        self.look(now()).await
+    }
+
     /// Looks at the node and plans. Writes nothing.
     ///
     /// # Errors
     /// The container runtime does not answer. That something else cannot be seen is in the notes.
-    pub async fn look(&mut self, now: Timestamp) -> Result<Look, NodeError> {
+    pub async fn look(&mut self, now: Moment) -> Result<Look, NodeError> {
+        let now = &now;
         let mut notes = Vec::new();
         let mut files = self.files(&mut notes).await;
         let mut runtime = self.runtime_view(&pod_keys(&files.log_directories), &mut notes).await?;
         // After the runtime, so that a pod that is bound meanwhile is in the list.
         let (pods, api_error) = self.pod_view(&runtime, &files, &mut notes).await;
-        files.image_usage = self.disk.usage().map_err(|problem| notes.push(problem)).ok();
+        let kubelet = self.kubelet(&files, &mut notes);
+        match self.disk().await {
+            Ok(disk) => {
+                files.image_usage = disk.usage().map_err(|problem| notes.push(problem)).ok();
+                files.container_disk = disk.of_containers(&mut notes);
+            }
+            Err(problem) => notes.push(problem),
+        }
 
         self.forget_gone(&runtime);
-        self.add_layers(&mut runtime, &mut notes).await;
+        self.add_layers(&mut runtime, now.wall, &mut notes).await;
         self.add_volumes(&mut runtime);
         let mut plan = self.plan(&runtime, &pods, &files, now);
         let mut candidates = plan.removals.iter().chain(&plan.in_line);
         if candidates.any(|candidate| candidate.what() == What::Image) {
             let gone = plan.removals.iter().filter(|candidate| candidate.what() == What::Container);
             let gone: HashSet<&str> = gone.map(Candidate::id).collect();
-            if self.learn_volumes(&mut runtime, &pods, &gone).await {
+            let has_volumes = self.learn_volumes(&mut runtime, &pods, &gone).await;
+            notes.extend(self.learn_foreign(&mut runtime).await);
+            if has_volumes || !runtime.foreign_images.is_empty() {
                 plan = self.plan(&runtime, &pods, &files, now);
             }
         }
-        let broken = safety::check(&self.inputs(&runtime, &pods, &files, now), &plan);
+        let broken = safety::check(&self.inputs(&runtime, &pods, &files, now.wall), &plan);
         let violations: Vec<String> = broken.iter().map(ToString::to_string).collect();
         notes.extend(violations.iter().cloned());
-        Ok(Look { plan: Arc::new(plan), notes, api_error, pods, files, violations })
+        Ok(Look { plan: Arc::new(plan), notes, api_error, kubelet, pods, files, violations })
     }
 
-    fn plan(&mut self, runtime: &RuntimeView, pods: &PodView, files: &Files, now: Timestamp) -> Plan {
-        let uptime = Duration::from_nanos(now.nanos().unsigned_abs());
-        self.ledger.observe(runtime, pods, &Moment { wall: now, boot: None, uptime });
-        plan(&self.inputs(runtime, pods, files, now))
+    /// What shows that a kubelet runs here: a ready sandbox that it has made, with its logs. If all of them have
+    /// their logs elsewhere, a note says so.
+    fn kubelet(&self, files: &Files, notes: &mut Vec<String>) -> Option<String> {
+        let with_logs = files.log_directories.iter().map(|directory| parse_directory(&directory.name).uid);
+        let with_logs: HashSet<&str> = with_logs.collect();
+        let uid = self.kubelet_pods.iter().find(|uid| with_logs.contains(uid.as_str()));
+        if uid.is_none() && !self.kubelet_pods.is_empty() {
+            notes.push(format!(
+                "no pod has its logs below {}, so containers go without their logs; if the kubelet has another \
+                 `podLogsDir`, set `node.roots.pods` to it",
+                self.rules.roots.pods
+            ));
+        }
+        uid.map(|uid| format!("it has made the ready sandbox of the pod with uid {}", word(uid)))
+    }
+
+    fn plan(&mut self, runtime: &RuntimeView, pods: &PodView, files: &Files, now: &Moment) -> Plan {
+        self.ledger.observe(runtime, pods, now);
+        plan(&self.inputs(runtime, pods, files, now.wall))
     }
 
     /// What a plan is made from.
@@ -91,7 +144,7 @@ impl NodeCollector {
         let logs = self.logs.clone();
         let read = move || (logs.directories(), logs.symlinks());
         let Ok((directories, symlinks)) = blocking(read).await else {
-            notes.push("reading the logs has failed unexpectedly".to_owned());
+            notes.push("reading the logs failed unexpectedly".to_owned());
             return Files::default();
         };
         Files {
@@ -113,7 +166,10 @@ impl NodeCollector {
             self.client.status(),
         )
         .await;
+        // On a new connection, it may be another runtime.
+        self.client.follow().await?;
         let (containers, sandboxes) = lists?;
+        self.kubelet_pods = sandboxes.items.iter().filter_map(made_by_kubelet).cloned().collect();
         let mut runtime = RuntimeView {
             containers_extent: view::extent(containers.is_whole),
             containers: containers.items.into_iter().map(view::container).collect(),
@@ -137,7 +193,9 @@ impl NodeCollector {
         }
         match status {
             Ok(status) => self.sandbox_image = Some(status.sandbox_image()),
-            Err(error) => notes.push(format!("the image of sandboxes cannot be asked for: {error}")),
+            Err(error) => {
+                notes.push(format!("the container runtime does not say which image sandboxes use: {error}"));
+            }
         }
         runtime.sandbox_image = match self.sandbox_image.clone() {
             Some(image) => image.map_or(SandboxImage::None, SandboxImage::Named),
@@ -164,7 +222,11 @@ impl NodeCollector {
                 view = source.view(true).await?;
                 let missing = pods::needing_proof(runtime, &view, files);
                 if let PodView::Listed(Listed { proofs, .. }) = &mut view {
-                    *proofs = source.proofs(missing).await;
+                    let (answers, failure) = source.proofs(missing.clone()).await;
+                    *proofs = answers;
+                    notes.extend(
+                        failure.and_then(|why| unproved(&why, &missing, &Pods::of(runtime, &view, files))),
+                    );
                 }
             }
             Ok(view)
@@ -180,98 +242,35 @@ impl NodeCollector {
         }
     }
 
-    /// Adds what is known of the sizes of dead containers' layers. They no longer change, so the runtime is
-    /// asked only when a container has ended since: a pass that finds nothing new makes no call for it.
-    async fn add_layers(&mut self, runtime: &mut RuntimeView, notes: &mut Vec<String>) {
-        let mut new = Vec::new();
-        for (index, container) in runtime.containers.iter_mut().enumerate() {
-            match self.layers.get(&container.id) {
-                Some(bytes) => container.layer_bytes = *bytes,
-                None if container.state == ContainerState::Exited => new.push(index),
-                None => {}
-            }
-        }
-        // Where a list of containers is too long, one of their sizes is, too.
-        if runtime.containers_extent == Extent::Slice || new.is_empty() {
-            return;
-        }
-        let sizes = self.client.layer_sizes().await.unwrap_or_else(|error| {
-            notes.push(format!("it is not known how much dead containers have written: {error}"));
-            HashMap::new()
-        });
-        for index in new {
-            let container = &mut runtime.containers[index];
-            container.layer_bytes = sizes.get(&container.id).copied();
-            self.layers.insert(container.id.clone(), container.layer_bytes);
-        }
-    }
-
-    /// Forgets containers that are gone.
-    fn forget_gone(&mut self, runtime: &RuntimeView) {
-        if runtime.containers_extent == Extent::Whole {
-            let ids: HashSet<&str> =
-                runtime.containers.iter().map(|container| container.id.as_str()).collect();
-            self.volumes.retain(|id, _| ids.contains(id.as_str()));
-            self.layers.retain(|id, _| ids.contains(id.as_str()));
-        }
-    }
-
-    /// Adds the image volumes that are known.
-    fn add_volumes(&self, runtime: &mut RuntimeView) {
-        let known = runtime.containers.iter().filter_map(|container| self.volumes.get(&container.id));
-        let mut volumes: HashSet<&String> = HashSet::new();
-        runtime.image_volumes = known.flatten().filter(|volume| volumes.insert(volume)).cloned().collect();
-    }
-
-    /// Asks containers that may mount images, and were not asked before, which these are. Lists do not have
-    /// that. Those of `gone` will be gone. A container that cannot be asked may use any image. Returns whether
-    /// anything new came of it.
-    async fn learn_volumes(
-        &mut self,
-        runtime: &mut RuntimeView,
-        pods: &PodView,
-        gone: &HashSet<&str>,
-    ) -> bool {
-        let client = &self.client;
-        let ids = i1_may_mount(runtime, pods)
-            .into_iter()
-            .map(|index| (index, runtime.containers[index].id.clone()));
-        let unknown = ids.filter(|(_, id)| !gone.contains(id.as_str()) && !self.volumes.contains_key(id));
-        let ask = unknown.map(|(index, id)| async move { (index, client.container(&id).await) });
-        let answers: Vec<_> = stream::iter(ask).buffer_unordered(STATUSES_AT_A_TIME).collect().await;
-        let mut is_new = false;
-        for (index, answer) in answers {
-            let container = &mut runtime.containers[index];
-            match answer {
-                Ok(status) => {
-                    let volumes = status.as_ref().map(view::image_volumes).unwrap_or_default();
-                    is_new |= !volumes.is_empty();
-                    self.volumes.insert(container.id.clone(), volumes);
-                }
-                Err(error) => {
-                    tracing::warn!(container = container.id, %error, "cannot ask which images it mounts; all stay");
-                    is_new |= !container.image_refs.is_empty();
-                    container.image_refs.clear();
-                }
-            }
-        }
-        self.add_volumes(runtime);
-        is_new
-    }
-
     /// Lists containers, images and pods again, before images are removed (B2). Pods are those of the
     /// look if they cannot be listed now.
-    pub(super) async fn look_again(
-        &mut self,
-        look: &Look,
-    ) -> Result<(RuntimeView, Option<PodView>), NodeError> {
+    pub(super) async fn look_again(&mut self, look: &Look) -> Result<Seen, NodeError> {
         let mut runtime = self.runtime_view(&look.pod_keys(), &mut Vec::new()).await?;
-        let pods = match &self.pods {
-            Some(source) => source.view(true).await.ok(),
-            None => None,
-        };
+        let pods = self.pods_now(true).await;
         self.learn_volumes(&mut runtime, pods.as_ref().unwrap_or(&look.pods), &HashSet::new()).await;
-        Ok((runtime, pods))
+        self.learn_foreign(&mut runtime).await;
+        Ok(Seen { runtime, pods })
+    }
+
+    /// Lists only what may use images by now, right before one is removed: containers, and the pods that the
+    /// watch knows.
+    pub(super) async fn see_users(&mut self, look: &Look, seen: &mut Seen) -> Result<(), cri::Error> {
+        let containers = self.client.all_containers(&look.pod_keys()).await?;
+        seen.runtime.containers_extent = view::extent(containers.is_whole);
+        seen.runtime.containers = containers.items.into_iter().map(view::container).collect();
+        seen.pods = self.pods_now(false).await;
+        let pods = seen.pods.as_ref().unwrap_or(&look.pods);
+        self.learn_volumes(&mut seen.runtime, pods, &HashSet::new()).await;
+        self.learn_foreign(&mut seen.runtime).await;
+        Ok(())
+    }
+
+    /// The pods of this node now, if they can be listed.
+    async fn pods_now(&self, consistent: bool) -> Option<PodView> {
+        match &self.pods {
+            Some(source) => source.view(consistent).await.ok(),
+            None => None,
+        }
     }
 }
 
@@ -280,6 +279,23 @@ impl Look {
     pub(super) fn pod_keys(&self) -> Vec<PodKey> {
         pod_keys(&self.files.log_directories)
     }
+}
+
+/// Which pods count as there because somebody may not ask for them, or got no answer.
+fn unproved(why: &ApiError, missing: &[PodRef], pods: &Pods<'_>) -> Option<String> {
+    let is_unproved = |pod: &&PodRef| pods.state(&pod.uid) == PodState::Unknown(UnknownReason::Unproved);
+    let count = missing.iter().filter(is_unproved).count();
+    let right = if why.code == Some(403) { "; allow this user to get pods" } else { "" };
+    let are = if count == 1 { "pod is" } else { "pods are" };
+    (count > 0).then(|| format!("{count} {are} missing in the list, and not proved gone: {why}{right}"))
+}
+
+/// The uid of the pod of a ready sandbox that a kubelet has made, by what only it writes there.
+fn made_by_kubelet(sandbox: &PodSandbox) -> Option<&String> {
+    let is_ready = sandbox.state() != PodSandboxState::SandboxNotready;
+    let mut annotations = [CONFIG_SOURCE, CONFIG_SEEN].into_iter();
+    let is_annotated = annotations.all(|annotation| sandbox.annotations.contains_key(annotation));
+    sandbox.labels.get(POD_UID).filter(|_| is_ready && is_annotated)
 }
 
 /// What was read, or nothing, with a note.

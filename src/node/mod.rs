@@ -9,6 +9,7 @@
 //! | `settings` | the settings of the rules, where everything is, and whether a kubelet runs here |
 //! | `collector` | one node: its runtime, its files, and what the API server says about its pods |
 //! | `look` | everything that a plan needs, at one time |
+//! | `unlisted` | what lists over CRI lack |
 //! | `act` | carries out a plan, step by step |
 //! | `view` | what a container runtime says, as plain data |
 //! | `files` | logs and symlinks; removes them without following a symlink |
@@ -25,14 +26,15 @@ mod report;
 pub mod run;
 mod settings;
 mod state;
+mod unlisted;
 mod view;
 
 pub use collector::{NodeCollector, NodeError, PodSource, blocking, now};
 #[cfg(any(test, feature = "demo"))]
 pub use disk::Disk;
 pub use look::Look;
-pub use report::{PassResult, Report, why_dry};
-pub use settings::NodeOptions;
+pub use report::{PassResult, Report, amount, why_dry};
+pub use settings::{Asked, NodeOptions};
 pub use state::StateFile;
 
 #[cfg(test)]

@@ -4,18 +4,19 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use kube_gc_node::pass::Record;
-use kube_gc_node::plan::Plan;
-use kube_gc_node::pressure::Usage;
+use kube_gc_node::pass::{Outcome, Record};
+use kube_gc_node::plan::{Breakdown, Plan, What};
+use kube_gc_node::pressure::{Bytes, Usage};
 use serde::Serialize;
 
 use super::{Look, NodeOptions};
 
 /// The version of the format.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// A plan, with what it was made for.
 #[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Report {
     /// The version of this format.
     pub version: u32,
@@ -40,6 +41,7 @@ pub struct Report {
 
 /// What came of a plan.
 #[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct PassResult {
     /// How many items have gone.
     pub removed: usize,
@@ -63,7 +65,6 @@ pub struct PassResult {
     /// Each item that was tried, in order.
     pub items: Vec<Record>,
     /// How full the file system of the images was at the end, if it could be measured.
-    #[serde(skip)]
     pub usage: Option<Usage>,
 }
 
@@ -97,6 +98,16 @@ impl Report {
     }
 }
 
+/// Bytes, inodes, or both, for people.
+pub fn amount(bytes: u64, inodes: u64) -> String {
+    let of_inodes = format!("{inodes} {}", if inodes == 1 { "inode" } else { "inodes" });
+    match (bytes, inodes) {
+        (bytes, 0) => Bytes(bytes).to_string(),
+        (0, _) => of_inodes,
+        (bytes, _) => format!("{} and {of_inodes}", Bytes(bytes)),
+    }
+}
+
 /// Why nothing is removed.
 pub fn why_dry(options: &NodeOptions) -> Option<String> {
     use kube_gc_node::rules::Effects;
@@ -105,7 +116,7 @@ pub fn why_dry(options: &NodeOptions) -> Option<String> {
     }
     match &options.kubelet {
         Some(why) if !options.rules.dry_run => {
-            Some(format!("a kubelet runs here ({why}), and `node.beside_kubelet` is \"nothing\""))
+            Some(format!("a kubelet counts as present ({why}), and `node.beside_kubelet` is \"nothing\""))
         }
         _ => Some("a dry run was asked for".to_owned()),
     }
@@ -119,5 +130,24 @@ impl PassResult {
             && self.missing_inodes == 0
             && !self.unmeasured
             && self.interrupted.is_none()
+    }
+
+    /// What fills the file system of the images now, by what has filled it before.
+    pub fn left(&self, before: &Breakdown) -> Breakdown {
+        let gone = |kind| {
+            let removed = self.items.iter().filter(|item| item.outcome == Outcome::Removed);
+            let sizes = removed.filter(|item| item.candidate.what() == kind).map(|item| item.candidate.bytes);
+            sizes.flatten().fold(0, u64::saturating_add)
+        };
+        let mut now = Breakdown {
+            unused: before.unused.saturating_sub(gone(What::Image)),
+            dead_containers: before.dead_containers.saturating_sub(gone(What::Container)),
+            ..*before
+        };
+        if let Some(usage) = self.usage {
+            let known = [now.in_use, now.unused, now.kept, now.dead_containers];
+            now.other = usage.used().saturating_sub(known.into_iter().fold(0, u64::saturating_add));
+        }
+        now
     }
 }

@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use crate::node::{NodeCollector, NodeError, NodeOptions, PassResult, Report, blocking, now};
+use crate::node::{NodeCollector, NodeError, NodeOptions, PassResult, Report, amount};
 use kube_gc_client::Api;
 use kube_gc_observe::telemetry::record;
 
@@ -40,12 +40,14 @@ pub struct NodeStatus {
 struct Node {
     collector: NodeCollector,
     options: NodeOptions,
+    /// Whether the last pass of images could not remove one.
+    images_failed: bool,
 }
 
 /// Collects a node until it is cancelled, and begins with a pass of everything.
 pub async fn collect(context: NodeContext, options: NodeOptions, collector: NodeCollector) {
     let NodeContext { events, status, cancel } = context;
-    let mut node = Node { collector, options };
+    let mut node = Node { collector, options, images_failed: false };
     let (mut containers_due, mut images_due) = (Instant::now(), Instant::now());
     loop {
         tokio::select! {
@@ -105,8 +107,15 @@ async fn pass(
                 tracing::info!("the node can be looked at again");
             }
             summarize(&report, last.report.as_deref());
+            let result = report.result.as_ref();
+            // As with the kubelet, a single failure is no event: the next pass may do it.
+            let failed = result.and_then(|result| failure(result, |what| what == What::Image));
+            let failed_before = node.images_failed;
+            if scope != Scope::Containers {
+                node.images_failed = failed.is_some();
+            }
             if let Some(events) = events.filter(|_| report.dry_run.is_none()) {
-                events.tell(&report).await;
+                events.tell(&report, failed.filter(|_| failed_before)).await;
             }
             let removed = report.result.as_ref().is_some_and(|result| result.removed > 0);
             let more = report.plan.more && removed;
@@ -125,11 +134,8 @@ async fn pass(
 }
 
 async fn attempt(node: &mut Node, scope: Scope, cancel: &CancellationToken) -> Result<Report, NodeError> {
-    let mut look = node.collector.look(now()).await?;
-    if !look.plan.removals.is_empty() && meets_kubelet(node).await {
-        look = node.collector.look(now()).await?;
-    }
-    let Node { collector, options } = node;
+    let Node { collector, options, .. } = node;
+    let look = collector.look_beside(options).await?;
     options.state.write(collector.ledger());
     let report = Report::new(options, collector.runtime(), &look);
     measure(&report);
@@ -146,22 +152,6 @@ async fn attempt(node: &mut Node, scope: Scope, cancel: &CancellationToken) -> R
         record::node_wanted(result.missing_bytes);
     }
     Ok(report.with(result))
-}
-
-/// Looks for a kubelet that has come since the start, before anything is removed (safety 3).
-async fn meets_kubelet(Node { collector, options }: &mut Node) -> bool {
-    if options.kubelet.is_some() {
-        return false;
-    }
-    // What cannot be ruled out counts as present.
-    let unknown = |error| Some(format!("whether one does is not known: {error}"));
-    options.notice(blocking(options.detect).await.unwrap_or_else(unknown));
-    if options.kubelet.is_none() {
-        return false;
-    }
-    tracing::warn!(beside_kubelet = ?options.beside, "a kubelet has come to this node");
-    collector.set_rules(&options.rules);
-    true
 }
 
 fn is_success(report: &Report) -> bool {
@@ -236,14 +226,13 @@ impl NodeEvents {
         Some(Self { api, node: Identity { resource, namespace: None, name: name.into(), uid } })
     }
 
-    /// Tells what a pass could not do.
-    async fn tell(&self, report: &Report) {
+    /// Tells what a pass could not do. `images` is what to say about images that could not be removed.
+    async fn tell(&self, report: &Report, images: Option<String>) {
         let Some(result) = &report.result else { return };
-        let failed = |images: bool| failure(result, |what| (what == What::Image) == images);
         let messages = [
             ("FreeDiskSpaceFailed", missing(report, result)),
-            ("ImageGCFailed", failed(true)),
-            ("ContainerGCFailed", failed(false)),
+            ("ImageGCFailed", images),
+            ("ContainerGCFailed", failure(result, |what| what != What::Image)),
         ];
         for (reason, message) in messages {
             let Some(message) = message else { continue };
@@ -261,12 +250,11 @@ fn missing(report: &Report, result: &PassResult) -> Option<String> {
         return None;
     }
     let Breakdown { in_use, unused, kept, dead_containers, other } = report.plan.breakdown;
-    let inodes = if missing_inodes > 0 { format!(" and {missing_inodes} inodes") } else { String::new() };
     Some(format!(
-        "Freed {} on the file system of the images; {}{inodes} are still missing. Images in use have {}, unused {}, \
+        "Freed {} on the file system of the images; still missing: {}. Images in use have {}, unused {}, \
          kept {}, dead containers {}, the rest {}",
         Bytes(freed_bytes),
-        Bytes(missing_bytes),
+        amount(missing_bytes, missing_inodes),
         Bytes(in_use),
         Bytes(unused),
         Bytes(kept),
@@ -278,9 +266,10 @@ fn missing(report: &Report, result: &PassResult) -> Option<String> {
 /// How many items could not be removed, and the first reason.
 fn failure(result: &PassResult, counts: impl Fn(What) -> bool) -> Option<String> {
     let mut failed = result.items.iter().filter_map(|item| match &item.outcome {
-        Outcome::Failed(error) if counts(item.candidate.what()) => Some((item.candidate.id(), error)),
+        Outcome::Failed(error) if counts(item.candidate.what()) => Some((&item.candidate, error)),
         Outcome::Failed(_) | Outcome::Refused(_) | Outcome::Removed => None,
     });
-    let (id, error) = failed.next()?;
-    Some(format!("{} could not be removed; the first: {id}: {error}", 1 + failed.count()))
+    let (candidate, error) = failed.next()?;
+    let (name, id) = (&candidate.name, candidate.id());
+    Some(format!("{} could not be removed; the first: {name} ({id}): {error}", 1 + failed.count()))
 }

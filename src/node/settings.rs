@@ -13,12 +13,38 @@ use wildmatch::WildMatch;
 use super::{NodeError, StateFile};
 use kube_gc_config::{BesideKubelet, Settings};
 
-/// Kubelets, and programs that contain one.
-const NAMES: [&str; 6] = ["kubelet", "k3s", "k3s-server", "k3s-agent", "kubelite", "hyperkube"];
-/// The kubelet's configuration, as kubeadm and others place it.
-const CONFIG: &str = "/var/lib/kubelet/config.yaml";
+/// Kubelets, and programs that contain or start one.
+const NAMES: &str = "kubelet k3s k3s-server k3s-agent rke2 k0s kubelite microshift edgecore hyperkube";
+/// What a kubelet has on its host, by kubeadm, EKS, GKE and OpenShift, RKE2, k3s, k0s, `MicroK8s`. It is also there
+/// while the kubelet is restarted.
+const FILES: [&str; 9] = [
+    "var/lib/kubelet/config.yaml",
+    "var/lib/kubelet/kubeconfig",
+    "var/lib/kubelet/pods",
+    "etc/kubernetes/kubelet.conf",
+    "var/lib/rancher/rke2/agent/kubelet.kubeconfig",
+    "var/lib/rancher/k3s/agent/kubelet.kubeconfig",
+    "var/lib/k0s/kubelet",
+    "var/lib/k0s/kubelet.conf",
+    "var/snap/microk8s/current/credentials/kubelet.config",
+];
+/// The namespace of the processes of the host: the kernel gives it this number, and no other.
+const HOST_PROCESSES: &str = "pid:[4026531836]";
 /// Kubernetes sets it in each container of each pod.
 const IN_POD: &str = "KUBERNETES_SERVICE_HOST";
+
+/// What a person asks of one pass, beyond the settings.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Asked {
+    /// The percentage that has to be free after the pass, whatever the thresholds say.
+    pub free: Option<u8>,
+    /// Whether all unused images go.
+    pub all: bool,
+    /// How long an image must have been unused.
+    pub older_than: Option<Duration>,
+    /// Whether to wait for what is only too young.
+    pub wait: bool,
+}
 
 /// What one node is collected by.
 #[derive(Clone, Debug)]
@@ -43,12 +69,11 @@ pub struct NodeOptions {
 }
 
 impl NodeOptions {
-    /// What these settings say. `free` is the percentage that has to be free after a pass, whatever
-    /// the thresholds say.
+    /// What these settings and a person say.
     ///
     /// # Errors
     /// There is no container runtime, or more than one.
-    pub fn new(settings: &Settings, free: Option<u8>) -> Result<Self, NodeError> {
+    pub fn new(settings: &Settings, asked: &Asked) -> Result<Self, NodeError> {
         let node = &settings.node;
         let endpoint = if node.runtime_endpoint.is_empty() {
             endpoint::discover()?
@@ -62,7 +87,7 @@ impl NodeOptions {
             BesideKubelet::Images => Effects::Images,
             BesideKubelet::All => Effects::All,
         };
-        let (rules, in_pod) = (rules(settings, free), is_in_pod());
+        let (rules, in_pod) = (rules(settings, asked), is_in_pod());
         let mut options = Self { rules, endpoint, name, state, kubelet: None, beside, detect, in_pod };
         options.notice(detect());
         Ok(options)
@@ -78,7 +103,7 @@ impl NodeOptions {
 }
 
 /// The settings of the rules.
-fn rules(settings: &Settings, free: Option<u8>) -> Rules {
+fn rules(settings: &Settings, asked: &Asked) -> Rules {
     let (node, images, pressure) = (&settings.node, &settings.node.images, &settings.node.pressure);
     // A negative number stands for no limit.
     let limit = |count: i64| usize::try_from(count).ok();
@@ -100,7 +125,9 @@ fn rules(settings: &Settings, free: Option<u8>) -> Rules {
             period: images.period,
         },
         pressure: pressure.enabled.then_some(Pressure { bytes: pressure.bytes, inodes: pressure.inodes }),
-        free,
+        free: asked.free,
+        all: asked.all,
+        older_than: asked.older_than,
         roots: LogRoots { pods: node.roots.pods.clone(), containers: node.roots.containers.clone() },
         dry_run: settings.dry_run,
         ..Rules::default()
@@ -121,27 +148,35 @@ fn is_set(variable: Option<OsString>) -> bool {
     variable.is_some_and(|value| !value.is_empty())
 }
 
-/// Looks for a kubelet: in a pod there always is one; elsewhere by its process or its configuration.
+/// Looks for a kubelet: in a pod there always is one; elsewhere by its process or its files.
 fn detect() -> Option<String> {
-    judge(is_in_pod(), Path::new("/proc"), Path::new(CONFIG))
+    judge(is_in_pod(), Path::new("/"))
 }
 
-fn judge(in_pod: bool, proc: &Path, config: &Path) -> Option<String> {
+fn judge(in_pod: bool, root: &Path) -> Option<String> {
     if in_pod {
         return Some("this process runs in a pod".to_owned());
     }
-    match process(proc) {
+    let proc = root.join("proc");
+    match process(&proc) {
         Ok(Some(name)) => return Some(format!("the process {name} runs")),
         Ok(None) => {}
         Err(error) => {
             return Some(format!("it cannot be ruled out, as {} cannot be read: {error}", proc.display()));
         }
     }
-    // Anything at this path counts, and so does what cannot be looked at.
-    match fs::symlink_metadata(config) {
-        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => None,
-        Ok(_) | Err(_) => Some(format!("{} exists", config.display())),
+    // Anything at these paths counts, and so does what cannot be looked at.
+    let is_absent =
+        |error: &io::Error| matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory);
+    let mut files = FILES.iter().map(|file| root.join(file));
+    if let Some(file) = files.find(|file| !fs::symlink_metadata(file).is_err_and(|error| is_absent(&error))) {
+        return Some(format!("{} exists", file.display()));
     }
+    // In a container that is no pod, neither its process nor its files can be seen.
+    let sees_host = fs::read_link(proc.join("self/ns/pid")).is_ok_and(|it| it.as_os_str() == HOST_PROCESSES);
+    let unseen =
+        "it cannot be ruled out, as this process runs in a container without the processes of the host";
+    (!sees_host).then(|| unseen.to_owned())
 }
 
 /// The first process with the name of a kubelet.
@@ -157,7 +192,7 @@ fn process(proc: &Path) -> io::Result<Option<&'static str>> {
         seen = true;
         // A process may end meanwhile.
         let Ok(name) = fs::read_to_string(entry.path().join("comm")) else { continue };
-        if let Some(known) = NAMES.iter().find(|known| **known == name.trim_end()) {
+        if let Some(known) = NAMES.split(' ').find(|known| *known == name.trim_end()) {
             return Ok(Some(known));
         }
     }
@@ -172,7 +207,7 @@ mod tests {
 
     #[test]
     fn the_default_settings_are_the_default_rules() {
-        assert_eq!(rules(&Settings::default(), None), Rules::default());
+        assert_eq!(rules(&Settings::default(), &Asked::default()), Rules::default());
     }
 
     #[test]
@@ -193,7 +228,7 @@ mod tests {
         settings.node.pressure.enabled = true;
         settings.node.beside_kubelet = BesideKubelet::All;
         settings.node.runtime_endpoint = "/run/x.sock".to_owned();
-        let mut options = NodeOptions::new(&settings, Some(33)).unwrap();
+        let mut options = NodeOptions::new(&settings, &Asked { free: Some(33), ..Asked::default() }).unwrap();
         options.notice(Some("the test says so".to_owned()));
         let rules = options.rules;
         assert_eq!(rules.beside_kubelet, Some(Effects::All));
@@ -205,37 +240,42 @@ mod tests {
         assert_eq!(rules.pressure, Some(Pressure::default()));
     }
 
-    fn proc(names: &[&str]) -> tempfile::TempDir {
-        let proc = tempfile::tempdir().unwrap();
+    /// A host with these processes, as a process in this namespace sees it.
+    fn host(names: &[&str], namespace: &str) -> tempfile::TempDir {
+        let host = tempfile::tempdir().unwrap();
         for (number, name) in names.iter().enumerate() {
-            let process = proc.path().join((number + 1).to_string());
-            fs::create_dir(&process).unwrap();
+            let process = host.path().join(format!("proc/{}", number + 1));
+            fs::create_dir_all(&process).unwrap();
             fs::write(process.join("comm"), format!("{name}\n")).unwrap();
         }
-        fs::create_dir(proc.path().join("sys")).unwrap();
-        proc
+        fs::create_dir_all(host.path().join("proc/self/ns")).unwrap();
+        std::os::unix::fs::symlink(namespace, host.path().join("proc/self/ns/pid")).unwrap();
+        host
     }
 
     #[test]
-    fn a_kubelet_is_known_by_the_pod_its_process_or_its_configuration() {
-        let none = Path::new("/no/such/file");
-        let proc_without = proc(&["init", "containerd", "my-kubelet"]);
-        assert_eq!(judge(false, proc_without.path(), none), None);
-        assert!(judge(true, proc_without.path(), none).is_some());
-        for name in NAMES {
-            let proc = proc(&["init", name]);
-            assert!(judge(false, proc.path(), none).is_some_and(|why| why.contains(name)), "{name}");
+    fn a_kubelet_is_known_by_the_pod_its_process_or_its_files() {
+        let without = || host(&["init", "containerd", "my-kubelet"], HOST_PROCESSES);
+        assert_eq!(judge(false, without().path()), None);
+        assert!(judge(true, without().path()).is_some());
+        for name in NAMES.split(' ') {
+            let host = host(&["init", name], HOST_PROCESSES);
+            assert!(judge(false, host.path()).is_some_and(|why| why.contains(name)), "{name}");
         }
-        let config = tempfile::NamedTempFile::new().unwrap();
-        assert!(judge(false, proc_without.path(), config.path()).is_some());
+        for file in FILES {
+            let host = without();
+            fs::create_dir_all(host.path().join(file)).unwrap();
+            assert!(judge(false, host.path()).is_some_and(|why| why.contains(file)), "{file}");
+        }
     }
 
     #[test]
     fn what_cannot_be_ruled_out_counts_as_present() {
-        let nothing = tempfile::tempdir().unwrap();
-        let none = Path::new("/no/such/file");
-        for proc in [nothing.path(), none] {
-            assert!(judge(false, proc, none).is_some());
+        let in_container = host(&["kube-gc"], "pid:[4026532201]");
+        assert!(judge(false, in_container.path()).is_some_and(|why| why.contains("container")));
+        let without_processes = host(&[], HOST_PROCESSES);
+        for root in [without_processes.path(), Path::new("/no/such/directory")] {
+            assert!(judge(false, root).is_some_and(|why| why.contains("cannot be read")));
         }
     }
 

@@ -1,26 +1,38 @@
 //! The state file: when each image was first seen and last used (B4).
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use kube_gc_node::Ledger;
 use kube_gc_node::ledger::LONGEST;
 use rustix::fs::OFlags;
+use rustix::process::geteuid;
+
+/// Where systemd says that a service may keep what need not survive a reboot.
+const RUNTIME_DIRECTORY: &str = "RUNTIME_DIRECTORY";
 
 /// Where the ages of images are kept.
 #[derive(Clone, Debug)]
 pub struct StateFile {
     path: PathBuf,
+    /// Where they are kept, in memory, while there is no room at the path: the disk that has to be cleaned up
+    /// may be the same.
+    volatile: PathBuf,
     /// What this process has written.
     written: Option<Vec<u8>>,
 }
 
 impl StateFile {
     /// The state file at this path.
-    pub const fn new(path: PathBuf) -> Self {
-        Self { path, written: None }
+    pub fn new(path: PathBuf) -> Self {
+        let directory = std::env::var(RUNTIME_DIRECTORY).ok();
+        let directory = directory.as_deref().and_then(|list| list.split(':').next());
+        // Each state file has its own.
+        let name = path.to_string_lossy().trim_start_matches('/').replace('/', "-");
+        let volatile = Path::new(directory.unwrap_or("/run/kube-gc")).join(name);
+        Self { path, volatile, written: None }
     }
 
     /// What the file has; an empty ledger if there is no file.
@@ -28,15 +40,18 @@ impl StateFile {
     /// # Errors
     /// It cannot be read, or what it has cannot be used. The caller warns and begins anew.
     pub fn read(&self) -> Result<Ledger, String> {
-        let ledger = match read(&self.path) {
-            Ok(content) => Ledger::parse(&content).map_err(|error| error.to_string()),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Ledger::default()),
-            Err(error) => Err(error.to_string()),
-        };
-        let path = self.path.display();
-        ledger.map_err(|why| {
-            format!("cannot use the state file {path}: {why}; all images count as first seen now")
-        })
+        for path in [&self.volatile, &self.path] {
+            let ledger = match read(path) {
+                Ok(content) => Ledger::parse(&content).map_err(|error| error.to_string()),
+                Err(error) if error.kind() == ErrorKind::NotFound => continue,
+                Err(error) => Err(error.to_string()),
+            };
+            let path = path.display();
+            return ledger.map_err(|why| {
+                format!("cannot use the state file {path}: {why}; all images count as first seen now")
+            });
+        }
+        Ok(Ledger::default())
     }
 
     /// Replaces the file in one step, unless it has the same already: a crash leaves either the old or the new
@@ -46,7 +61,7 @@ impl StateFile {
         if content.as_ref().ok() == self.written.as_ref() && self.written.is_some() {
             return;
         }
-        match content.and_then(|content| replace(&self.path, &content).map(|()| content)) {
+        match content.and_then(|content| self.replace(&content).map(|()| content)) {
             Ok(content) => self.written = Some(content),
             Err(error) => tracing::warn!(
                 "cannot write the state file {}: {error}; the ages of images are forgotten when this process ends",
@@ -54,14 +69,38 @@ impl StateFile {
             ),
         }
     }
+
+    fn replace(&self, content: &[u8]) -> io::Result<()> {
+        match replace(&self.path, content) {
+            Ok(()) => match fs::remove_file(&self.volatile) {
+                Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+                _ => Ok(()),
+            },
+            Err(error) if matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) => {
+                replace(&self.volatile, content).map_err(|_| error)?;
+                tracing::warn!(
+                    "there is no room for the state file {}, so it is kept at {} until there is",
+                    self.path.display(),
+                    self.volatile.display()
+                );
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
+    }
 }
 
-/// Reads a regular file that is not too long. Neither a symlink nor a pipe is opened.
+/// Reads a regular file that is not too long and that nobody else can write. Neither a symlink nor a pipe is
+/// opened.
 fn read(path: &Path) -> io::Result<Vec<u8>> {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let file = OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path)?;
-    if !file.metadata()?.is_file() {
+    let metadata = file.metadata()?;
+    if !metadata.is_file() {
         return Err(io::Error::other("it is not a regular file"));
+    }
+    if metadata.mode() & 0o002 != 0 || metadata.uid() != geteuid().as_raw() {
+        return Err(io::Error::other("it belongs to another user, or every user may write it"));
     }
     let mut content = Vec::new();
     // One byte more, so that a file that is too long is noticed.
@@ -81,20 +120,24 @@ fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     let new = PathBuf::from(new);
     // What a killed process has left.
     match fs::remove_file(&new) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
         _ => {}
     }
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
-    file.write_all(content)?;
-    file.sync_all()?;
-    fs::rename(&new, path)?;
+    let written =
+        file.write_all(content).and_then(|()| file.sync_all()).and_then(|()| fs::rename(&new, path));
+    if let Err(error) = written {
+        // A part of it would take what little room is left.
+        let _ = fs::remove_file(&new);
+        return Err(error);
+    }
     // So that the new name survives a loss of power, too.
     File::open(directory)?.sync_all()
 }
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::symlink;
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
     use std::time::Duration;
 
     use kube_gc_node::ledger::Age;
@@ -136,6 +179,9 @@ mod tests {
         symlink(&path, &link).unwrap();
         assert!(StateFile::new(link).read().is_err());
         assert!(StateFile::new(directory.path().to_owned()).read().is_err());
+        // Nor is what anybody may have written.
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();
+        assert!(StateFile::new(path).read().unwrap_err().contains("every user may write it"));
     }
 
     #[test]

@@ -150,8 +150,8 @@ async fn the_node_overlay_reports_and_removes_nothing() -> Result<()> {
     let (_pod, collector) = node.start(|_| Ok(())).await?;
     collector.ready().await?;
     let report = report(&collector).await?;
-    ensure!(report["node"] == NODE_NAME && report["wrong_node"] == false, "{report}");
-    ensure!(report["dry_run"].is_string() && report["effects"] == "nothing", "{report}");
+    ensure!(report["node"] == NODE_NAME && report["wrongNode"] == false, "{report}");
+    ensure!(report["dryRun"].is_string() && report["effects"] == "nothing", "{report}");
     // It has found out that the pod is gone, with its own rights.
     for (id, decision, rule) in [
         (&of_gone[0], "remove", "C3"),
@@ -219,7 +219,7 @@ async fn a_pod_under_a_wrong_node_name_is_not_ready_and_removes_nothing() -> Res
     let of_gone = node.on_node("gone", "0badc0de-0000-4000-8000-000000000000", &[ContainerExited]);
     let (_pod, collector) = node.start(|_| Ok(())).await?;
     let report = report(&collector).await?;
-    ensure!(report["wrong_node"] == true, "{report}");
+    ensure!(report["wrongNode"] == true, "{report}");
     let answer = collector.get("/readyz").await?;
     ensure!(answer.status != 200 && answer.body.contains(NODE_NAME), "{} {}", answer.status, answer.body);
     let entry = entry(&report, &of_gone[0])?;

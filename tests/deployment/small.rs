@@ -1,4 +1,4 @@
-//! Many small control planes: the overlay `small`, and the unit for systemd.
+//! Many small control planes: the overlay `small`, and the units for systemd.
 
 use std::path::Path;
 use std::process::Command;
@@ -12,7 +12,7 @@ use kube_gc_testkit::{Collector, target};
 
 kube_gc_testkit::scenarios! {
     the_small_overlay_collects_the_cluster_of_a_kubeconfig,
-    the_unit_is_valid_and_has_little_exposure,
+    the_units_are_valid_and_have_little_exposure,
     the_command_of_the_unit_starts_a_small_collector,
 }
 
@@ -161,26 +161,29 @@ async fn the_command_of_the_unit_starts_a_small_collector() -> Result<()> {
     Ok(())
 }
 
-async fn the_unit_is_valid_and_has_little_exposure() -> Result<()> {
+async fn the_units_are_valid_and_have_little_exposure() -> Result<()> {
     let analyze = |arguments: Vec<String>| Command::new("systemd-analyze").args(arguments).output();
     if analyze(vec!["--version".to_owned()]).is_err() {
-        eprintln!("skipped: the_unit_is_valid_and_has_little_exposure: systemd-analyze is not installed");
+        eprintln!("skipped: the_units_are_valid_and_have_little_exposure: systemd-analyze is not installed");
         return Ok(());
     }
-    let text = std::fs::read_to_string(repository("deploy/systemd/kube-gc@.service"))?;
-    // It must name a program that is there.
-    let here = text.replace("/usr/local/bin/kube-gc", target::binary().to_str().context("not UTF-8")?);
-    ensure!(here != text, "the unit names another path");
     let directory = tempfile::tempdir()?;
     let unit = |name: &str| directory.path().join(name).display().to_string();
-    for name in ["kube-gc@.service", "kube-gc@one.service"] {
-        std::fs::write(unit(name), &here)?;
-    }
-    let found = analyze(vec!["verify".to_owned(), unit("kube-gc@.service")])?;
-    ensure!(found.status.success() && found.stderr.is_empty(), "{found:?}");
+    for (name, instance) in [("kube-gc@", "kube-gc@one"), ("kube-gc-node", "kube-gc-node")] {
+        let text = std::fs::read_to_string(repository(&format!("deploy/systemd/{name}.service")))?;
+        // It must name a program that is there.
+        let here = text.replace("/usr/local/bin/kube-gc", target::binary().to_str().context("not UTF-8")?);
+        ensure!(here != text, "{name} names another path");
+        let [name, instance] = [name, instance].map(|name| unit(&format!("{name}.service")));
+        for path in [&name, &instance] {
+            std::fs::write(path, &here)?;
+        }
+        let found = analyze(vec!["verify".to_owned(), name])?;
+        ensure!(found.status.success() && found.stderr.is_empty(), "{found:?}");
 
-    let options = ["security", "--offline=true", "--no-pager", "--threshold=20"].map(str::to_owned);
-    let found = analyze(options.into_iter().chain([unit("kube-gc@one.service")]).collect())?;
-    ensure!(found.status.success(), "exposed more than 2.0 of 10: {found:?}");
+        let options = ["security", "--offline=true", "--no-pager", "--threshold=20"].map(str::to_owned);
+        let found = analyze(options.into_iter().chain([instance]).collect())?;
+        ensure!(found.status.success(), "exposed more than 2.0 of 10: {found:?}");
+    }
     Ok(())
 }

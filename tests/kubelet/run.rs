@@ -66,7 +66,7 @@ impl Stage {
     /// Lets both collect the world of this seed.
     pub async fn run(&mut self, seed: u64) -> Result<Both> {
         let root = self.root.path().to_string_lossy().into_owned();
-        let case = Case::random(seed, &root, now());
+        let case = Case::random(seed, &root, now().wall);
         let kubelet = self.kubelet(&case).await.context("the kubelet")?;
         let (ours, reasons) = self.ours(&case).await.context("kube-gc")?;
         Ok(Both { case, kubelet, ours, reasons })

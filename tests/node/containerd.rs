@@ -95,7 +95,7 @@ async fn a_full_disk_is_brought_below_low_by_exactly_what_the_plan_said() -> Res
     // containerd measures every ten seconds what containers have written.
     eventually("the size of a dead container", async || {
         let plan = place.run(&["plan", "-o", "json"]).await.ok()?.json().ok()?;
-        (plan["breakdown"]["dead_containers"].as_u64()? > 0).then_some(())
+        (plan["breakdown"]["deadContainers"].as_u64()? > 0).then_some(())
     })
     .await?;
     let plan = place.run(&["plan", "-o", "json"]).await?.json()?;
@@ -112,7 +112,7 @@ async fn a_full_disk_is_brought_below_low_by_exactly_what_the_plan_said() -> Res
         (report["usage"]["available"].as_u64()? * 100 >= capacity * (100 - LOW)).then_some(report)
     })
     .await?;
-    ensure!(report["wrong_node"] == false);
+    ensure!(report["wrongNode"] == false);
     let ready = run.get("/readyz?verbose").await?;
     ensure!(ready.status == 200, "{}", ready.body);
     let metrics = run.metrics().await?;
@@ -143,6 +143,31 @@ async fn a_full_disk_is_brought_below_low_by_exactly_what_the_plan_said() -> Res
         let status = client.container(&id).await?.context("a container is gone")?;
         ensure!(status.state() == state, "{status:?}");
     }
+    Ok(())
+}
+
+/// Lists over CRI lack that container.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_image_of_a_container_that_ctr_runs_stays() -> Result<()> {
+    if !can_run("the_image_of_a_container_that_ctr_runs_stays") {
+        return Ok(());
+    }
+    let containerd = Containerd::start(256 * MIB).await?;
+    let names: Vec<String> = (0..2).map(name).collect();
+    for name in &names {
+        containerd.import(&Archive::runnable(name, usize::try_from(BALLAST)?)).await?;
+    }
+    let run = ["run", "--detach", "--null-io", "--snapshotter", "native", &names[0], "by-ctr"];
+    containerd.ctr(&[&run[..], SLEEP].concat()).await?;
+    let client = containerd.client().await?;
+    ensure!(client.containers(None).await?.is_empty());
+    let place = Place::new(containerd.endpoint())?;
+    remember(&place, &names, &ids(&client).await?)?;
+    place.configure_with_logs(&containerd.logs(), "high = 1\nlow = 0\n[node.images]\nkeep_local = false")?;
+    let once = place.run(&["once"]).await?;
+    let left = ids(&client).await?;
+    ensure!(left.contains_key(&names[0]) && !left.contains_key(&names[1]), "{once:?}");
+    ensure!(!once.stdout.contains("not made over CRI"), "{}", once.stdout);
     Ok(())
 }
 

@@ -5,10 +5,12 @@ use kube_gc_cri::messages::ContainerState;
 use kube_gc_cri::server::{Effect, Fault};
 use kube_gc_cri::testing::{Archive, Containerd, Pod, can_run};
 use kube_gc_cri::{Client, Rpc};
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::time::timeout;
 
-use crate::eventually;
 use crate::input::runtime;
 use crate::process::Place;
+use crate::{PATIENCE, eventually};
 
 /// How often each is killed.
 const KILLS: u32 = 20;
@@ -31,6 +33,25 @@ async fn a_collector_that_is_killed_during_a_removal_leaves_the_rest_to_the_next
         place.run(&["once"]).await?.expect(0, &[])?;
         let left = server.world(|world| world.containers().count());
         ensure!(left == 1, "{left} containers are left after a kill at removal {kill_at}");
+    }
+    Ok(())
+}
+
+/// Nothing has been removed then, so there is nothing to wait for.
+#[tokio::test(flavor = "multi_thread")]
+async fn once_ends_at_a_signal_while_it_connects_or_looks() -> Result<()> {
+    for rpc in [Rpc::Version, Rpc::ListContainers] {
+        let server = runtime()?;
+        let place = Place::new(server.endpoint())?;
+        server.fault(Fault::every(rpc, Effect::Hang));
+        let running = place.command(&["once"]).spawn()?;
+        let pid = running.id().and_then(|id| Pid::from_raw(id.cast_signed())).context("it has ended")?;
+        eventually("the call", async || (!server.calls(rpc).is_empty()).then_some(())).await?;
+        kill_process(pid, Signal::TERM)?;
+        let output = timeout(PATIENCE, running.wait_with_output()).await??;
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        ensure!(stderr.contains("ended by SIGTERM before anything was removed"), "{rpc}: {stderr}");
+        ensure!(output.status.code() == Some(1), "{rpc}: {output:?}");
     }
     Ok(())
 }

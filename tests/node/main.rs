@@ -9,6 +9,7 @@ mod input;
 mod kills;
 mod pods;
 mod process;
+mod words;
 
 use std::future::Future;
 use std::time::Duration;

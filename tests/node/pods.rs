@@ -106,11 +106,11 @@ async fn what_a_real_api_server_says_of_pods_decides() -> Result<()> {
 
     // With the name of another node, too few of the ready sandboxes are known.
     let wrong = setup.node(&["plan", "-o", "json"], "node-9").await?.json()?;
-    ensure!(wrong["wrong_node"] == true, "{wrong:#}");
+    ensure!(wrong["wrongNode"] == true, "{wrong:#}");
     ensure!(rule(&wrong, &of_deleted[1]) != Some("C3"), "{wrong:#}");
 
     let plan = setup.node(&["plan", "-o", "json"], NODE).await?.json()?;
-    ensure!(plan["wrong_node"] == false && plan["notes"].as_array().is_some(), "{plan:#}");
+    ensure!(plan["wrongNode"] == false && plan["notes"].as_array().is_some(), "{plan:#}");
     for (containers, rules) in [
         (&of_living, ["C5", "C5"]),
         (&of_static, ["C5", "C5"]),

@@ -13,6 +13,9 @@ use tokio::time::timeout;
 
 use crate::PATIENCE;
 
+/// The binary.
+pub const PROGRAM: &str = env!("CARGO_BIN_EXE_kube-gc");
+
 /// A node to collect: where everything is.
 pub struct Place {
     directory: TempDir,
@@ -90,13 +93,18 @@ impl Place {
 
     /// The command, with arguments after `kube-gc node`.
     pub fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_kube-gc"));
+        self.command_by(Command::new(PROGRAM), arguments)
+    }
+
+    /// The same, started by another program.
+    pub fn command_by(&self, mut command: Command, arguments: &[&str]) -> Command {
         command.arg("node").args(arguments).arg("--config").arg(self.path("config.toml"));
         command
             .env_remove("KUBECONFIG")
             .env_remove("KUBERNETES_SERVICE_HOST")
             .env_remove("RUST_LOG")
             .env("HOME", self.directory.path())
+            .env("RUNTIME_DIRECTORY", self.path("run"))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

@@ -252,9 +252,9 @@ fn show(kind: &ValueKind) -> String {
 }
 
 /// The similarity of an unknown key to a known one; 1 means equal. Typical mistakes are
-/// a typing error and a missing section.
+/// a typing error, a missing section and a missing underscore.
 fn similarity(known: &str, key: &str) -> f64 {
-    let last = |path: &str| path.rsplit('.').next().unwrap_or_default().replace('-', "_");
+    let last = |path: &str| path.rsplit('.').next().unwrap_or_default().replace(['-', '_'], "");
     let same_end = if last(known) == last(key) { 0.95 } else { 0.0 };
     strsim::jaro_winkler(known, key).max(same_end)
 }

@@ -153,8 +153,11 @@ fn unknown_keys_are_named_with_their_source() {
     assert!(message(load_variables(&[("KUBE_GC__", "1")])).contains("KUBE_GC__"));
     assert_eq!(message(load_file("workers = 3")), "`workers` in the file text is a section, not a value");
     load_file("[workers]\n[graph]").unwrap();
-    let forgot_section = message(load_file("page-size = 3"));
-    assert!(forgot_section.ends_with("did you mean `watch.page_size`?"), "{forgot_section}");
+    for (text, meant) in [("page-size = 3", "watch.page_size"), ("[node]\nmaxage = 3", "node.images.max_age")]
+    {
+        let forgot_section = message(load_file(text));
+        assert!(forgot_section.ends_with(&format!("did you mean `{meant}`?")), "{forgot_section}");
+    }
 }
 
 #[test]

@@ -106,7 +106,7 @@ impl Listeners {
 }
 
 /// Who knows the pods of this node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum PodKnowledge {
     /// The API server.

@@ -62,11 +62,13 @@ pub struct Known {
 }
 
 /// The runtimes that are looked for, in this order.
-pub const KNOWN: [Known; 4] = [
+pub const KNOWN: [Known; 6] = [
     Known { name: "containerd", path: "/run/containerd/containerd.sock" },
-    Known { name: "k3s", path: "/run/k3s/containerd/containerd.sock" },
+    Known { name: "k3s or RKE2", path: "/run/k3s/containerd/containerd.sock" },
     Known { name: "CRI-O", path: "/run/crio/crio.sock" },
     Known { name: "cri-dockerd", path: "/run/cri-dockerd.sock" },
+    Known { name: "k0s", path: "/run/k0s/containerd.sock" },
+    Known { name: "MicroK8s", path: "/var/snap/microk8s/common/run/containerd.sock" },
 ];
 
 /// Finds the runtime of this host when no endpoint is named.

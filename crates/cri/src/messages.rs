@@ -20,6 +20,55 @@ pub const POD_UID: &str = "io.kubernetes.pod.uid";
 pub const CONTAINER_NAME: &str = "io.kubernetes.container.name";
 /// The annotation of a sandbox that says where its pod comes from.
 pub const CONFIG_SOURCE: &str = "kubernetes.io/config.source";
+/// The annotation of a sandbox that says since when a kubelet has known its pod.
+pub const CONFIG_SEEN: &str = "kubernetes.io/config.seen";
+
+// containerd's own API on the same socket, as far as it is used: `api/services/namespaces/v1` and
+// `api/services/containers/v1`.
+
+/// Asks for all namespaces.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct ListNamespacesRequest {}
+
+/// All namespaces.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct ListNamespacesResponse {
+    /// The namespaces.
+    #[prost(message, repeated, tag = "1")]
+    pub namespaces: Vec<ForeignNamespace>,
+}
+
+/// A namespace of containerd.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct ForeignNamespace {
+    /// Its name.
+    #[prost(string, tag = "1")]
+    pub name: String,
+}
+
+/// Asks for the containers of a namespace, which a header names, one after the other.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct ListNamespaceContainersRequest {
+    /// It has to fit one of these.
+    #[prost(string, repeated, tag = "1")]
+    pub filters: Vec<String>,
+}
+
+/// One of them.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct ListNamespaceContainersResponse {
+    /// The container.
+    #[prost(message, optional, tag = "1")]
+    pub container: Option<ForeignContainer>,
+}
+
+/// What is used of a container.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct ForeignContainer {
+    /// The name of its image; empty if it was made without one.
+    #[prost(string, tag = "3")]
+    pub image: String,
+}
 
 impl StatusResponse {
     /// The image of sandboxes, as the runtime is configured with it. No container shows that this image is

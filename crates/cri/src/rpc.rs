@@ -44,7 +44,7 @@ macro_rules! calls {
             /// All calls.
             pub const ALL: &[Self] = &[$(Self::$name),*];
 
-            /// The service that has the call.
+            /// The service that has the call; for a call that is not of CRI, its whole path.
             fn service(self) -> &'static str {
                 match self {
                     $(Self::$name => $service,)*
@@ -79,6 +79,7 @@ calls! {
     StreamContainers: "Runtime", "stream_containers", StreamContainersRequest => StreamContainersResponse;
     ContainerStatus: "Runtime", "container_status", ContainerStatusRequest => ContainerStatusResponse;
     ListContainerStats: "Runtime", "list_container_stats", ListContainerStatsRequest => ListContainerStatsResponse;
+    StreamContainerStats: "Runtime", "stream_container_stats", StreamContainerStatsRequest => StreamContainerStatsResponse;
     CreateContainer: "Runtime", "create_container", CreateContainerRequest => CreateContainerResponse;
     StartContainer: "Runtime", "start_container", StartContainerRequest => StartContainerResponse;
     StopContainer: "Runtime", "stop_container", StopContainerRequest => StopContainerResponse;
@@ -88,12 +89,26 @@ calls! {
     ImageStatus: "Image", "image_status", ImageStatusRequest => ImageStatusResponse;
     RemoveImage: "Image", "remove_image", RemoveImageRequest => RemoveImageResponse;
     ImageFsInfo: "Image", "image_fs_info", ImageFsInfoRequest => ImageFsInfoResponse;
+    ListNamespaces: "containerd.services.namespaces.v1.Namespaces/List", "list_namespaces",
+        ListNamespacesRequest => ListNamespacesResponse;
+    ListNamespaceContainers: "containerd.services.containers.v1.Containers/ListStream",
+        "list_namespace_containers", ListNamespaceContainersRequest => ListNamespaceContainersResponse;
 }
 
 impl Rpc {
     /// The path of the HTTP request.
     pub fn path(self, version: ApiVersion) -> String {
-        format!("/runtime.{version}.{}Service/{self}", self.service())
+        let service = self.service();
+        if self.is_cri() {
+            format!("/runtime.{version}.{service}Service/{self}")
+        } else {
+            format!("/{service}")
+        }
+    }
+
+    /// Whether the call is one of CRI, and not of containerd's own API.
+    pub fn is_cri(self) -> bool {
+        !self.service().contains('/')
     }
 
     /// Whether the answer is a list, which may be too long for one message.
@@ -106,7 +121,7 @@ impl Rpc {
 
     /// Whether the answer comes in parts.
     pub fn is_streamed(self) -> bool {
-        matches!(self, Self::StreamPodSandboxes | Self::StreamContainers | Self::StreamImages)
+        self.operation().starts_with("stream_")
     }
 }
 
@@ -130,7 +145,7 @@ mod tests {
     #[test]
     fn every_call_is_one_of_the_definition() {
         let definition = include_str!("../proto/api.proto");
-        for rpc in Rpc::ALL {
+        for rpc in Rpc::ALL.iter().filter(|rpc| rpc.is_cri()) {
             let (_, service) =
                 definition.split_once(&format!("service {}Service {{", rpc.service())).unwrap();
             let (service, _) = service.split_once("\n}").unwrap();

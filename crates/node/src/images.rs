@@ -60,7 +60,7 @@ pub fn decide(
     };
     let (no_goal, reason) = pressure::no_goal(files.image_usage.as_ref(), rules);
     let min_age = words(rules.images.min_age);
-    let too_young = Decision::keep(Rule::I5, format!("it was detected less than {min_age} ago"));
+    let too_young = Decision::keep(Rule::I5, format!("kube-gc first saw it less than {min_age} ago"));
     let mut decisions = Vec::with_capacity(runtime.images.len());
     let mut candidates = Vec::new();
     let mut young: Option<Young> = None;
@@ -135,7 +135,7 @@ fn b5(image: &Image, runtime: &RuntimeView, rules: &Rules, sandbox_image: &[Stri
         return keep(format!("`keep` has {:?}", glob.pattern()));
     }
     if rules.images.keep_local && !image.has_repo_digest() && image.names().next().is_some() {
-        return keep("no registry has it under a digest, so it may not come back".to_owned());
+        return keep("it has no digest of a registry, so it may not come back".to_owned());
     }
     if has_key(image, |key| sandbox_image.iter().any(|of| of == key)) {
         return keep("it is the image of sandboxes".to_owned());
@@ -234,7 +234,7 @@ fn estimate(usage: &Usage, freed: u64) -> Usage {
 fn unused(age: Age) -> String {
     match age.used {
         Some(used) => format!("unused for {}", words(Duration::from_secs(used.as_secs()))),
-        None => "unused since it was detected".to_owned(),
+        None => "unused since kube-gc first saw it".to_owned(),
     }
 }
 

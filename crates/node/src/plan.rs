@@ -42,6 +42,7 @@ pub struct Inputs<'a> {
 
 /// What a pass would do, and why.
 #[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Plan {
     /// Every item, whether it goes or stays: first what goes, in its order.
     pub entries: Vec<Entry>,
@@ -87,6 +88,7 @@ pub struct Plan {
 
 /// How much of one kind is due, and how much of that a pass removes: its limits may leave the rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Due {
     /// The kind.
     pub what: What,
@@ -123,6 +125,7 @@ impl Due {
 
 /// Unused images that only `images.min_age` keeps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Young {
     /// How many there are.
     pub count: usize,
@@ -146,6 +149,7 @@ impl Plan {
 
 /// One item, and what becomes of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Entry {
     /// What it is.
     pub what: What,
@@ -172,6 +176,7 @@ pub struct Entry {
 
 /// What people want to know of an item beside the decision.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Details {
     /// The names with tags of an image, at most [`MOST_TAGS`] of them.
     pub tags: Vec<String>,
@@ -343,6 +348,7 @@ impl Candidate {
 /// What fills the file system of the images (B9), in bytes. Sizes of images count shared layers once for each image, so the sum
 /// may be more than is used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Breakdown {
     /// Images that something uses.
     pub in_use: u64,

@@ -93,6 +93,8 @@ pub struct Pods<'a> {
     /// By which namespace and name items claim to belong to a uid; nothing if they disagree.
     claims: BTreeMap<&'a str, Option<(&'a str, &'a str)>>,
     wrong_node: bool,
+    /// Whether the list has the pod of a sandbox: then it is a list of this node, by its own cluster.
+    confirmed: bool,
 }
 
 impl<'a> Pods<'a> {
@@ -117,6 +119,7 @@ impl<'a> Pods<'a> {
             with_sandbox: runtime.sandboxes.iter().map(|sandbox| sandbox.uid.as_str()).collect(),
             claims: BTreeMap::new(),
             wrong_node: false,
+            confirmed: false,
         };
         // Without a list, no pod is known to be gone, whatever it is called.
         if !matches!(view, PodView::Listed(_)) {
@@ -134,6 +137,7 @@ impl<'a> Pods<'a> {
             }
         }
         found.wrong_node = found.is_wrong_node(runtime);
+        found.confirmed = found.with_sandbox.iter().any(|uid| is_uuid(uid) && found.listed.contains_key(uid));
         found
     }
 
@@ -217,7 +221,12 @@ impl<'a> Pods<'a> {
                 PodState::Unknown(UnknownReason::Static)
             }
             Some(Answer::OtherUid { .. }) => PodState::Gone(GoneReason::Replaced),
-            Some(Answer::SameUid | Answer::Failed) | None => PodState::Unknown(UnknownReason::Unproved),
+            // A pod never leaves its node, so a consistent list of the node is proof where nobody may ask for the
+            // pod itself. What no record here confirms may be the list of another node or cluster.
+            Some(Answer::Forbidden) if self.confirmed && is_uuid(uid) => PodState::Gone(GoneReason::NotFound),
+            Some(Answer::SameUid | Answer::Forbidden | Answer::Failed) | None => {
+                PodState::Unknown(UnknownReason::Unproved)
+            }
         }
     }
 

@@ -10,6 +10,7 @@ use crate::{Rule, Rules};
 
 /// How full a file system is, by `statvfs`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Usage {
     /// All bytes.
     pub capacity: u64,
@@ -53,6 +54,7 @@ fn share(all: u64, percent: u8) -> u64 {
 
 /// What is to be free at the end of a pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Goal {
     /// At least these bytes.
     pub available: u64,

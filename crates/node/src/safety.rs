@@ -12,7 +12,7 @@ use crate::logs::{c8_log_file, parse_directory};
 use crate::plan::{Candidate, Inputs, Plan, Target, What};
 use crate::rules::Effects;
 use crate::view::{
-    Answer, Container, ContainerState, Extent, Listed, Phase, Pod, SandboxImage, SandboxState,
+    Answer, Container, ContainerState, Extent, Listed, Phase, Pod, SandboxImage, SandboxState, is_uuid,
 };
 use crate::{PodView, Rule, Timestamp};
 
@@ -221,6 +221,9 @@ fn is_gone(inputs: &Inputs<'_>, uid: &str) -> bool {
         && proofs.iter().filter(|proof| proof.pod.uid == uid).any(|proof| match &proof.answer {
             Answer::NotFound => true,
             Answer::OtherUid { mirror_of } => mirror_of.as_deref() != Some(uid),
+            Answer::Forbidden => sandboxes.iter().any(|sandbox| {
+                is_uuid(uid) && is_uuid(&sandbox.uid) && pods.iter().any(|pod| pod.pod.uid == sandbox.uid)
+            }),
             Answer::SameUid | Answer::Failed => false,
         })
 }

@@ -276,6 +276,8 @@ pub enum Answer {
     },
     /// The very pod.
     SameUid,
+    /// 403. The Node authorizer says that of pods that do not exist.
+    Forbidden,
     /// No answer, or one that says nothing.
     Failed,
 }

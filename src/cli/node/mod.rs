@@ -4,15 +4,20 @@ mod table;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::exit::Exit;
 use super::report;
-use super::shared::{LogArgs, begin, ended};
-use super::text::{json, print};
+use super::shared::{LogArgs, begin, ended, name};
+use super::text::{columns, json, print};
 use crate::app::{self, Error, ErrorKind, Target};
-use kube_gc_config::Loader;
+use crate::node::{Asked, PassResult, Report};
+use kube_gc_config::{Loader, PodKnowledge};
+use kube_gc_node::plan::Action;
+use table::Shown;
 
 /// The end of `kube-gc node --help`.
 const EXAMPLES: &str = "\
@@ -24,7 +29,7 @@ Examples:
     kube-gc node once --free 33
 
   On a host without an API server
-    KUBE_GC__NODE__PODS=none kube-gc node once
+    kube-gc node once --pods none
 
 Beside a kubelet, once and run remove nothing unless `node.beside_kubelet` allows it.
 docs/node.md describes the rules by their numbers.";
@@ -62,8 +67,8 @@ pub fn run(args: &NodeArgs) -> Exit {
 struct CommonArgs {
     /// Socket of the container runtime, such as unix:///run/containerd/containerd.sock
     ///
-    /// The default is the only one that exists of those of containerd, k3s, CRI-O and
-    /// cri-dockerd.
+    /// The default is the only one that exists of those of containerd, k3s, RKE2, CRI-O,
+    /// cri-dockerd, k0s and MicroK8s.
     #[arg(long, value_name = "SOCKET")]
     runtime_endpoint: Option<String>,
 
@@ -73,6 +78,12 @@ struct CommonArgs {
     /// takes no pod for gone.
     #[arg(long, value_name = "NAME")]
     node: Option<String>,
+
+    /// Who knows the pods of this node [default: api]
+    ///
+    /// With none, no API server is asked, and no pod is taken for gone.
+    #[arg(long, value_name = "WHO", value_enum)]
+    pods: Option<PodKnowledge>,
 
     #[command(flatten)]
     connection: Target,
@@ -95,6 +106,7 @@ impl CommonArgs {
             connection: _,
             runtime_endpoint,
             node,
+            pods,
             config,
             log,
         } = self;
@@ -102,36 +114,49 @@ impl CommonArgs {
             .file(config.as_deref())
             .environment(std::env::vars_os())
             .flag("--runtime-endpoint", "node.runtime_endpoint", runtime_endpoint.as_deref())
-            .flag("--node", "node.name", node.as_deref());
+            .flag("--node", "node.name", node.as_deref())
+            .flag("--pods", "node.pods", pods.as_ref().and_then(name));
         log.add_to(loader)
     }
 }
 
-/// The end of `kube-gc node plan --help`.
-const PLAN_EXAMPLES: &str = "\
-Examples:
-  Everything on this node, with pods and ids
-    kube-gc node plan -o wide
+/// What a person asks of one pass.
+#[derive(Args, Clone, Debug, Default)]
+struct AskedArgs {
+    /// Remove unused images until so much of their file system is free, whatever the thresholds
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(1..=99))]
+    free: Option<u8>,
 
-  What would be removed, for a script
-    kube-gc node plan -o json | jq -r '.entries[] | select(.decision == \"remove\") | .id'
+    /// Remove all unused images, however much space is free
+    ///
+    /// Those that are pinned, that `node.images` keeps, or that were first seen just now stay.
+    #[arg(long, conflicts_with = "free")]
+    all: bool,
 
-The plan is what `kube-gc node once` would do now. It needs the same rights as once: the
-socket usually belongs to root. It writes nothing, not even the ages of images, so images
-that no earlier pass has seen count as seen just now, and stay for `node.images.min_age`.";
+    /// Remove no image that has been unused for less than this, such as 24h
+    #[arg(long, value_name = "AGE", value_parser = humantime::parse_duration)]
+    older_than: Option<Duration>,
+}
 
-/// The arguments of `kube-gc node plan`.
-#[derive(Args, Clone, Debug)]
-#[command(after_long_help = format!("{PLAN_EXAMPLES}\n\n{}", super::exit::help()))]
-struct PlanArgs {
-    #[command(flatten)]
-    common: CommonArgs,
+impl AskedArgs {
+    fn asked(&self, wait: bool) -> Asked {
+        let Self { free, all, older_than } = *self;
+        Asked { free, all, older_than, wait }
+    }
+}
 
-    /// Format of the plan: a table, a table with pods and ids, or JSON
+/// How a plan, or what came of it, is shown.
+#[derive(Args, Clone, Debug, Default)]
+struct ShownArgs {
+    /// Format: a table; a table with pods, states, ages, ids and all tags; or JSON
     ///
     /// docs/node-plan.schema.json describes the JSON.
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
     output: Format,
+
+    /// Show only what a plan removes, or only what it keeps
+    #[arg(long, value_name = "DECISION", value_enum)]
+    only: Option<Only>,
 }
 
 /// The format of a plan.
@@ -140,22 +165,77 @@ enum Format {
     /// A table.
     #[default]
     Table,
-    /// A table with pods and whole ids.
+    /// A table with pods, states, ages, ids and all tags.
     Wide,
     /// JSON.
     Json,
+}
+
+/// A decision about an item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Only {
+    /// What goes.
+    Remove,
+    /// What stays.
+    Keep,
+}
+
+impl ShownArgs {
+    /// Prints a plan, or what came of it.
+    fn print(&self, mut report: Report) -> Result<(), Error> {
+        let only = self.only.map(|only| match only {
+            Only::Remove => Action::Remove,
+            Only::Keep => Action::Keep,
+        });
+        let shown = Shown { wide: self.output == Format::Wide, only, columns: columns() };
+        print(&match (self.output, &report.result) {
+            (Format::Json, _) => {
+                let plan = Arc::make_mut(&mut report.plan);
+                plan.entries.retain(|entry| only.is_none_or(|only| entry.decision == only));
+                json(&report.to_json().map_err(|error| Error::new(ErrorKind::Internal, error))?)
+            }
+            (_, Some(result)) => table::result(&report, result, shown),
+            (_, None) => table::plan(&report, shown),
+        })?;
+        Ok(())
+    }
+}
+
+/// The end of `kube-gc node plan --help`.
+const PLAN_EXAMPLES: &str = "\
+Examples:
+  Everything on this node, with pods, states, ages and ids
+    kube-gc node plan -o wide
+
+  What would be removed to have a third of the disk free
+    kube-gc node plan --free 33 --only remove
+
+  The same for a script
+    kube-gc node plan --free 33 --only remove -o json | jq -r '.entries[].id'
+
+The plan is what `kube-gc node once` would do now. It needs the same rights as once: the
+socket usually belongs to root. It writes nothing, not even the ages of images, so images
+that no earlier pass has seen count as seen just now, and stay for `node.images.min_age`.";
+
+/// The arguments of `kube-gc node plan`.
+#[derive(Args, Clone, Debug)]
+#[command(after_long_help = super::exit::after(PLAN_EXAMPLES, "node plan"))]
+struct PlanArgs {
+    #[command(flatten)]
+    common: CommonArgs,
+
+    #[command(flatten)]
+    asked: AskedArgs,
+
+    #[command(flatten)]
+    shown: ShownArgs,
 }
 
 impl PlanArgs {
     /// Plans and shows the plan.
     fn plan(&self) -> Result<Exit, Error> {
         let settings = begin(self.common.loader().load())?;
-        let report = app::node::plan(&self.common.connection, &settings)?;
-        print(&match self.output {
-            Format::Table => table::plan(&report, false),
-            Format::Wide => table::plan(&report, true),
-            Format::Json => json(&report.to_json().map_err(|error| Error::new(ErrorKind::Internal, error))?),
-        })?;
+        self.shown.print(app::node::plan(&self.common.connection, &settings, &self.asked.asked(false))?)?;
         Ok(Exit::Success)
     }
 }
@@ -169,19 +249,31 @@ Examples:
   Remove unused images until a third of the disk is free
     kube-gc node once --free 33
 
-  Show what that would remove
-    kube-gc node once --free 33 --dry-run";
+  Remove all images that nothing has used for a day, like crictl rmi --prune
+    kube-gc node once --all --older-than 24h
+
+  The first time on this host: wait until images are old enough
+    kube-gc node once --free 33 --wait";
 
 /// The arguments of `kube-gc node once`.
 #[derive(Args, Clone, Debug)]
-#[command(after_long_help = format!("{ONCE_EXAMPLES}\n\n{}", super::exit::help()))]
+#[command(after_long_help = super::exit::after(ONCE_EXAMPLES, "node once"))]
 struct OnceArgs {
     #[command(flatten)]
     common: CommonArgs,
 
-    /// Remove unused images until so much of their file system is free, whatever the thresholds
-    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(1..=99))]
-    free: Option<u8>,
+    #[command(flatten)]
+    asked: AskedArgs,
+
+    #[command(flatten)]
+    shown: ShownArgs,
+
+    /// Wait until what is only too young is old enough, then collect
+    ///
+    /// On the first pass, every image was first seen just now, so all of them stay for
+    /// `node.images.min_age`.
+    #[arg(long, conflicts_with = "dry_run")]
+    wait: bool,
 
     /// Show the plan of the pass instead of carrying it out
     #[arg(long)]
@@ -193,13 +285,11 @@ impl OnceArgs {
     fn once(&self) -> Result<Exit, Error> {
         let loader = self.common.loader();
         let settings = begin(loader.flag("--dry-run", "dry_run", self.dry_run.then_some(true)).load())?;
-        let report = app::node::once(&self.common.connection, &settings, self.free)?;
-        let Some(result) = &report.result else {
-            print(&table::plan(&report, false))?;
-            return Ok(Exit::Success);
-        };
-        print(&table::result(&report, result))?;
-        let is_complete = result.is_complete() && !report.plan.leaves_due;
+        let report = app::node::once(&self.common.connection, &settings, &self.asked.asked(self.wait))?;
+        let is_complete = |result: &PassResult| result.is_complete() && !report.plan.leaves_due;
+        // In a dry run, nothing was to be done.
+        let is_complete = report.result.as_ref().is_none_or(is_complete);
+        self.shown.print(report)?;
         Ok(if is_complete { Exit::Success } else { Exit::Incomplete })
     }
 }
@@ -218,7 +308,7 @@ Dead containers, sandboxes and logs are collected every `node.period`, images ev
 
 /// The arguments of `kube-gc node run`.
 #[derive(Args, Clone, Debug)]
-#[command(after_long_help = format!("{RUN_EXAMPLES}\n\n{}", super::exit::help()))]
+#[command(after_long_help = super::exit::after(RUN_EXAMPLES, "node run"))]
 struct RunArgs {
     #[command(flatten)]
     common: CommonArgs,

@@ -1,28 +1,65 @@
 //! Plans and results as text.
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
+use kube_gc_core::text::Thousands;
 use kube_gc_core::text::escape::Escaped;
-use kube_gc_node::pass::Record;
-use kube_gc_node::plan::{Action, Breakdown, Entry, Plan, What};
+use kube_gc_node::pass::{Outcome, Record};
+use kube_gc_node::plan::{Action, Breakdown, Due, Entry, Plan, What, Young};
 use kube_gc_node::pressure::{Bytes, Goal, Usage};
 
-use crate::cli::text::{Cell, Look, plural};
-use crate::node::{PassResult, Report};
+use crate::cli::text::{Cell, Look, age, end, plural};
+use crate::node::{PassResult, Report, amount};
+
+/// How a plan is shown.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Shown {
+    /// With pods, states, ages, whole ids and all tags.
+    pub wide: bool,
+    /// Only what has this decision.
+    pub only: Option<Action>,
+    /// The columns of the terminal.
+    pub columns: Option<usize>,
+}
+
+impl Shown {
+    fn table(self, names: &[Option<&str>], rows: impl Iterator<Item = Vec<Cell>>) -> String {
+        Look { is_coloured: false, ..Look::new(self.wide, true) }.table(names, rows)
+    }
+
+    /// The longest name: what follows it must remain in sight.
+    fn longest_name(self) -> usize {
+        self.columns.filter(|_| !self.wide).map_or(usize::MAX, |columns| (columns / 3).max(SHORT_ID))
+    }
+}
 
 /// A plan for people.
-pub fn plan(report: &Report, wide: bool) -> String {
+pub fn plan(report: &Report, shown: Shown) -> String {
     let plan = &report.plan;
-    let (pod, id) = (wide.then_some("POD"), wide.then_some("ID"));
-    let names =
-        [Some("DECISION"), Some("WHAT"), Some("NAME"), pod, id, Some("SIZE"), Some("RULE"), Some("REASON")];
-    let look = Look { is_coloured: false, ..Look::new(wide, true) };
-    let mut text = look.table(&names, plan.entries.iter().map(|entry| row(entry, wide)));
-    if text.is_empty() {
+    let wide = |name| shown.wide.then_some(name);
+    let names = [
+        Some("DECISION"),
+        Some("WHAT"),
+        Some("NAME"),
+        wide("POD"),
+        wide("STATE"),
+        wide("AGE"),
+        wide("USED"),
+        wide("ID"),
+        Some("SIZE"),
+        Some("RULE"),
+        Some("REASON"),
+    ];
+    let entries = plan.entries.iter().filter(|entry| shown.only.is_none_or(|only| entry.decision == only));
+    let mut text = shown.table(&names, entries.map(|entry| row(entry, shown)));
+    if plan.entries.is_empty() {
         text.push_str("Nothing to decide about.\n");
     }
-    text.push('\n');
-    filesystem(&mut text, plan);
+    if !text.is_empty() {
+        text.push('\n');
+    }
+    filesystem(&mut text, plan.usage.as_ref(), &plan.breakdown, plan);
     let _ = writeln!(text, "\n{}", removals(plan));
     if plan.more {
         text.push_str("A pass removes no more than that at a time; the rest follows in the next one.\n");
@@ -42,7 +79,7 @@ pub fn plan(report: &Report, wide: bool) -> String {
 }
 
 /// What came of a pass, for people (B9).
-pub fn result(report: &Report, result: &PassResult) -> String {
+pub fn result(report: &Report, result: &PassResult, shown: Shown) -> String {
     let PassResult {
         removed,
         refused,
@@ -52,22 +89,23 @@ pub fn result(report: &Report, result: &PassResult) -> String {
         missing_inodes,
         unmeasured,
         interrupted,
+        usage,
         ..
     } = result;
-    let mut text = format!("Removed {removed}, freed {}.", Bytes(*freed_bytes));
-    if *refused > 0 {
-        let _ = write!(text, " {refused} stay, because they had changed since the plan was made.");
+    let names = ["OUTCOME", "WHAT", "NAME", "SIZE", "RULE", "REASON"].map(Some);
+    let mut text = shown.table(&names, result.items.iter().map(|record| tried(record, &report.plan, shown)));
+    let _ = write!(text, "Removed {}, freed {}.", Thousands(*removed), Bytes(*freed_bytes));
+    match refused {
+        0 => {}
+        1 => text.push_str(" 1 stays, because it has changed since the plan was made."),
+        _ => {
+            let _ = write!(text, " {refused} stay, because they have changed since the plan was made.");
+        }
     }
     if *failed > 0 {
         let _ = write!(text, " {failed} could not be removed.");
     }
     text.push('\n');
-    for Record { candidate, outcome } in &result.items {
-        if let Some(why) = outcome.reason() {
-            let (what, id) = (what(candidate.what()), Escaped(candidate.id()));
-            let _ = writeln!(text, "  {what} {id} ({}): {}", candidate.rule, Escaped(&why));
-        }
-    }
     if let Some(why) = interrupted {
         let _ = writeln!(text, "The pass ended early: {}.", Escaped(why));
     }
@@ -80,18 +118,37 @@ pub fn result(report: &Report, result: &PassResult) -> String {
         );
     }
     if *missing_bytes > 0 || *missing_inodes > 0 {
-        let _ = write!(text, "Not all that was wanted could be freed: {} ", Bytes(*missing_bytes));
-        if *missing_inodes > 0 {
-            let _ = write!(text, "and {missing_inodes} inodes ");
-        }
-        text.push_str("are missing. Before the pass:\n");
-        filesystem(&mut text, &report.plan);
+        let missing = amount(*missing_bytes, *missing_inodes);
+        let _ = writeln!(text, "Not all that was wanted could be freed: {missing} more should be free.");
     }
+    let breakdown = &result.left(&report.plan.breakdown);
+    filesystem(&mut text, usage.as_ref(), breakdown, &report.plan);
     notes(&mut text, report);
     text
 }
 
+/// What people should know beside the items.
 fn notes(text: &mut String, report: &Report) {
+    if let Some(Young { count, bytes, wait_seconds }) = report.plan.young {
+        let (images, stay, them) =
+            if count == 1 { ("image", "stays", "it") } else { ("images", "stay", "them") };
+        let _ = writeln!(
+            text,
+            "Note: {} unused {images} ({}) {stay} only because kube-gc first saw {them} less than \
+             `node.images.min_age` ago. `kube-gc node once --wait` waits {} for {them}.",
+            Thousands(count),
+            Bytes(bytes),
+            humantime::format_duration(Duration::from_secs(wait_seconds)),
+        );
+    }
+    for pattern in &report.plan.unmatched_keep {
+        let _ = writeln!(
+            text,
+            "Note: {:?} in `node.images.keep` matches no image here. A pattern is compared with whole names, such as \
+             docker.io/library/nginx:1.29.",
+            Escaped(pattern).to_string()
+        );
+    }
     for note in &report.notes {
         let _ = writeln!(text, "Note: {}.", Escaped(note.trim_end_matches('.')));
     }
@@ -100,31 +157,65 @@ fn notes(text: &mut String, report: &Report) {
 /// The longest id in a narrow table; runtimes find a container by as much.
 const SHORT_ID: usize = 13;
 
-fn row(entry: &Entry, wide: bool) -> [Cell; 8] {
-    let Entry { what: kind, id, name, pod, decision, rule, reason, bytes, .. } = entry;
+fn row(entry: &Entry, shown: Shown) -> Vec<Cell> {
+    let Entry { what: kind, id, name, pod, decision, rule, reason, bytes, details, .. } = entry;
     let decision = match decision {
         Action::Remove => "remove",
         Action::Keep => "keep",
     };
-    let name = name.clone().unwrap_or_else(|| match kind {
-        What::LogDirectory | What::LogSymlink => id.clone(),
-        _ if wide => String::new(),
-        _ => short(id),
-    });
     let pod = pod.as_ref().filter(|pod| !pod.name.is_empty());
     let pod = pod.map(|pod| format!("{}/{}", pod.namespace, pod.name)).unwrap_or_default();
-    let size = bytes.map(|bytes| Bytes(bytes).to_string()).unwrap_or_default();
-    let cells = [
+    let tags = &details.tags;
+    let name = match (kind, name) {
+        (What::LogDirectory | What::LogSymlink, _) => id.clone(),
+        (What::Image, Some(_)) if shown.wide && !tags.is_empty() => tags.join(","),
+        (What::Image, Some(name)) if tags.len() > 1 => format!("{name} and {} more", tags.len() - 1),
+        (What::Container, Some(name)) if !shown.wide && !pod.is_empty() => format!("{pod}/{name}"),
+        (_, Some(name)) => name.clone(),
+        (What::Sandbox, None) if !shown.wide && !pod.is_empty() => pod.clone(),
+        (_, None) if shown.wide => String::new(),
+        (_, None) => short(id),
+    };
+    let pinned = details.pinned.then_some("pinned");
+    let state = [details.state, pinned, details.runtime_handler.as_deref()];
+    let state: Vec<String> = state.into_iter().flatten().map(|word| word.replace('_', " ")).collect();
+    let ago = |seconds: Option<u64>| seconds.map(age).unwrap_or_default();
+    cells(&[
         decision.to_owned(),
         what(*kind).to_owned(),
-        name,
+        end(name, shown.longest_name()),
         pod,
+        state.join(","),
+        ago(details.created_seconds.or(details.detected_seconds)),
+        ago(details.last_used_seconds),
         id.clone(),
-        size,
+        bytes.map(|bytes| Bytes(bytes).to_string()).unwrap_or_default(),
         rule.to_string(),
         reason.to_string(),
-    ];
-    cells.map(|cell| Cell::new(if cell.is_empty() { "-" } else { cell.as_str() }))
+    ])
+}
+
+fn cells(texts: &[String]) -> Vec<Cell> {
+    texts.iter().map(|text| Cell::new(if text.is_empty() { "-" } else { text.as_str() })).collect()
+}
+
+/// An item that was to be removed, and what came of it.
+fn tried(Record { candidate, outcome }: &Record, plan: &Plan, shown: Shown) -> Vec<Cell> {
+    let kind = candidate.what();
+    let planned = || plan.entry(kind, candidate.id()).map(|entry| entry.reason.to_string());
+    cells(&[
+        match outcome {
+            Outcome::Removed => "removed",
+            Outcome::Refused(_) => "stays",
+            Outcome::Failed(_) => "failed",
+        }
+        .to_owned(),
+        what(kind).to_owned(),
+        end(candidate.name.clone(), shown.longest_name()),
+        candidate.bytes.map(|bytes| Bytes(bytes).to_string()).unwrap_or_default(),
+        candidate.rule.to_string(),
+        outcome.reason().or_else(planned).unwrap_or_default(),
+    ])
 }
 
 /// The beginning of an id, without the name of its algorithm.
@@ -143,30 +234,27 @@ const fn what(what: What) -> &'static str {
     }
 }
 
-/// What fills the file system of the images.
-fn filesystem(text: &mut String, plan: &Plan) {
-    let Some(usage) = &plan.usage else {
+/// How full the file system of the images is, what is to be free, and what fills it.
+fn filesystem(text: &mut String, usage: Option<&Usage>, breakdown: &Breakdown, plan: &Plan) {
+    let Some(usage) = usage else {
         text.push_str("It is not known how full the file system of the images is.\n");
         return;
     };
-    let Usage { capacity, .. } = usage;
-    let percent = usage.percent().map(|percent| format!(" ({percent} %)")).unwrap_or_default();
-    let inodes =
-        usage.percent_of_inodes().map(|percent| format!("; {percent} % of the inodes")).unwrap_or_default();
-    let _ = writeln!(
-        text,
-        "File system of the images: {} of {} used{percent}{inodes}.",
-        Bytes(usage.used()),
-        Bytes(*capacity)
-    );
-    if let Some(Goal { available, inodes_free, rule }) = plan.goal {
-        let _ = write!(text, "To be free: {}", Bytes(available));
-        if inodes_free > 0 {
-            let _ = write!(text, " and {inodes_free} inodes");
-        }
-        let _ = writeln!(text, " ({rule}).");
+    let mut line = |of: &str, usage: &Usage| {
+        let percent = usage.percent().map(|percent| format!(" ({percent} %)")).unwrap_or_default();
+        let inodes = usage.percent_of_inodes();
+        let inodes = inodes.map(|percent| format!("; {percent} % of the inodes")).unwrap_or_default();
+        let (used, capacity) = (Bytes(usage.used()), Bytes(usage.capacity));
+        let _ = writeln!(text, "File system of the {of}: {used} of {capacity} used{percent}{inodes}.");
+    };
+    line("images", usage);
+    if let Some(usage) = &plan.container_usage {
+        line("containers", usage);
     }
-    let Breakdown { in_use, unused, kept, dead_containers, other } = plan.breakdown;
+    if let Some(Goal { available, inodes_free, rule }) = plan.goal {
+        let _ = writeln!(text, "To be free: {} ({rule}).", amount(available, inodes_free));
+    }
+    let Breakdown { in_use, unused, kept, dead_containers, other } = *breakdown;
     for (name, bytes) in [
         ("images in use", in_use),
         ("images unused", unused),
@@ -180,17 +268,20 @@ fn filesystem(text: &mut String, plan: &Plan) {
 
 /// How much goes, in a sentence.
 fn removals(plan: &Plan) -> String {
-    let count = |kind: What| plan.removed().filter(|entry| entry.what == kind).count();
-    let kinds = [What::Container, What::Sandbox, What::LogDirectory, What::LogSymlink, What::Image];
-    let parts: Vec<String> = kinds
-        .into_iter()
-        .map(|kind| (kind, count(kind)))
-        .filter(|(_, count)| *count > 0)
-        .map(|(kind, count)| format!("{count} {}", plural(what(kind), count)))
-        .collect();
+    let part = |due: &Due| {
+        let (now, kind) = (Thousands(due.now), plural(what(due.what), due.count));
+        if due.now == due.count {
+            format!("{now} {kind}")
+        } else {
+            format!("{now} of {} {kind}", Thousands(due.count))
+        }
+    };
+    let parts: Vec<String> = plan.due.iter().map(part).collect();
     if parts.is_empty() {
         return "To remove: nothing.".to_owned();
     }
-    let bytes = plan.removed().filter_map(|entry| entry.bytes).fold(0, u64::saturating_add);
-    format!("To remove: {}; about {}.", parts.join(", "), Bytes(bytes))
+    let sum = |bytes: fn(&Due) -> u64| plan.due.iter().map(bytes).fold(0, u64::saturating_add);
+    let (now, all) = (sum(|due| due.now_bytes), sum(|due| due.bytes));
+    let of = if now == all { String::new() } else { format!(" of {}", Bytes(all)) };
+    format!("To remove: {}; about {}{of}.", parts.join(", "), Bytes(now))
 }

@@ -27,7 +27,7 @@ decides. docs/check.md explains each class.";
 
 /// The arguments of `kube-gc check`.
 #[derive(Args, Clone, Debug)]
-#[command(after_long_help = format!("{EXAMPLES}\n\n{}", crate::cli::exit::help()))]
+#[command(after_long_help = crate::cli::exit::after(EXAMPLES, "check"))]
 pub struct CheckArgs {
     #[command(flatten)]
     scope: ScopeArgs,

@@ -29,7 +29,7 @@ docs/explain.md explains each part of the answer.";
 
 /// The arguments of `kube-gc explain`.
 #[derive(Args, Clone, Debug)]
-#[command(after_long_help = format!("{EXAMPLES}\n\n{}", crate::cli::exit::help()))]
+#[command(after_long_help = crate::cli::exit::after(EXAMPLES, "explain"))]
 pub struct ExplainArgs {
     #[command(flatten)]
     common: CommonArgs,

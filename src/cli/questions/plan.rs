@@ -33,7 +33,7 @@ docs/plan.md explains each part of the answer.";
 
 /// The arguments of `kube-gc plan`.
 #[derive(Args, Clone, Debug)]
-#[command(after_long_help = format!("{EXAMPLES}\n\n{}", crate::cli::exit::help()))]
+#[command(after_long_help = crate::cli::exit::after(EXAMPLES, "plan"))]
 pub struct PlanArgs {
     #[command(flatten)]
     common: CommonArgs,

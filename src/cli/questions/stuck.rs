@@ -30,7 +30,7 @@ docs/stuck.md explains each cause. `kube-gc explain` says more about one object.
 
 /// The arguments of `kube-gc stuck`.
 #[derive(Args, Clone, Debug)]
-#[command(after_long_help = format!("{EXAMPLES}\n\n{}", crate::cli::exit::help()))]
+#[command(after_long_help = crate::cli::exit::after(EXAMPLES, "stuck"))]
 pub struct StuckArgs {
     #[command(flatten)]
     scope: ScopeArgs,

@@ -32,7 +32,7 @@ docs/tree.md explains the columns.";
 
 /// The arguments of `kube-gc tree`.
 #[derive(Args, Clone, Debug)]
-#[command(after_long_help = format!("{EXAMPLES}\n\n{}", crate::cli::exit::help()))]
+#[command(after_long_help = crate::cli::exit::after(EXAMPLES, "tree"))]
 pub struct TreeArgs {
     #[command(flatten)]
     common: CommonArgs,

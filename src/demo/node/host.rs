@@ -144,7 +144,7 @@ pub struct Host {
 impl Host {
     /// Starts the runtime and the API server, and fills both.
     pub async fn set_up() -> Result<Self, String> {
-        let now = node::now();
+        let now = node::now().wall;
         let settings = kube_gc_apiserver::Settings { epoch: SystemTime::now(), ..Default::default() };
         let server = ApiServer::new(settings);
         let mut world = World::new(DISK);

@@ -130,16 +130,12 @@ async fn play(output: &Output) -> Result<(), String> {
         let look = host.look().await?;
         let plan = &look.plan;
         output.text(&plan_text(plan, host.percent()));
-        let Breakdown { in_use, unused, kept, dead_containers, other } = plan.breakdown;
         output.event(
             "plan",
             &json!({
                 "scenario": number, "name": name, "percent": host.percent(), "wantedBytes": wanted_bytes(plan),
                 "items": plan.entries.iter().map(item_json).collect::<Vec<_>>(),
-                "breakdown": {
-                    "inUse": in_use, "unused": unused, "kept": kept, "deadContainers": dead_containers,
-                    "other": other,
-                },
+                "breakdown": plan.breakdown,
             }),
         );
         output.pause(2 * READING_PAUSE).await;
@@ -178,7 +174,7 @@ fn start_container(world: &mut World, image: &str) {
         attempt: 0,
         image: image.to_owned(),
         state: ContainerState::ContainerRunning,
-        created_at: crate::node::now().nanos(),
+        created_at: crate::node::now().wall.nanos(),
         ..NewContainer::default()
     });
 }

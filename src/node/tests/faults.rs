@@ -44,18 +44,41 @@ async fn a_runtime_that_does_not_answer_ends_the_pass() {
 }
 
 #[tokio::test]
-async fn i7_a_failing_removal_stops_no_other() {
+async fn a_runtime_that_did_not_know_its_file_systems_at_the_start_is_asked_again() {
+    let node = Node::with(server::Settings { mountpoint: "/".to_owned(), ..server::Settings::default() });
+    for call in 1..=2 {
+        let starting = server::Effect::Fail(server::Code::Unavailable, "starting".to_owned());
+        node.server.fault(server::Fault::nth(Rpc::ImageFsInfo, call, starting));
+    }
+    let client = Client::connect(node.server.endpoint(), client::Settings::default()).await.unwrap();
+    let mut collector = NodeCollector::new(client, node.rules, false, None, node.ledger).await;
+    let look = collector.look(now()).await.unwrap();
+    assert!(
+        look.plan.usage.is_none() && look.notes[0].contains("where images are stored"),
+        "{:?}",
+        look.notes
+    );
+    for _ in 0..2 {
+        assert!(collector.look(now()).await.unwrap().plan.usage.is_some());
+    }
+    assert_eq!(node.server.calls(Rpc::ImageFsInfo).len(), 3);
+}
+
+#[tokio::test]
+async fn what_another_collector_removes_meanwhile_counts_as_gone() {
     let mut node = Node::set_up();
     let gone = node.gone_pod();
-    let containers = node.containers(&gone, 4, ContainerState::ContainerExited);
+    let containers = node.containers(&gone, 3, ContainerState::ContainerExited);
     let images = node.images(18, 50);
-    let fail = || server::Effect::Fail(server::Code::Unknown, "device busy".to_owned());
-    node.server.fault(server::Fault::about(Rpc::RemoveContainer, &containers[1], fail()));
-    node.server.fault(server::Fault::about(Rpc::RemoveImage, &images[0], fail()));
-    let (_, carried) = node.pass().await;
-    assert_eq!(carried.failed, 2);
-    assert_eq!(node.container_ids(), set(&containers[1..2]));
-    assert!(node.image_ids().contains(&images[0]) && node.server.available() >= 200 * MIB);
+    let mut collector = node.collector().await;
+    let look = collector.look(now()).await.unwrap();
+    node.server.world(|world| {
+        world.remove_container(&containers[0]);
+        world.remove_image(&images[0]);
+    });
+    let carried = collector.carry_out(&look, Scope::All, &CancellationToken::new()).await.unwrap();
+    assert_eq!(removed(&carried), planned(&look));
+    assert!(carried.is_complete() && carried.refused == 0);
 }
 
 #[tokio::test]

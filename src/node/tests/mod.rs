@@ -58,7 +58,7 @@ struct OnNode {
 }
 
 fn nanos(ago: Duration) -> i64 {
-    now().minus(ago).nanos()
+    now().wall.minus(ago).nanos()
 }
 
 impl Node {
@@ -258,6 +258,24 @@ impl Node {
     fn logs(&self) -> Logs {
         Logs::new(self.rules.roots.clone(), false)
     }
+}
+
+/// A client that gets 403 for what has this in its path or query.
+fn refusing(client: &kube::Client, what: &'static str) -> kube::Client {
+    let client = client.clone();
+    let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
+        let client = client.clone();
+        async move {
+            if !request.uri().to_string().contains(what) {
+                return client.send(request).await;
+            }
+            let status =
+                json!({ "kind": "Status", "status": "Failure", "code": 403, "message": "no relationship" });
+            let response = http::Response::builder().status(403).header("content-type", "application/json");
+            Ok(response.body(status.to_string().into_bytes().into()).unwrap())
+        }
+    });
+    kube::Client::new(service, "default")
 }
 
 /// What this API server says of pods.

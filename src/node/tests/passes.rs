@@ -81,6 +81,23 @@ async fn i1_an_image_that_a_container_mounts_stays() {
     }
 }
 
+/// Lists over CRI lack the container.
+#[tokio::test]
+async fn i1_an_image_of_a_container_that_was_not_made_over_cri_stays() {
+    let mut node = Node::set_up();
+    let images = node.images(18, 50);
+    node.server.world(|world| world.foreign = vec!["registry.example/i000:1".to_owned()]);
+    let (look, _) = node.pass().await;
+    assert_eq!(rule(&look, What::Image, &images[0]), "I1");
+    assert!(node.image_ids().contains(&images[0]) && !node.image_ids().contains(&images[1]));
+    // Where the runtime cannot be asked, a note says so.
+    let fail = server::Effect::Fail(server::Code::Unimplemented, "no such call".to_owned());
+    node.server.fault(server::Fault::every(Rpc::ListNamespaces, fail));
+    node.rules.free = Some(50);
+    let look = node.look().await;
+    assert!(look.notes[0].contains("not made over CRI"), "{:?}", look.notes);
+}
+
 /// With runtime handlers, an id alone could be the image of another one.
 #[tokio::test]
 async fn an_image_of_a_runtime_handler_is_removed_by_its_name() {

@@ -80,6 +80,25 @@ async fn safety_2_a_pod_of_another_node_or_a_static_pod_is_not_gone() {
     assert_eq!(node.logs().directories().unwrap().items.len(), 1);
 }
 
+/// The Node authorizer answers 403 also about pods that do not exist.
+#[tokio::test]
+async fn safety_2_where_nobody_may_get_pods_the_list_is_proof_if_it_knows_a_sandbox() {
+    for is_confirmed in [false, true] {
+        let mut node = Node::set_up();
+        if is_confirmed {
+            node.pod().await;
+        }
+        let gone = node.gone_pod();
+        let of_gone = node.containers(&gone, 2, ContainerState::ContainerExited);
+        let source = source(refusing(&node.api.client(), "/namespaces/default/pods/"));
+        let look = node.collector_with(Some(source)).await.look(now()).await.unwrap();
+        let expected = if is_confirmed { "C3" } else { "C5" };
+        assert_eq!(rule(&look, What::Container, &of_gone[1]), expected);
+        let is_noted = look.notes.iter().any(|note| note.contains("allow this user to get pods"));
+        assert_eq!(is_noted, !is_confirmed, "{:?}", look.notes);
+    }
+}
+
 #[tokio::test]
 async fn safety_2_with_the_wrong_name_of_the_node_nothing_is_gone() {
     let mut node = Node::set_up();
@@ -125,6 +144,23 @@ async fn safety_3_beside_a_kubelet_the_newest_dead_instance_stays() {
         assert_eq!((node.container_ids().len(), node.image_ids().len()), (containers, images), "{beside:?}");
     }
     assert_eq!(node.container_ids(), set(&of_living[2..]));
+}
+
+#[tokio::test]
+async fn safety_3_a_ready_sandbox_that_a_kubelet_made_shows_one_if_its_logs_are_here() {
+    let mut node = Node::set_up();
+    node.images(18, 50);
+    let keys = ["kubernetes.io/config.source", "kubernetes.io/config.seen"];
+    let annotations = keys.map(|key| (key.to_owned(), "api".to_owned())).into();
+    let pod = NewSandbox { annotations, ..NewSandbox::of("default", "web", "uid-web") };
+    node.server.world(|world| world.add_sandbox(pod));
+    let mut options = node.options();
+    let look = node.collector().await.look_beside(&mut options).await.unwrap();
+    assert!(look.plan.effects == Effects::All && look.notes[0].contains("podLogsDir"), "{:?}", look.notes);
+    fs::create_dir(format!("{}/default_web_uid-web", node.rules.roots.pods)).unwrap();
+    let look = node.collector().await.look_beside(&mut options).await.unwrap();
+    assert_eq!((look.plan.effects, look.notes), (Effects::Nothing, vec![]));
+    assert!(options.kubelet.unwrap().contains("uid-web"));
 }
 
 #[tokio::test]

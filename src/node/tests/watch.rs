@@ -75,6 +75,18 @@ async fn the_pods_are_listed_once_and_then_watched() {
 }
 
 #[tokio::test]
+async fn who_may_not_watch_pods_lists_them() {
+    let node = Node::set_up();
+    let requests = Requests::default();
+    let source = source(requests.of(&refusing(&node.api.client(), "watch=1"))).watched();
+    let mut collector = node.collector_with(Some(source)).await;
+    // The first list is that of the watch.
+    while requests.counts()[0] < 2 {
+        assert!(collector.look(now()).await.unwrap().api_error.is_none());
+    }
+}
+
+#[tokio::test]
 async fn safety_2_a_pod_that_the_watch_has_lost_is_gone_only_by_a_consistent_list_and_a_live_get() {
     let mut node = Node::set_up();
     let (living, deleted) = (node.pod().await, node.pod().await);
@@ -91,4 +103,37 @@ async fn safety_2_a_pod_that_the_watch_has_lost_is_gone_only_by_a_consistent_lis
     knows(&source, 1).await;
     assert_eq!(rule(&collector.look(now()).await.unwrap(), What::Container, &dead[0]), "C3");
     assert_eq!(requests.counts(), [1, 1, 1, 1], "{requests:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn b2_the_image_of_a_pod_that_is_bound_between_two_removals_stays() {
+    let mut node = Node::set_up();
+    let images = node.images(18, 50);
+    let source = source(node.api.client()).watched();
+    let mut collector = node.collector_with(Some(source.clone())).await;
+    let look = collector.look(now()).await.unwrap();
+    // The first removal waits until the watch knows the pod.
+    let (reached, mut at_removal) = tokio::sync::mpsc::unbounded_channel();
+    let (go_on, waits) = std::sync::mpsc::channel();
+    let wait = server::Effect::before(move |_, _| {
+        reached.send(()).unwrap();
+        waits.recv().unwrap();
+    });
+    node.server.fault(server::Fault::nth(Rpc::RemoveImage, 1, wait));
+    let bind = async {
+        at_removal.recv().await.unwrap();
+        let pods: kube::Api<Pod> = kube::Api::namespaced(node.api.client(), "default");
+        let container = json!({ "name": "web", "image": "registry.example/i001:1" });
+        let pod = json!({
+            "metadata": { "name": "late" },
+            "spec": { "nodeName": NODE, "containers": [container] },
+        });
+        pods.create(&PostParams::default(), &serde_json::from_value(pod).unwrap()).await.unwrap();
+        knows(&source, 1).await;
+        go_on.send(()).unwrap();
+    };
+    let cancel = CancellationToken::new();
+    let (carried, ()) = tokio::join!(collector.carry_out(&look, Scope::All, &cancel), bind);
+    assert_eq!((carried.unwrap().refused, node.image_ids().contains(&images[1])), (1, true));
+    assert!(!node.image_ids().contains(&images[0]));
 }

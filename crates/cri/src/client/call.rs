@@ -4,6 +4,8 @@ use std::error::Error as _;
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use http::Uri;
@@ -24,21 +26,31 @@ use crate::{Error, Rpc};
 
 /// HTTP needs some address; the real one is the socket.
 const ADDRESS: &str = "http://localhost";
+/// The header that names a namespace of containerd.
+const NAMESPACE: &str = "containerd-namespace";
 /// How much of a list may be under way; with HTTP/2's own 64 KiB, a list of megabytes would wait
 /// for hundreds of acknowledgements.
 const WINDOW: u32 = 1024 * 1024;
 
-/// What sends calls over a socket. It connects when a call needs it, and again after a connection has ended.
-pub(super) fn channel(path: &Path) -> Channel {
+/// What sends calls over a socket, and how often it has connected. It connects when a call needs it, and again
+/// after a connection has ended.
+pub(super) fn channel(path: &Path) -> (Channel, Arc<AtomicU64>) {
     let path = path.to_owned();
+    let connections = Arc::new(AtomicU64::new(0));
+    let counted = Arc::clone(&connections);
     let connect = service_fn(move |_: Uri| {
-        let path = path.clone();
-        async move { UnixStream::connect(path).await.map(TokioIo::new) }
+        let (path, counted) = (path.clone(), Arc::clone(&counted));
+        async move {
+            let stream = UnixStream::connect(path).await?;
+            counted.fetch_add(1, Ordering::Relaxed);
+            Ok::<_, io::Error>(TokioIo::new(stream))
+        }
     });
-    transport::Endpoint::from_static(ADDRESS)
+    let channel = transport::Endpoint::from_static(ADDRESS)
         .initial_stream_window_size(WINDOW)
         .initial_connection_window_size(WINDOW)
-        .connect_with_connector_lazy(connect)
+        .connect_with_connector_lazy(connect);
+    (channel, connections)
 }
 
 impl Client {
@@ -124,6 +136,10 @@ impl Client {
         let mut request = Request::new(request);
         // So that the runtime knows when the answer is no longer of use.
         request.set_timeout(deadline);
+        if let Some(namespace) = &self.namespace {
+            let value = namespace.parse().map_err(|_| Status::invalid_argument("no name of a namespace"))?;
+            request.metadata_mut().insert(NAMESPACE, value);
+        }
         let codec = ProstCodec::<C, C::Response>::default();
         let mut answer = grpc.server_streaming(request, path, codec).await?.into_inner();
         while let Some(message) = answer.message().await? {
@@ -156,7 +172,7 @@ fn explain(rpc: Rpc, status: &Status) -> Error {
 }
 
 /// Makes a connection once, to learn why it cannot be made.
-async fn probe(path: &Path) -> Result<(), Error> {
+pub(super) async fn probe(path: &Path) -> Result<(), Error> {
     UnixStream::connect(path).await.map(drop).map_err(|error| explain_socket(path, &error))
 }
 

@@ -80,12 +80,21 @@ impl Client {
     /// [`Error::TooLarge`] if the list fits into no message and the runtime cannot send it in parts;
     /// otherwise the runtime failed or did not answer.
     pub async fn all_images(&self) -> Result<Vec<Image>, Error> {
-        let too_large = match self.call(ListImagesRequest::default()).await.map(|answer| answer.images) {
-            Err(error @ Error::TooLarge { .. }) => error,
-            answer => return answer,
-        };
-        let mut kept = Kept::new(LIST_LIMIT, |image: &Image| &image.id);
-        match self.stream(StreamImagesRequest::default(), |part| kept.keep(part.images)).await {
+        let answer = self.call(ListImagesRequest::default()).await.map(|answer| answer.images);
+        self.or_in_parts(answer, StreamImagesRequest::default(), |part| part.images, |image| &image.id).await
+    }
+
+    /// A list, or if it is too large for one message the same in parts, where the runtime serves that.
+    pub(super) async fn or_in_parts<T: Message, C: Call>(
+        &self,
+        list: Result<Vec<T>, Error>,
+        parts: C,
+        items: fn(C::Response) -> Vec<T>,
+        id: fn(&T) -> &str,
+    ) -> Result<Vec<T>, Error> {
+        let Err(too_large @ Error::TooLarge { .. }) = list else { return list };
+        let mut kept = Kept::new(LIST_LIMIT, id);
+        match self.stream(parts, |part| kept.keep(items(part))).await {
             Ok(()) => Ok(kept.items),
             Err(Error::Unimplemented { .. }) => Err(too_large),
             Err(error) => Err(error),

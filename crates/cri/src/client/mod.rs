@@ -2,11 +2,13 @@
 //! what to do.
 
 mod call;
+mod containerd;
 mod list;
 
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tonic::transport::Channel;
@@ -55,14 +57,20 @@ impl fmt::Debug for Settings {
 
 /// A container runtime, ready to be called. Cheap to clone.
 ///
-/// When the runtime restarts, the next call connects again.
+/// When the runtime restarts, the next call connects again, and [`Client::follow`] learns what it is by then.
 #[derive(Clone, Debug)]
 pub struct Client {
     endpoint: Endpoint,
     channel: Channel,
+    /// How many connections there have been.
+    connections: Arc<AtomicU64>,
+    /// How many there had been when the version was asked for.
+    asked: u64,
     api: ApiVersion,
     runtime: Arc<VersionResponse>,
     settings: Settings,
+    /// The namespace of containerd that calls of its own API are about.
+    namespace: Option<String>,
 }
 
 impl Client {
@@ -72,35 +80,66 @@ impl Client {
     ///
     /// There is no socket, it cannot be used, or what listens is no container runtime.
     pub async fn connect(endpoint: &Endpoint, settings: Settings) -> Result<Self, Error> {
+        let (channel, connections) = call::channel(endpoint.path());
         let mut client = Self {
             endpoint: endpoint.clone(),
-            channel: call::channel(endpoint.path()),
+            channel,
+            connections,
+            asked: 0,
             api: ApiVersion::V1,
             runtime: Arc::default(),
             settings,
+            namespace: None,
         };
+        client.ask_version().await?;
+        Ok(client)
+    }
+
+    /// Asks for the version again if there has been a new connection since: a runtime that was upgraded in
+    /// place is another one, and may no longer serve v1alpha2.
+    ///
+    /// # Errors
+    ///
+    /// As of [`Client::connect`].
+    pub async fn follow(&mut self) -> Result<(), Error> {
+        if self.connections.load(Ordering::Relaxed) > self.asked { self.ask_version().await } else { Ok(()) }
+    }
+
+    async fn ask_version(&mut self) -> Result<(), Error> {
+        // Read before the call, which may make the first connection, or a new one that has to be asked again.
+        let connections = self.connections.load(Ordering::Relaxed).max(1);
         let request = VersionRequest { version: KUBELET_API_VERSION.to_owned() };
-        let deadline = client.settings.deadline.min(CONNECT_DEADLINE);
+        let deadline = self.settings.deadline.min(CONNECT_DEADLINE);
+        let path = self.endpoint.path().to_owned();
         let mut refused = None;
         for api in [ApiVersion::V1, ApiVersion::V1Alpha2] {
-            client.api = api;
-            match client.call_within(request.clone(), deadline).await {
+            self.api = api;
+            match self.call_within(request.clone(), deadline).await {
                 Ok(runtime) => {
-                    client.runtime = Arc::new(runtime);
-                    return Ok(client);
+                    (self.runtime, self.asked) = (Arc::new(runtime), connections);
+                    return Ok(());
                 }
                 Err(Error::Unimplemented { detail, .. }) => _ = refused.get_or_insert(detail),
                 // Something closes the connection or answers in another protocol.
-                Err(Error::Disconnected { detail, .. }) => {
-                    return Err(Error::NotCri { path: endpoint.path().into(), detail });
+                Err(Error::Disconnected { detail, .. }) if self.asked == 0 => {
+                    return Err(Error::NotCri { path, detail });
                 }
                 Err(other) => return Err(other),
             }
         }
-        Err(Error::NotCri { path: endpoint.path().into(), detail: refused.unwrap_or_default() })
+        Err(Error::NotCri { path, detail: refused.unwrap_or_default() })
     }
 
-    /// What the runtime said about itself when it was connected to.
+    /// Makes a connection and ends it, to learn early why there is none.
+    ///
+    /// # Errors
+    ///
+    /// There is no socket, it cannot be used, or nobody listens.
+    pub async fn probe(endpoint: &Endpoint) -> Result<(), Error> {
+        call::probe(endpoint.path()).await
+    }
+
+    /// What the runtime said about itself when its version was last asked for.
     pub fn runtime(&self) -> &VersionResponse {
         &self.runtime
     }
@@ -125,19 +164,19 @@ impl Client {
         absent(self.call(request).await.map(|answer| answer.status))
     }
 
-    /// How many bytes containers have in their own layers, by their ids, as far as the runtime tells.
+    /// What containers have in their own layers, by their ids, as far as the runtime tells. The timestamp is that
+    /// of the measurement; containerd makes one every ten seconds.
     ///
     /// # Errors
     ///
     /// As above.
-    pub async fn layer_sizes(&self) -> Result<HashMap<String, u64>, Error> {
+    pub async fn layer_sizes(&self) -> Result<HashMap<String, FilesystemUsage>, Error> {
         let deadline = self.settings.deadline.min(SIZES_DEADLINE);
-        let answer = self.call_within(ListContainerStatsRequest::default(), deadline).await?;
-        let sizes = answer.stats.into_iter().filter_map(|stats| {
-            let bytes = stats.writable_layer?.used_bytes?.value;
-            Some((stats.attributes?.id, bytes))
-        });
-        Ok(sizes.collect())
+        let answer = self.call_within(ListContainerStatsRequest::default(), deadline).await;
+        let (list, parts) = (answer.map(|answer| answer.stats), StreamContainerStatsRequest::default());
+        let id: fn(&ContainerStats) -> &str = |stats| stats.attributes.as_ref().map_or("", |it| &it.id);
+        let stats = self.or_in_parts(list, parts, |part| part.container_stats, id).await?.into_iter();
+        Ok(stats.filter_map(|stats| Some((stats.attributes?.id, stats.writable_layer?))).collect())
     }
 
     /// Stops a container, and waits until it has ended. Succeeds if it had before, or does not exist.
@@ -237,10 +276,12 @@ fn absent<T>(answer: Result<Option<T>, Error>) -> Result<Option<T>, Error> {
     }
 }
 
-/// What does not exist needs no removal.
+/// What does not exist needs no removal, nor does what somebody else removes just now. containerd says the latter
+/// without a code of its own.
 fn gone<T>(answer: Result<T, Error>) -> Result<(), Error> {
     match answer {
         Ok(_) | Err(Error::NotFound { .. }) => Ok(()),
+        Err(Error::Runtime { detail, .. }) if detail.contains("already in removing state") => Ok(()),
         Err(error) => Err(error),
     }
 }

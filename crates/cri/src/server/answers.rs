@@ -14,7 +14,7 @@ use tonic::{Request, Response, Status};
 use tonic_prost::ProstCodec;
 use tower::service_fn;
 
-use super::world::World;
+use super::world::{ContainerRecord, World};
 use super::{Entry, Settings, Shared, State, fault};
 use crate::messages::*;
 use crate::rpc::Call;
@@ -45,6 +45,7 @@ pub(super) async fn dispatch(shared: Arc<Shared>, request: http::Request<Incomin
         Rpc::StreamContainers => arrived.answer(stream_containers, |_| "").await,
         Rpc::ContainerStatus => arrived.answer(container_status, |it| &it.container_id).await,
         Rpc::ListContainerStats => arrived.answer(container_stats, |_| "").await,
+        Rpc::StreamContainerStats => arrived.answer(stream_container_stats, |_| "").await,
         Rpc::StopContainer => arrived.answer(stop_container, |it| &it.container_id).await,
         Rpc::RemoveContainer => arrived.answer(remove_container, |it| &it.container_id).await,
         Rpc::ListImages => arrived.answer(list_images, |_| "").await,
@@ -52,6 +53,8 @@ pub(super) async fn dispatch(shared: Arc<Shared>, request: http::Request<Incomin
         Rpc::ImageStatus => arrived.answer(image_status, name_of_status).await,
         Rpc::RemoveImage => arrived.answer(remove_image, name_of_image).await,
         Rpc::ImageFsInfo => arrived.answer(filesystem, |_| "").await,
+        Rpc::ListNamespaces => arrived.answer(namespaces, |_| "").await,
+        Rpc::ListNamespaceContainers => arrived.answer(foreign_containers, |_| "").await,
         // Pods are put into the world directly.
         Rpc::RunPodSandbox | Rpc::CreateContainer | Rpc::StartContainer => refused(),
     }
@@ -239,12 +242,27 @@ fn containers(world: &World, filter: Option<ContainerFilter>) -> Vec<Container> 
 }
 
 fn container_stats(_: ListContainerStatsRequest, state: &mut State) -> Answered<ListContainerStatsRequest> {
-    let stats = state.world.containers.iter().map(|(id, record)| ContainerStats {
+    Ok(vec![ListContainerStatsResponse { stats: stats(state) }])
+}
+
+fn stream_container_stats(
+    _: StreamContainerStatsRequest,
+    state: &mut State,
+) -> Answered<StreamContainerStatsRequest> {
+    let message = |container_stats| StreamContainerStatsResponse { container_stats };
+    Ok(in_parts(&state.settings, &stats(state), message))
+}
+
+fn stats(state: &State) -> Vec<ContainerStats> {
+    let of_one = |(id, record): (&String, &ContainerRecord)| ContainerStats {
         attributes: Some(ContainerAttributes { id: id.clone(), ..ContainerAttributes::default() }),
-        writable_layer: Some(filesystem_usage(&state.settings, record.written)),
+        writable_layer: Some(FilesystemUsage {
+            timestamp: state.world.measured_at.unwrap_or(i64::MAX),
+            ..filesystem_usage(&state.settings, record.written)
+        }),
         ..ContainerStats::default()
-    });
-    Ok(vec![ListContainerStatsResponse { stats: stats.collect() }])
+    };
+    state.world.containers.iter().map(of_one).collect()
 }
 
 /// As the kubelet, a caller may name a container by the beginning of its id.
@@ -341,6 +359,20 @@ fn name_of_image(request: &RemoveImageRequest) -> &str {
 fn filesystem(_: ImageFsInfoRequest, state: &mut State) -> Answered<ImageFsInfoRequest> {
     let image_filesystems = vec![filesystem_usage(&state.settings, state.world.used())];
     Ok(vec![ImageFsInfoResponse { image_filesystems, ..ImageFsInfoResponse::default() }])
+}
+
+fn namespaces(_: ListNamespacesRequest, _: &mut State) -> Answered<ListNamespacesRequest> {
+    let namespaces = vec![ForeignNamespace { name: "default".to_owned() }];
+    Ok(vec![ListNamespacesResponse { namespaces }])
+}
+
+fn foreign_containers(
+    _: ListNamespaceContainersRequest,
+    state: &mut State,
+) -> Answered<ListNamespaceContainersRequest> {
+    let foreign = state.world.foreign.iter().map(|image| ForeignContainer { image: image.clone() });
+    let message = |container| ListNamespaceContainersResponse { container: Some(container) };
+    Ok(foreign.map(message).collect())
 }
 
 /// So much of the file system of the images and containers.

@@ -113,6 +113,12 @@ impl CriServer {
         self.world(|world| world.available())
     }
 
+    /// Restarts with other settings, as after an upgrade in place.
+    pub fn upgrade(&self, change: impl FnOnce(&mut Settings)) {
+        change(&mut self.shared.state().settings);
+        self.shared.end_connections(None);
+    }
+
     /// Adds a fault. Its calls are counted from now on.
     pub fn fault(&self, fault: Fault) {
         self.shared.state().faults.push(fault::Armed { fault, seen: 0 });

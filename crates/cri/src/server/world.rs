@@ -11,6 +11,10 @@ pub struct World {
     pub capacity: u64,
     /// The bytes of it that are taken by something else.
     pub other: u64,
+    /// The images of running containers that were not made over CRI.
+    pub foreign: Vec<String>,
+    /// When the sizes of layers were measured, in nanoseconds since 1970; nothing stands for the end of time.
+    pub measured_at: Option<i64>,
     pub(super) containers: BTreeMap<String, ContainerRecord>,
     pub(super) sandboxes: BTreeMap<String, PodSandbox>,
     pub(super) images: BTreeMap<String, ImageRecord>,
@@ -213,6 +217,13 @@ impl World {
     /// All images, by id.
     pub fn images(&self) -> impl Iterator<Item = &Image> {
         self.images.values().map(|record| &record.image)
+    }
+
+    /// Sets how many bytes a container has written.
+    pub fn set_written(&mut self, container: &str, bytes: u64) {
+        if let Some(record) = self.containers.get_mut(container) {
+            record.written = bytes;
+        }
     }
 
     /// Removes a container, whatever its state is.

@@ -80,6 +80,24 @@ async fn v1_is_preferred_and_v1alpha2_is_spoken_where_there_is_nothing_else() ->
 }
 
 #[tokio::test]
+async fn after_an_upgrade_in_place_the_version_is_asked_for_again_and_only_then() -> Result<()> {
+    let versions = vec![ApiVersion::V1Alpha2];
+    let server = CriServer::start(Settings { versions, ..Settings::default() }, World::default())?;
+    let mut client = connect(&server).await?;
+    client.follow().await?;
+    assert_eq!(server.calls(Rpc::Version).len(), 1);
+    server.upgrade(|settings| settings.versions = vec![ApiVersion::V1]);
+    // This version no longer serves what was spoken, if the end of the connection has been noticed by then.
+    while client.containers(None).await.is_err() {
+        client.follow().await?;
+    }
+    client.follow().await?;
+    assert_eq!(server.journal().last().map(|entry| entry.api), Some(ApiVersion::V1));
+    assert_eq!(server.calls(Rpc::Version).len(), 2);
+    Ok(())
+}
+
+#[tokio::test]
 async fn what_is_no_runtime_is_told_apart() -> Result<()> {
     // gRPC without CRI: containerd with the plugin disabled.
     let server =
@@ -158,6 +176,11 @@ async fn a_refusal_has_the_runtimes_words_and_what_is_missing_is_no_error() -> R
     client.stop_sandbox("absent").await?;
     client.remove_sandbox("absent").await?;
     client.remove_image(ImageSpec { image: "absent".to_owned(), ..ImageSpec::default() }).await?;
+
+    // Another collector is faster.
+    let removing = "failed to set removing state: container is already in removing state".to_owned();
+    server.fault(Fault::about(Rpc::RemoveContainer, "removing", Effect::Fail(Code::Unknown, removing)));
+    client.remove_container("removing").await?;
 
     server.fault(Fault::every(
         Rpc::RemoveContainer,

@@ -27,6 +27,19 @@ fn c3_a_missing_pod_is_gone_only_by_its_own_404_or_another_uid() {
 }
 
 #[test]
+fn c3_where_nobody_may_ask_for_a_pod_the_list_is_proof_if_it_has_another_pod_of_the_runtime() {
+    let mut runtime = one_dead();
+    let view = listed(vec![pod(2)], vec![proof(1, Answer::Forbidden)]);
+    // Perhaps the wrong cluster, right after a reboot.
+    assert_eq!(state(&runtime, &view, &uid(1)), PodState::Unknown(UnknownReason::Unproved));
+    runtime.sandboxes.push(sandbox("s2", &uid(2)));
+    assert_eq!(state(&runtime, &view, &uid(1)), PodState::Gone(GoneReason::NotFound));
+    let PodView::Listed(listed) = view else { panic!("it is a list") };
+    let cached = PodView::Listed(Listed { consistent: false, ..listed });
+    assert_eq!(state(&runtime, &cached, &uid(1)), PodState::Unknown(UnknownReason::Inconsistent));
+}
+
+#[test]
 fn c3_an_answer_about_another_name_proves_nothing() {
     let mut other = proof(1, Answer::NotFound);
     other.pod.name = "somebody-else".to_owned();

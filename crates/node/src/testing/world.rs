@@ -154,7 +154,7 @@ impl World {
                 listed.proofs.push(Proof { pod: known.pod, answer: Answer::OtherUid { mirror_of } });
             }
             11 => {
-                let answer = random.pick(&[Answer::SameUid, Answer::Failed]);
+                let answer = random.pick(&[Answer::SameUid, Answer::Forbidden, Answer::Failed]);
                 listed.proofs.push(Proof { pod: known.pod, answer });
             }
             12 => {
