@@ -172,17 +172,27 @@ func (c *Collector) Log() string { return c.log.String() }
 // Seen is a version of a type that the collector has to know before it counts
 // as idle.
 type Seen struct {
-	// Resource is the plural name of the type, and its group after a dot if it
-	// has one: “pods”, “deployments.apps”.
+	// Resource is the plural name of the type, and its group after a dot if
+	// another type has the same plural: “pods”, “deployments.apps”.
 	Resource string
 	// Version is the resourceVersion of an object of this type.
 	Version string
 }
 
 // WaitIdle waits until the collector has nothing left to do. It has to know
-// the versions of seen by then.
+// the versions of seen by then. Objects that wait for something outside of the
+// collector, such as the CRD of an owner, do not count.
 func (c *Collector) WaitIdle(ctx context.Context, seen ...Seen) error {
-	query := url.Values{}
+	return c.WaitIdleIn(ctx, "", seen...)
+}
+
+// WaitIdleIn is like WaitIdle, for the objects of one namespace, whatever
+// happens to others. Tests that share an API server have a namespace each.
+func (c *Collector) WaitIdleIn(ctx context.Context, namespace string, seen ...Seen) error {
+	query := url.Values{"parked": {"ok"}}
+	if namespace != "" {
+		query.Set("namespace", namespace)
+	}
 	for _, s := range seen {
 		query.Add("seen", s.Resource+"="+s.Version)
 	}

@@ -97,16 +97,21 @@ class Collector:
         self.health_url = "http://" + content["health"]
         self.debug_url = "http://" + content["debug"]
 
-    def wait_idle(self, seen=None, *, timeout=60, **more):
+    def wait_idle(self, seen=None, *, namespace=None, timeout=60, **more):
         """Waits until the collector has nothing left to do.
 
         The collector is told about changes a little later than the client that made them. To
         show that nothing follows from a deletion, create or change another object of the same
         type after it, and pass the resourceVersion of that object: `wait_idle(configmaps=version)`
         or `wait_idle({"deployments.apps": version})`.
+
+        With a namespace, only its objects count. Tests that share an API server have a namespace
+        each. Objects that wait for something outside of the collector, such as the CRD of an
+        owner, do not count.
         """
         versions = {**(seen or {}), **more}
-        query = urllib.parse.urlencode([("seen", f"{type_}={version}") for type_, version in versions.items()])
+        query = [("parked", "ok")] + [("seen", f"{type_}={version}") for type_, version in versions.items()]
+        query = urllib.parse.urlencode(query + ([("namespace", namespace)] if namespace else []))
         last = ""
 
         def idle():

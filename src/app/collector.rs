@@ -16,7 +16,7 @@ use super::process::no_threads;
 use super::{Error, ErrorKind};
 use crate::introspect::{CollectorIntrospection, IdleQuery, IdleReport, MonitorStatus, QueueCounts};
 use kube_gc_config::Settings;
-use kube_gc_core::object::{GroupResource, ResourceVersion};
+use kube_gc_core::object::{GroupResource, Namespace, ResourceVersion};
 
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
@@ -95,11 +95,22 @@ impl Collector {
     /// # Errors
     /// The collector has failed.
     pub async fn wait_idle(&self) -> Result<(), Error> {
-        self.wait(Vec::new(), |report| report.idle).await
+        self.wait(IdleQuery::default(), |report| report.idle).await
+    }
+
+    /// Like [`wait_idle`](Self::wait_idle), for the objects of one namespace, whatever happens to
+    /// others. Tests that share an API server have a namespace each.
+    ///
+    /// # Errors
+    /// The collector has failed.
+    pub async fn wait_idle_in(&self, namespace: &str) -> Result<(), Error> {
+        let query = IdleQuery { namespace: Namespace::parse(namespace), ..IdleQuery::default() };
+        self.wait(query, |report| report.idle).await
     }
 
     /// Waits until the collector has seen this version of this resource type, such as `configmaps`
-    /// or `deployments.apps`. Versions are in the metadata of objects that the API server returns.
+    /// or `deployments.apps`, where the group may be left out if no other type has this plural.
+    /// Versions are in the metadata of objects that the API server returns.
     ///
     /// # Errors
     /// The version is not a whole number above 0, so no version is known to be later, or the
@@ -114,7 +125,7 @@ impl Collector {
             ));
         };
         let seen = vec![(GroupResource::parse(resource), version)];
-        self.wait(seen, |report| report.not_seen.is_empty()).await
+        self.wait(IdleQuery { seen, ..IdleQuery::default() }, |report| report.not_seen.is_empty()).await
     }
 
     /// What the collector watches, and how much work is waiting.
@@ -155,12 +166,8 @@ impl Collector {
         }
     }
 
-    async fn wait(
-        &self,
-        seen: Vec<(GroupResource, ResourceVersion)>,
-        condition: impl Fn(&IdleReport) -> bool,
-    ) -> Result<(), Error> {
-        let query = IdleQuery { seen, parked_ok: true };
+    async fn wait(&self, query: IdleQuery, condition: impl Fn(&IdleReport) -> bool) -> Result<(), Error> {
+        let query = IdleQuery { parked_ok: true, ..query };
         loop {
             let report = self.introspection.idle(query.clone()).await;
             self.check()?;

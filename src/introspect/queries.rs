@@ -212,6 +212,8 @@ pub struct IdleQuery {
     pub seen: Vec<(GroupResource, ResourceVersion)>,
     /// Whether parked objects, which wait for a change in the cluster, count as idle.
     pub parked_ok: bool,
+    /// Only the work on objects of this namespace counts.
+    pub namespace: Option<Namespace>,
 }
 
 impl TryFrom<Vec<(String, String)>> for IdleQuery {
@@ -222,6 +224,11 @@ impl TryFrom<Vec<(String, String)>> for IdleQuery {
         for (name, value) in parameters {
             match (name.as_str(), value.as_str()) {
                 ("seen", seen) => query.seen.push(seen_version(seen)?),
+                ("namespace", name) => {
+                    let namespace = Namespace::parse(name);
+                    let invalid = || format!("namespace={name:?} is no name of a namespace");
+                    query.namespace = Some(namespace.ok_or_else(invalid)?);
+                }
                 ("parked", "ok") => query.parked_ok = true,
                 ("parked", other) => return Err(format!("parked={other:?}: the only value is ok")),
                 _ => return Err(format!("unknown parameter {name:?}")),
@@ -402,8 +409,12 @@ mod tests {
         assert_eq!(read("namespace=n&resource=jobs.batch&reason=invalid_scope&limit=3"), Ok(asked));
         assert_eq!((read(""), read("")), (Ok(DecisionQuery::default()), Ok(StuckQuery::default())));
         let seen = |resource, version| (GroupResource::parse(resource), ResourceVersion::number(version));
-        let asked = IdleQuery { seen: vec![seen("pods", 7), seen("deployments.apps", 8)], parked_ok: true };
-        assert_eq!(read("seen=pods=7&seen=deployments.apps%3D8&parked=ok"), Ok(asked));
+        let asked = IdleQuery {
+            seen: vec![seen("pods", 7), seen("deployments.apps", 8)],
+            parked_ok: true,
+            namespace: Namespace::parse("shop"),
+        };
+        assert_eq!(read("seen=pods=7&seen=deployments.apps%3D8&parked=ok&namespace=shop"), Ok(asked));
     }
 
     #[test]

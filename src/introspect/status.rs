@@ -23,7 +23,7 @@ use kube_gc_controller::worker::brake::Brake;
 use kube_gc_controller::worker::comparison::Comparison;
 use kube_gc_controller::worker::delete::DeleteWork;
 use kube_gc_controller::worker::orphan::OrphanWork;
-use kube_gc_core::object::GroupResource;
+use kube_gc_core::object::{GroupResource, Namespace};
 use kube_gc_observe::telemetry::{
     Exporter, GraphSize, MonitorState, Queue, QueueMetrics, QueueSample, logging, record,
 };
@@ -92,8 +92,13 @@ impl CollectorStatus {
 
     /// The status of every class of each pool. Each names at most `failing` failing keys.
     pub async fn pools(&self, failing: usize) -> Vec<(Queue, PoolStatus)> {
-        let delete: Result<_, MailboxError> = self.delete.send(AskPool { failing }).await;
-        let orphan: Result<_, MailboxError> = self.orphan.send(AskPool { failing }).await;
+        self.pools_in(None, failing).await
+    }
+
+    async fn pools_in(&self, namespace: Option<&Namespace>, failing: usize) -> Vec<(Queue, PoolStatus)> {
+        let ask = || AskPool { failing, namespace: namespace.cloned() };
+        let delete: Result<_, MailboxError> = self.delete.send(ask()).await;
+        let orphan: Result<_, MailboxError> = self.orphan.send(ask()).await;
         [delete, orphan].into_iter().filter_map(Result::ok).flatten().collect()
     }
 
@@ -101,37 +106,64 @@ impl CollectorStatus {
     ///
     /// The order matters: first the monitors, then the graph, then the pools. Changes that a
     /// monitor reports as applied are in the graph, and keys that follow from them are in a pool.
-    /// If a pool has received a key in the meantime, the collector counts as busy, because further
-    /// work may have followed after the graph was asked.
+    /// The pools are asked before, too: no worker may have ended its work after the graph was asked,
+    /// because the graph did not expect the event of its write yet.
     pub async fn idleness(&self, query: &IdleQuery) -> IdleReport {
-        let before = self.adds().await;
-        let mut reasons = self.unsettled();
-        let not_seen: Vec<_> = query
-            .seen
-            .iter()
-            .filter(|(resource, version)| !self.registry.has_applied(resource, version))
-            .cloned()
-            .collect();
+        let scope = query.namespace.as_ref();
+        let before = self.pools_in(scope, 0).await;
+        let mut reasons = self.unsettled(scope);
+        let mut not_seen = Vec::new();
+        for (resource, version) in &query.seen {
+            let meant = self.registry.meant(resource);
+            if meant.is_none() {
+                reasons.push(format!(
+                    "no type {resource} is watched; a type is named RESOURCE.GROUP, in the plural"
+                ));
+            }
+            if !meant.is_some_and(|resource| self.registry.has_applied(&resource, version)) {
+                not_seen.push((resource.clone(), version.clone()));
+            }
+        }
+        // Whatever the graph was told before is applied now, and so are the links that follow from it.
         if let Err(error) = self.graph.fence().await {
             reasons.push(error.to_string());
         }
-        let partitions = self.partitions().await.unwrap_or_default();
+        let unseen_writes = match self.unseen_writes(scope, &mut reasons).await {
+            Ok(unseen_writes) => unseen_writes,
+            Err(error) => {
+                reasons.push(error.to_string());
+                0
+            }
+        };
+        let pools = self.pools_in(scope, 0).await;
+        if !rested(&before, &pools) {
+            reasons.push("workers were at work during the look".to_owned());
+        }
+        let queues = pools.iter().map(|(queue, status)| (queue.name().to_owned(), counts(status))).collect();
+        IdleReport::judge(query, queues, unseen_writes, &not_seen, reasons)
+    }
+
+    /// How many own writes the watches have not shown. Links that are under way are a reason not to be
+    /// idle, but there may always be some of other namespaces.
+    async fn unseen_writes(
+        &self,
+        scope: Option<&Namespace>,
+        reasons: &mut Vec<String>,
+    ) -> Result<usize, PartitionEnded> {
+        if let Some(namespace) = scope {
+            let (partition, asked) = (self.graph.partition_of(scope), namespace.clone());
+            return self.graph.ask(partition, move |graph, _| graph.unseen_writes_in(&asked)).await;
+        }
+        let partitions = self.partitions().await?;
         let links: usize = partitions.iter().map(|partition| partition.outbox).sum();
         if links > 0 {
             reasons.push(format!("{links} links between partitions have not been applied yet"));
         }
-        let pools = self.pools(0).await;
-        let after: u64 = pools.iter().map(|(_, status)| status.adds).sum();
-        if pools.len() != POOLS || before != after {
-            reasons.push("keys are being queued".to_owned());
-        }
-        let queues = pools.iter().map(|(queue, status)| (queue.name().to_owned(), counts(status))).collect();
-        let unseen_writes = partitions.iter().map(|partition| partition.stats.unseen_writes).sum();
-        IdleReport::judge(query, queues, unseen_writes, &not_seen, reasons)
+        Ok(partitions.iter().map(|partition| partition.stats.unseen_writes).sum())
     }
 
     /// What is still starting or stopping.
-    fn unsettled(&self) -> Vec<String> {
+    fn unsettled(&self, scope: Option<&Namespace>) -> Vec<String> {
         let mut reasons = Vec::new();
         for monitor in self.registry.all() {
             let resource = &monitor.resource.group_resource;
@@ -141,14 +173,16 @@ impl CollectorStatus {
                 reasons.push(format!("{resource} is not synced yet"));
             }
         }
-        let changes = self.graph_queue.len();
+        // Changes of other namespaces may always be under way. That those of this one have been applied,
+        // the versions in the query show.
+        let changes = if scope.is_none() { self.graph_queue.len() } else { 0 };
         if changes > 0 {
             reasons.push(format!("{changes} changes have not been applied to the graph yet"));
         }
         if self.discovery.borrow().busy {
             reasons.push("discovery is in progress".to_owned());
         }
-        let namespaces = self.registry.terminating().busy();
+        let namespaces = self.registry.terminating().busy(scope);
         if namespaces > 0 {
             reasons.push(format!("{namespaces} namespaces are being finished"));
         }
@@ -157,10 +191,17 @@ impl CollectorStatus {
         }
         reasons
     }
+}
 
-    async fn adds(&self) -> u64 {
-        self.pools(0).await.iter().map(|(_, status)| status.adds).sum()
-    }
+/// Whether no worker worked between two looks at the pools. Each start of a worker follows the
+/// addition of a key.
+fn rested(before: &[(Queue, PoolStatus)], after: &[(Queue, PoolStatus)]) -> bool {
+    let adds = |pools: &[(Queue, PoolStatus)]| pools.iter().map(|(_, status)| status.adds).sum::<u64>();
+    let is_at_rest = |(_, status): &(Queue, PoolStatus)| status.ready + status.processing == 0;
+    before.len() == POOLS
+        && after.len() == POOLS
+        && before.iter().all(is_at_rest)
+        && adds(before) == adds(after)
 }
 
 /// The number of keys of a pool in each state.
@@ -294,6 +335,26 @@ mod tests {
     use super::*;
     use kube_gc_controller::actors::registry::Registry;
     use kube_gc_core::object::config_map;
+
+    /// The answer to a DELETE may come after the graph was asked and before the pools are.
+    #[test]
+    fn a_worker_that_ended_its_work_during_a_look_counts_as_busy() {
+        let look = |delete: PoolStatus| -> Vec<_> {
+            Queue::POOLS
+                .into_iter()
+                .map(|queue| {
+                    (queue, if queue == Queue::Delete { delete.clone() } else { PoolStatus::default() })
+                })
+                .collect()
+        };
+        let at_rest = look(PoolStatus { adds: 1, ..PoolStatus::default() });
+        assert!(rested(&at_rest, &at_rest));
+        let at_work = look(PoolStatus { adds: 1, processing: 1, ..PoolStatus::default() });
+        assert!(!rested(&at_work, &at_rest), "it was in progress");
+        let more = look(PoolStatus { adds: 2, ..PoolStatus::default() });
+        assert!(!rested(&at_rest, &more), "it was queued and done in between");
+        assert!(!rested(&at_rest, &[]), "a pool has ended");
+    }
 
     #[test]
     fn a_type_whose_watch_fails_counts_as_not_synced() {

@@ -309,9 +309,9 @@ impl HangHook {
 
 /// A token bucket. Without a limit, it costs nothing.
 #[derive(Debug)]
-pub struct RateLimiter(
-    Option<governor::RateLimiter<NotKeyed, InMemoryState, TokioClock, NoOpMiddleware<Duration>>>,
-);
+pub struct RateLimiter(Option<tokio::sync::Mutex<Bucket>>);
+
+type Bucket = governor::RateLimiter<NotKeyed, InMemoryState, TokioClock, NoOpMiddleware<Duration>>;
 
 impl RateLimiter {
     /// Limits requests per second to `qps`, where 0 means no limit, with bursts of `burst`
@@ -319,14 +319,16 @@ impl RateLimiter {
     pub fn new(qps: u32, burst: u32) -> Self {
         let Some(qps) = NonZeroU32::new(qps) else { return Self(None) };
         let quota = Quota::per_second(qps).allow_burst(NonZeroU32::new(burst).unwrap_or(qps));
-        Self(Some(governor::RateLimiter::direct_with_clock(quota, TokioClock(Instant::now()))))
+        let bucket = Bucket::direct_with_clock(quota, TokioClock(Instant::now()));
+        Self(Some(tokio::sync::Mutex::new(bucket)))
     }
 
-    /// Waits for a token.
+    /// Waits for a token. Tokens go to those that wait in the order in which they came.
     pub async fn acquire(&self) {
-        let Some(limiter) = &self.0 else { return };
-        while let Err(not_until) = limiter.check() {
-            tokio::time::sleep(not_until.wait_time_from(limiter.clock().now())).await;
+        let Some(bucket) = &self.0 else { return };
+        let bucket = bucket.lock().await;
+        while let Err(not_until) = bucket.check() {
+            tokio::time::sleep(not_until.wait_time_from(bucket.clock().now())).await;
         }
     }
 }

@@ -219,3 +219,22 @@ async fn a_burst_passes_at_once_and_the_rest_is_spaced_out() {
         assert!((least..=most).contains(&elapsed), "{qps} {burst} {requests}: {elapsed} ms");
     }
 }
+
+/// A request that comes later must not take the token of one that waits.
+#[tokio::test(start_paused = true)]
+async fn tokens_go_to_those_that_wait_in_their_order() {
+    let (limiter, order) = (RateLimiter::new(1, 1), std::cell::RefCell::new(Vec::new()));
+    limiter.acquire().await;
+    join_all((0..5).map(|number| {
+        let (limiter, order) = (&limiter, &order);
+        async move {
+            // The second one tries at the moment at which the token for the first one comes.
+            tokio::time::sleep(Duration::from_secs(number)).await;
+            limiter.acquire().await;
+            order.borrow_mut().push(number);
+            limiter.acquire().await;
+        }
+    }))
+    .await;
+    assert_eq!(*order.borrow(), [0, 1, 2, 3, 4]);
+}

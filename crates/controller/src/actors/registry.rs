@@ -1,15 +1,17 @@
 //! The state of the monitors, for readiness, metrics and debugging, and what others need to know of
 //! what they have seen.
 
-use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use tokio::sync::Notify;
 
 use kube_gc_client::GroupFailure;
-use kube_gc_core::object::{Catalog, GroupResource, ObjectFacts, ResourceType, ResourceVersion, Uid};
+use kube_gc_core::object::{
+    Catalog, GroupResource, Namespace, ObjectFacts, ResourceType, ResourceVersion, Uid,
+};
 
 /// The state of one monitor.
 #[derive(Clone, Debug)]
@@ -149,6 +151,16 @@ impl Registry {
         applied.is_some_and(|applied| applied >= version)
     }
 
+    /// The watched type that a user means. The group may be missing if only one has this plural.
+    pub fn meant(&self, resource: &GroupResource) -> Option<GroupResource> {
+        let entries = self.entries();
+        if entries.contains_key(resource) {
+            return Some(resource.clone());
+        }
+        let mut named = entries.keys().filter(|named| named.resource == resource.resource);
+        named.next().filter(|_| resource.group.is_empty() && named.next().is_none()).cloned()
+    }
+
     /// Whether this resource has a monitor.
     pub fn is_monitored(&self, resource: &GroupResource) -> bool {
         self.entries().contains_key(resource)
@@ -170,16 +182,21 @@ impl Registry {
 #[derive(Debug, Default)]
 pub struct TerminatingNamespaces {
     wanted: AtomicBool,
-    seen: Mutex<BTreeMap<Box<str>, Uid>>,
+    state: Mutex<Terminating>,
     news: Notify,
-    /// How many were taken and are being worked on.
-    busy: AtomicUsize,
+}
+
+#[derive(Debug, Default)]
+struct Terminating {
+    seen: BTreeMap<Box<str>, Uid>,
+    /// Those that were taken and are being worked on.
+    busy: BTreeSet<Box<str>>,
 }
 
 impl TerminatingNamespaces {
-    fn seen(&self) -> MutexGuard<'_, BTreeMap<Box<str>, Uid>> {
+    fn state(&self) -> MutexGuard<'_, Terminating> {
         // Nothing can panic while it is locked.
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Begins to keep them. Call it before the first monitor starts.
@@ -190,15 +207,14 @@ impl TerminatingNamespaces {
     /// Forgets them and keeps no more.
     pub fn abandon(&self) {
         self.wanted.store(false, Ordering::Release);
-        self.seen().clear();
-        self.busy.store(0, Ordering::Release);
+        *self.state() = Terminating::default();
     }
 
     /// Notes an object that a watch or a list has shown, if it is a terminating namespace.
     pub fn notice(&self, resource: &GroupResource, facts: &ObjectFacts) {
         let is_namespace = resource.group.is_empty() && &*resource.resource == "namespaces";
         if is_namespace && facts.being_deleted && self.wanted.load(Ordering::Acquire) {
-            self.seen().insert(facts.name.clone(), facts.uid.clone());
+            self.state().seen.insert(facts.name.clone(), facts.uid.clone());
             self.news.notify_one();
         }
     }
@@ -206,14 +222,14 @@ impl TerminatingNamespaces {
     /// Takes what was noted since the last call. They count as busy until
     /// [`work_on`](Self::work_on) is called.
     pub fn take(&self) -> BTreeMap<Box<str>, Uid> {
-        let mut seen = self.seen();
-        self.busy.fetch_add(seen.len(), Ordering::AcqRel);
-        std::mem::take(&mut *seen)
+        let Terminating { seen, busy } = &mut *self.state();
+        busy.extend(seen.keys().cloned());
+        std::mem::take(seen)
     }
 
-    /// Sets how many are being worked on.
-    pub fn work_on(&self, count: usize) {
-        self.busy.store(count, Ordering::Release);
+    /// Sets which are being worked on.
+    pub fn work_on(&self, busy: BTreeSet<Box<str>>) {
+        self.state().busy = busy;
     }
 
     /// Resolves when something was noted.
@@ -221,10 +237,13 @@ impl TerminatingNamespaces {
         self.news.notified().await;
     }
 
-    /// How many are not finished and do not wait for somebody else.
-    pub fn busy(&self) -> usize {
-        let seen = self.seen();
-        seen.len() + self.busy.load(Ordering::Acquire)
+    /// How many are not finished and do not wait for somebody else: of all, or of this one.
+    pub fn busy(&self, only: Option<&Namespace>) -> usize {
+        let Terminating { seen, busy } = &*self.state();
+        match only.map(Namespace::as_str) {
+            Some(name) => usize::from(seen.contains_key(name) || busy.contains(name)),
+            None => seen.keys().filter(|name| !busy.contains(*name)).count() + busy.len(),
+        }
     }
 }
 

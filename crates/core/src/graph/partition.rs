@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::object::{
-    Catalog, DeletionState, Disturbance, GroupResource, Key, KeyedMap, KeyedSet, ResourceType,
+    Catalog, DeletionState, Disturbance, GroupResource, Key, KeyedMap, KeyedSet, Namespace, ResourceType,
     ResourceVersion,
 };
 
@@ -222,6 +222,12 @@ impl Partition {
             bytes: self.store.bytes(),
             unseen_writes: self.expected.len(),
         }
+    }
+
+    /// The number of own writes to objects of a namespace whose events have not arrived.
+    pub fn unseen_writes_in(&self, namespace: &Namespace) -> usize {
+        let is_in = |id: &&NodeId| self.store.key(**id).namespace.as_ref() == Some(namespace);
+        self.expected.keys().filter(is_in).count()
     }
 
     /// The number of objects of a type in this partition.

@@ -14,6 +14,7 @@ mod report;
 mod tests;
 
 use std::collections::{BTreeMap, VecDeque};
+use std::hash::BuildHasher as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -47,8 +48,14 @@ pub struct Mailbox<R> {
     now: Time,
     errors: Errors,
     adds_total: u64,
+    /// How often keys were queued, by a hash of their namespaces: how many namespaces there are is up
+    /// to the cluster.
+    queued: [u64; NAMESPACE_HASHES],
     retries_total: u64,
 }
+
+/// See [`Mailbox::queued_of`].
+const NAMESPACE_HASHES: usize = 64;
 
 /// When a delay ends, and a number that keeps those that end at the same time in their order.
 type DelayPlace = (Time, u64);
@@ -112,6 +119,7 @@ impl<R: Copy + Ord> Mailbox<R> {
             now: Time::ZERO,
             errors: Errors::default(),
             adds_total: 0,
+            queued: [0; NAMESPACE_HASHES],
             retries_total: 0,
         }
     }
@@ -294,11 +302,17 @@ impl<R: Copy + Ord> Mailbox<R> {
         entry.since = self.now;
         self.adds_total += 1;
         let namespace = key.namespace.clone();
+        self.queued[self.namespace_hash(namespace.as_ref())] += 1;
         let flow = self.flows.entry(namespace.clone()).or_default();
         if flow.is_empty() {
             self.turns.push_back(namespace);
         }
         flow.push_back(key);
+    }
+
+    fn namespace_hash(&self, namespace: Option<&Namespace>) -> usize {
+        let hash = self.flows.hasher().hash_one(namespace) % NAMESPACE_HASHES as u64;
+        usize::try_from(hash).unwrap_or_default()
     }
 
     /// Delays a running key.
@@ -382,13 +396,20 @@ impl<R: Copy + Ord> Mailbox<R> {
         self.adds_total
     }
 
+    /// How often keys of a namespace were queued, perhaps together with those of others: two equal
+    /// readings mean that none was queued in between.
+    pub fn queued_of(&self, namespace: &Namespace) -> u64 {
+        self.queued[self.namespace_hash(Some(namespace))]
+    }
+
     /// How often work ended with a retry.
     pub const fn retries_total(&self) -> u64 {
         self.retries_total
     }
 
-    /// Numbers for metrics and readiness. The cost is linear in the number of keys.
-    pub fn stats(&self) -> Stats<R> {
+    /// Numbers for metrics and readiness, of all keys or of those of one namespace. The cost is linear
+    /// in the number of keys.
+    pub fn stats(&self, namespace: Option<&Namespace>) -> Stats<R> {
         let mut stats = Stats {
             ready: 0,
             running: Vec::new(),
@@ -396,7 +417,9 @@ impl<R: Copy + Ord> Mailbox<R> {
             error_bytes: self.errors.bytes(),
             oldest_ready_since: None,
         };
-        for Entry { state, since, failure, .. } in self.entries.values() {
+        let is_counted = |key: &Key| namespace.is_none() || key.namespace.as_ref() == namespace;
+        for (_, Entry { state, since, failure, .. }) in self.entries.iter().filter(|(key, _)| is_counted(key))
+        {
             match (state, failure) {
                 (State::Ready, _) => {
                     stats.ready += 1;

@@ -210,9 +210,10 @@ impl Agenda {
         self.entries.is_empty()
     }
 
-    /// How many have a turn, or are about to without having to wait for somebody else.
-    pub fn busy(&self) -> usize {
-        self.entries.values().filter(|entry| entry.due.is_none() || entry.fruitless == 0).count()
+    /// Those that have a turn, or are about to without having to wait for somebody else.
+    pub fn busy(&self) -> impl Iterator<Item = &str> {
+        let is_busy = |entry: &Entry| entry.due.is_none() || entry.fruitless == 0;
+        self.entries.iter().filter(move |(_, entry)| is_busy(entry)).map(|(name, _)| &**name)
     }
 
     /// Begins the turn of the namespace that has been due for the longest time.

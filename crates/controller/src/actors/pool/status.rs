@@ -17,6 +17,8 @@ use kube_gc_observe::telemetry::{Queue, StuckReason};
 pub struct AskPool {
     /// The maximum number of failing keys to name.
     pub failing: usize,
+    /// Counts only the keys of this namespace.
+    pub namespace: Option<Namespace>,
 }
 
 /// The status of a class of a pool.
@@ -34,7 +36,8 @@ pub struct PoolStatus {
     pub braked: usize,
     /// The size of the error texts of failing keys, in bytes.
     pub error_bytes: usize,
-    /// The number of keys ever added. Two equal readings mean that nothing was added in between.
+    /// The number of keys ever added. Two equal readings mean that nothing was added in between. For a
+    /// namespace, keys of others may be counted, too.
     pub adds: u64,
     /// The number of tries that ended in a retry.
     pub retries: u64,
@@ -49,8 +52,8 @@ pub struct PoolStatus {
 }
 
 impl Class {
-    fn status(&self, now: Time, failing: usize) -> PoolStatus {
-        let stats = self.mailbox.stats();
+    fn status(&self, now: Time, AskPool { failing, namespace }: &AskPool) -> PoolStatus {
+        let stats = self.mailbox.stats(namespace.as_ref());
         let (mut delayed, mut parked) = (0, 0);
         for (reason, count) in &stats.delayed {
             *(if reason.is_parked() { &mut parked } else { &mut delayed }) += count;
@@ -63,12 +66,15 @@ impl Class {
             parked,
             braked: stats.delayed.get(&StuckReason::Braked).copied().unwrap_or_default(),
             error_bytes: stats.error_bytes,
-            adds: self.mailbox.adds_total(),
+            adds: match namespace {
+                Some(namespace) => self.mailbox.queued_of(namespace),
+                None => self.mailbox.adds_total(),
+            },
             retries: self.mailbox.retries_total(),
             oldest_ready: stats.oldest_ready_since.map(|since| now.saturating_sub(since)),
             unfinished: running().sum(),
             longest_running: running().max().unwrap_or_default(),
-            failing: self.mailbox.failing().take(failing).map(|key| StuckKey::failing(&key, now)).collect(),
+            failing: self.mailbox.failing().take(*failing).map(|key| StuckKey::failing(&key, now)).collect(),
         }
     }
 
@@ -91,9 +97,9 @@ impl Class {
 impl<W: Work> Handler<AskPool> for Pool<W> {
     type Result = MessageResult<AskPool>;
 
-    fn handle(&mut self, AskPool { failing }: AskPool, _: &mut Context<Self>) -> Self::Result {
+    fn handle(&mut self, asked: AskPool, _: &mut Context<Self>) -> Self::Result {
         let now = self.now();
-        MessageResult(self.classes.iter().map(|class| (class.queue, class.status(now, failing))).collect())
+        MessageResult(self.classes.iter().map(|class| (class.queue, class.status(now, &asked))).collect())
     }
 }
 

@@ -107,7 +107,7 @@ impl Finisher {
         for (name, uid) in terminating.take() {
             self.agenda.seen(&name, &uid, now);
         }
-        terminating.work_on(self.agenda.busy());
+        terminating.work_on(self.agenda.busy().map(Into::into).collect());
         record::namespaces_terminating(self.agenda.len());
     }
 

@@ -1,0 +1,108 @@
+//! The collector says that it is idle only when nothing more follows.
+
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use kube::api::{Api, DeleteParams, ListParams, ObjectMeta, PostParams};
+use kube::client::Body;
+use kube::{Resource as _, ResourceExt as _};
+
+use super::{Collector, server};
+use crate::introspect::IdleQuery;
+use kube_gc_core::object::{GroupResource, ResourceVersion};
+
+fn config_map(name: &str, owner: Option<&ConfigMap>) -> ConfigMap {
+    let metadata = ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() };
+    let mut object = ConfigMap { metadata, ..ConfigMap::default() };
+    object.meta_mut().owner_references = owner.and_then(|owner| owner.owner_ref(&())).map(|one| vec![one]);
+    object
+}
+
+/// How many chains are deleted. `KUBE_GC_IDLE_CHAINS` sets another number.
+const CHAINS: usize = 200;
+
+/// Between two links of a chain, the answer to a DELETE and the event of it come in any order.
+#[tokio::test]
+async fn a_chain_is_gone_when_the_collector_is_idle() {
+    let client = server().client();
+    let collector = Collector::builder(client.clone()).start().await.unwrap();
+    let configmaps: Api<ConfigMap> = Api::namespaced(client, "default");
+    let create = async |name: String, owner: Option<&ConfigMap>| {
+        configmaps.create(&PostParams::default(), &config_map(&name, owner)).await.unwrap()
+    };
+    let chains = std::env::var("KUBE_GC_IDLE_CHAINS").map_or(CHAINS, |number| number.parse().unwrap());
+    for chain in 0..chains {
+        let head = create(format!("head-{chain}"), None).await;
+        let mut last = head.clone();
+        for link in 0..=chain % 10 {
+            last = create(format!("link-{chain}-{link}"), Some(&last)).await;
+        }
+        configmaps.delete(&head.name_any(), &DeleteParams::default()).await.unwrap();
+        let marker = create(format!("marker-{chain}"), None).await;
+        collector.wait_seen("configmaps", &marker.resource_version().unwrap()).await.unwrap();
+        collector.wait_idle().await.unwrap();
+        configmaps.delete(&marker.name_any(), &DeleteParams::default()).await.unwrap();
+        let left: Vec<_> = configmaps.list(&ListParams::default()).await.unwrap().items;
+        let left: Vec<_> = left.iter().map(ResourceExt::name_any).collect();
+        assert!(left.is_empty(), "left of chain {chain}: {left:?}");
+    }
+    collector.stop().await.unwrap();
+}
+
+/// An object of another namespace cannot be deleted, and is tried again and again.
+#[tokio::test]
+async fn a_namespace_is_idle_while_others_are_busy() {
+    let client = server().client();
+    let refused = tower::service_fn({
+        let client = client.clone();
+        move |request: http::Request<Body>| {
+            let client = client.clone();
+            async move {
+                let is_refused = request.method() == http::Method::DELETE
+                    && request.uri().path().ends_with("/namespaces/busy/configmaps/dependent");
+                if is_refused {
+                    let answer = http::Response::builder().status(500).body(Body::empty());
+                    return Ok(answer.unwrap());
+                }
+                client.send(request).await
+            }
+        }
+    });
+    let collector = Collector::builder(kube::Client::new(refused, "default")).start().await.unwrap();
+    let namespaces: Api<Namespace> = Api::all(client.clone());
+    for namespace in ["busy", "quiet"] {
+        let metadata = ObjectMeta { name: Some(namespace.to_owned()), ..ObjectMeta::default() };
+        let object = Namespace { metadata, ..Namespace::default() };
+        namespaces.create(&PostParams::default(), &object).await.unwrap();
+        let configmaps: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
+        let create = async |object| configmaps.create(&PostParams::default(), &object).await.unwrap();
+        let owner = create(config_map("owner", None)).await;
+        create(config_map("dependent", Some(&owner))).await;
+        configmaps.delete("owner", &DeleteParams::default()).await.unwrap();
+        let marker = create(config_map("marker", None)).await;
+        collector.wait_seen("configmaps", &marker.resource_version().unwrap()).await.unwrap();
+    }
+    let idle = async |namespace: Option<&str>| {
+        let namespace = namespace.and_then(kube_gc_core::object::Namespace::parse);
+        collector.introspection.idle(IdleQuery { namespace, ..IdleQuery::default() }).await
+    };
+    collector.wait_idle_in("quiet").await.unwrap();
+    let quiet: Api<ConfigMap> = Api::namespaced(client, "quiet");
+    assert!(quiet.get_opt("dependent").await.unwrap().is_none());
+    for busy in [idle(Some("busy")).await, idle(None).await] {
+        assert!(!busy.idle && busy.queues.values().any(|queue| *queue != Default::default()), "{busy:?}");
+    }
+    collector.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_type_may_be_named_without_its_group_and_an_unknown_one_is_named() {
+    let collector = Collector::builder(server().client()).start().await.unwrap();
+    collector.wait_idle().await.unwrap();
+    for (resource, is_known) in [("deployments", true), ("deployments.apps", true), ("configmap", false)] {
+        let seen = vec![(GroupResource::parse(resource), ResourceVersion::number(u64::MAX))];
+        let report = collector.introspection.idle(IdleQuery { seen, ..IdleQuery::default() }).await;
+        let said = report.reasons.join("; ");
+        assert_eq!(report.not_seen.len(), 1);
+        assert_eq!(said.contains("no type configmap is watched"), !is_known, "{said}");
+    }
+    collector.stop().await.unwrap();
+}
