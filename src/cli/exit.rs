@@ -31,7 +31,7 @@ exits! {
     Credentials = 5, "credentials refused (401), or the server's certificate not trusted";
     Forbidden = 6, "not allowed to discover or list (403), or to use the container runtime's socket";
     Incomplete = 7, "not everything could be freed or removed (node), or looked at (questions about objects)";
-    NoSuchObject = 8, "no such object (tree, explain, plan)";
+    NoSuchObject = 8, "no such object (tree, explain, plan) or namespace (check, stuck)";
     Unanswered = 9, "failed in another way (tree, explain, check, plan, stuck)";
     Address = 10, "address of a listener not available, such as a port in use";
     /// `EX_SOFTWARE`. A half-updated graph is worse than a restart, so the supervisor of the process should

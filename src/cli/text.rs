@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use crate::app::{Error, ErrorKind};
 use kube_gc_core::object::split_api_version;
 use kube_gc_core::text::escape::{Escaped, escape_json};
-use kube_gc_insight::ObjectName;
+use kube_gc_insight::{ObjectName, age};
 
 /// How many finalizers, or owners, a row names.
 const IN_A_ROW: usize = 3;
@@ -127,13 +127,13 @@ impl Look {
     /// How long ago a time in RFC 3339 was, as kubectl writes it; `None` if it is no time.
     pub fn age(&self, time: &str) -> Option<String> {
         let time = humantime::parse_rfc3339_weak(time).ok()?;
-        let seconds = self.now.duration_since(time).unwrap_or_default().as_secs();
-        Some(match seconds {
-            0..120 => format!("{seconds}s"),
-            120..7_200 => format!("{}m", seconds / 60),
-            7_200..172_800 => format!("{}h", seconds / 3_600),
-            _ => format!("{}d", seconds / 86_400),
-        })
+        Some(age(self.now.duration_since(time).unwrap_or_default().as_secs()))
+    }
+
+    /// The same at this time in RFC 3339, if it is one: that of the API server.
+    pub fn at(self, time: Option<&str>) -> Self {
+        let now = time.and_then(|time| humantime::parse_rfc3339_weak(time).ok());
+        Self { now: now.unwrap_or(self.now), ..self }
     }
 }
 
