@@ -248,7 +248,7 @@ impl Lists<'_> {
         }
         let contents = NamespaceContents {
             objects: self.graph.search(&contents),
-            silent_apis: contents.namespace.map(|_| self.session.silent_apis()).unwrap_or_default(),
+            silent_apis: contents.namespace.map(|_| self.session.silent_apis(false)).unwrap_or_default(),
             is_all: self.unseen.is_empty() && self.left_out == 0,
         };
         self.ask(|asker| explain_namespace(asker, root, &contents)).await

@@ -11,7 +11,9 @@ use super::InsightError;
 use super::session::{ObjectArgument, Session, TypeFilter, Waiting};
 use kube_gc_client::{ApiError, ErrorClass};
 use kube_gc_core::graph::{OwnerState, SearchQuery, ViewLimits};
-use kube_gc_core::object::{DeletionState, HashSeed, Identity, Key, Namespace, ResourceVersion, Uid};
+use kube_gc_core::object::{
+    DeletionState, HashSeed, Identity, Key, Namespace, ResourceType, ResourceVersion, Uid,
+};
 use kube_gc_core::text::bounded;
 use kube_gc_insight::{
     Answer, Asker, CheckedObject, Circles, Fact, Knowledge, Live, LocalGraph, Need, StuckContext,
@@ -33,8 +35,16 @@ const FORBIDDEN: u16 = 403;
 /// Why a type was not looked at.
 const NOT_ALLOWED: &str = "you may not list this (403)";
 
-fn is_forbidden(error: &ApiError) -> bool {
-    error.class == ErrorClass::Denied && error.code == Some(FORBIDDEN)
+/// What was read, or why not. Ctrl-C ends a read without an answer.
+fn read<T>(answer: Option<Result<T, ApiError>>) -> Result<T, String> {
+    answer.ok_or_else(|| INTERRUPTED.to_owned())?.map_err(|error| match error.code {
+        Some(FORBIDDEN) if error.class == ErrorClass::Denied => NOT_ALLOWED.to_owned(),
+        _ => bounded(&error),
+    })
+}
+
+fn unseen(resource: &ResourceType, why: String) -> Unseen {
+    Unseen { what: resource.group_resource.to_string(), why }
 }
 
 /// Why something was not looked at, after Ctrl-C.
@@ -63,7 +73,7 @@ impl<'a> Lists<'a> {
         // The standard library takes its keys from the system's random numbers.
         let seed = HashSeed::new(RandomState::new().hash_one(0));
         let graph = LocalGraph::new(&session.discovered.catalog, seed);
-        let unseen = session.undiscovered();
+        let unseen = session.silent_apis(true);
         let knowledge = Knowledge::default();
         let (most_reads, namespace) = (MOST_READS, None);
         Self {
@@ -155,24 +165,16 @@ impl<'a> Lists<'a> {
                 });
                 let listed = interrupted.run_until_cancelled(list).await;
                 graph().add(&resource, batch);
-                let why = match listed {
-                    Some(Ok(version)) => {
-                        graph().end(&resource, version.as_ref());
-                        return (None, true);
-                    }
-                    Some(Err(error)) if is_forbidden(&error) => NOT_ALLOWED.to_owned(),
-                    Some(Err(error)) => bounded(&error),
-                    None => INTERRUPTED.to_owned(),
-                };
-                let may_list = why != NOT_ALLOWED;
-                (Some(Unseen { what: resource.group_resource.to_string(), why }), may_list)
+                let version = read(listed).map_err(|why| unseen(&resource, why))?;
+                graph().end(&resource, version.as_ref());
+                Ok::<(), Unseen>(())
             })
             .buffer_unordered(AT_ONCE);
-        while let Some((unseen, may_list)) = lists.next().await {
+        while let Some(listed) = lists.next().await {
             done += 1;
             progress(done, of);
-            self.unseen.extend(unseen);
-            self.may_list |= may_list;
+            self.may_list |= !matches!(&listed, Err(unseen) if unseen.why == NOT_ALLOWED);
+            self.unseen.extend(listed.err());
         }
         drop(lists);
         self.unseen.sort();
@@ -207,16 +209,13 @@ impl<'a> Lists<'a> {
         let mut selected = HashSet::new();
         while let Some((resource, uids, listed)) = lists.next().await {
             selected.extend(uids);
-            let why = match listed {
-                Some(Ok(_)) => continue,
-                Some(Err(error)) if error.class == ErrorClass::Refused && error.code == Some(BAD_REQUEST) => {
-                    return Err(InsightError::Selector(bounded(&error)));
-                }
-                Some(Err(error)) if is_forbidden(&error) => NOT_ALLOWED.to_owned(),
-                Some(Err(error)) => bounded(&error),
-                None => INTERRUPTED.to_owned(),
-            };
-            self.unseen.push(Unseen { what: resource.group_resource.to_string(), why });
+            if let Some(Err(error)) = &listed
+                && error.class == ErrorClass::Refused
+                && error.code == Some(BAD_REQUEST)
+            {
+                return Err(InsightError::Selector(bounded(error)));
+            }
+            self.unseen.extend(read(listed).err().map(|why| unseen(&resource, why)));
         }
         Ok(selected)
     }
@@ -250,7 +249,7 @@ impl<'a> Lists<'a> {
         // All blocking dependents matter.
         (self.limits.dependents_of_a_type, self.limits.visits) = (usize::MAX, usize::MAX);
         let is_all = self.unseen.is_empty() && self.left_out == 0;
-        let context = StuckContext { older, silent_apis: self.session.silent_apis(), is_all };
+        let context = StuckContext { older, silent_apis: self.session.silent_apis(false), is_all };
         let is_meant = |identity: &Identity| selected.is_none_or(|uids| uids.contains(&identity.uid));
         self.ask(|asker| stuck(asker, &deleted, &context, is_meant)).await
     }
@@ -280,8 +279,7 @@ impl<'a> Lists<'a> {
                     }
                     Need::Users(claim) => {
                         let pods = interrupted.run_until_cancelled(session.api.pods_that_use(&claim)).await;
-                        let pods = pods.map(|pods| pods.map_err(|error| bounded(&error)));
-                        Fact::Users(claim, pods.unwrap_or_else(|| Err(INTERRUPTED.to_owned())))
+                        Fact::Users(claim, read(pods))
                     }
                     Need::Elsewhere(owner) => {
                         let holder = interrupted.run_until_cancelled(session.holder_of(&owner)).await;

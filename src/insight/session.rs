@@ -136,15 +136,10 @@ impl Session {
         (types, left_out.len())
     }
 
-    /// The parts of the API that could not be discovered, and may have objects that an answer depends on.
-    pub(super) fn undiscovered(&self) -> Vec<Unseen> {
-        let failures = self.discovered.failures.iter().filter(|failure| failure.may_have_objects());
-        failures.map(GroupFailure::unseen).collect()
-    }
-
-    /// All parts of the API that do not answer. A namespace waits for each.
-    pub(super) fn silent_apis(&self) -> Vec<Unseen> {
-        self.discovered.failures.iter().map(GroupFailure::unseen).collect()
+    /// The parts of the API that do not answer: all, for which a namespace waits, or those that may have objects.
+    pub(super) fn silent_apis(&self, with_objects: bool) -> Vec<Unseen> {
+        let failures = self.discovered.failures.iter();
+        failures.filter(|part| !with_objects || part.may_have_objects()).map(GroupFailure::unseen).collect()
     }
 }
 

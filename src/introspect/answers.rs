@@ -11,6 +11,7 @@ use super::queries::{
 use super::questions::Freshness;
 use super::stuck::NamedStuck;
 use super::view::{ExplanationPage, StuckItem, hint};
+use kube_gc_client::GroupFailure;
 use kube_gc_controller::actors::graph_handle::{GraphHandle, PartitionEnded};
 use kube_gc_core::graph::{MemberMark, MembersOf, PartitionId, SearchQuery, ViewLimits};
 use kube_gc_core::object::{GroupResource, Identity, Namespace, Scope};
@@ -26,6 +27,8 @@ use kube_gc_observe::telemetry::StuckReason;
 const DECISIONS: usize = 10;
 /// The most objects of a namespace that are counted.
 const MOST_LEFT: usize = 50_000;
+/// The reasons of objects that are being deleted.
+const AMONG_CAUSES: [&str; 3] = ["blocked", "held", "orphaning"];
 /// The most objects that cannot be finished for one reason of which a page tells.
 const MOST_UNFINISHED: usize = 1_000;
 /// The most deleted objects that are looked at for what holds them.
@@ -51,7 +54,7 @@ impl CollectorIntrospection {
         let limits = ViewLimits::default();
         let (mut explanation, mut incomplete) =
             self.questions.ask(limits, Freshness::Now, |asker| explain(asker, &root)).await?;
-        let mut outside = self.undiscovered_types();
+        let mut outside = self.silent_apis(true);
         let mut depends_on_types = explanation.depends_on_dependents();
         let contents = contents_of(&root).filter(|_| explanation.deleted.is_some());
         let only_namespaced = root.namespace.is_some()
@@ -85,7 +88,7 @@ impl CollectorIntrospection {
         is_all: bool,
     ) -> Result<(Explanation, Vec<Unseen>), PartitionEnded> {
         let mut unseen = Vec::new();
-        let silent_apis = if contents.namespace.is_some() { self.silent_apis() } else { Vec::new() };
+        let silent_apis = if contents.namespace.is_some() { self.silent_apis(false) } else { Vec::new() };
         let (objects, more) = self.questions.search(contents, MOST_LEFT).await?;
         if more {
             unseen.push(Unseen {
@@ -114,16 +117,12 @@ impl CollectorIntrospection {
         Ok(stuck.into_iter().find(|item| item.object.uid == uid))
     }
 
-    /// The parts of the API that cannot be discovered, so that their objects are not in the graph.
-    pub(super) fn undiscovered_types(&self) -> Vec<Unseen> {
+    /// The parts of the API that do not answer: all, for which a namespace waits, or those whose objects are
+    /// missing from the graph.
+    fn silent_apis(&self, with_objects: bool) -> Vec<Unseen> {
         let failing = self.status.discovery().failing;
-        let failing = failing.iter().filter(|failing| failing.failure.may_have_objects());
-        failing.map(|failing| failing.failure.unseen()).collect()
-    }
-
-    /// All parts of the API that do not answer. A namespace waits for each.
-    fn silent_apis(&self) -> Vec<Unseen> {
-        self.status.discovery().failing.iter().map(|failing| failing.failure.unseen()).collect()
+        let parts = failing.iter().map(|failing| &failing.failure);
+        parts.filter(|part| !with_objects || part.may_have_objects()).map(GroupFailure::unseen).collect()
     }
 
     /// The types whose objects are not, or not all, in the graph.
@@ -161,9 +160,9 @@ impl CollectorIntrospection {
             found.extend(namespaces.into_iter().filter(|(named, _)| *named.name == *namespace.as_str()));
         }
         let limits = ViewLimits { dependents_of_a_type: MOST_DEPENDENTS, ..ViewLimits::default() };
-        let outside = [self.undiscovered_types(), self.unsynced_types(is_namespaced)].concat();
+        let outside = [self.silent_apis(true), self.unsynced_types(is_namespaced)].concat();
         let context =
-            StuckContext { older, silent_apis: self.silent_apis(), is_all: !more && outside.is_empty() };
+            StuckContext { older, silent_apis: self.silent_apis(false), is_all: !more && outside.is_empty() };
         let (mut report, mut incomplete) = self
             .questions
             .ask(limits, Freshness::Now, |asker| stuck(asker, &found, &context, |_| true))
@@ -192,7 +191,7 @@ impl CollectorIntrospection {
         older: Duration,
     ) -> Result<(), PartitionEnded> {
         for reason in StuckReason::ALL {
-            if matches!(reason, StuckReason::Blocked | StuckReason::Orphaning) || self.status.is_standby() {
+            if AMONG_CAUSES.contains(&reason.name()) || self.status.is_standby() {
                 continue;
             }
             let mut stuck = self.status.named_stuck(reason, MOST_UNFINISHED, MOST_UNFINISHED).await?;
@@ -288,7 +287,7 @@ impl CollectorIntrospection {
         let question = NeighbourhoodQuery { root, up: query.up, down: query.down, limit };
         let asked = self.questions.ask(limits, Freshness::Recent, |asker| neighbourhood(asker, &question));
         let (answer, mut incomplete) = asked.await?;
-        incomplete.extend(self.undiscovered_types());
+        incomplete.extend(self.silent_apis(true));
         if query.down > 0 {
             incomplete.extend(self.unsynced_types(only_namespaced));
         }

@@ -201,18 +201,11 @@ fn grace(details: &Details) -> Option<Held> {
         let detail = Some(format!("{period} ends in {time}"));
         return Some(Held { detail, ..Held::new(Hold::GracePeriod) });
     }
-    let node = match &details.particulars {
-        Particulars::Pod { node: Some(node) } => node.clone(),
-        _ => {
-            return Some(Held {
-                detail: Some(format!("{period} ended {time} ago")),
-                ..Held::new(Hold::Kubelet)
-            });
-        }
-    };
-    let detail =
-        format!("{period} ended {time} ago, and the kubelet of node {node} has not confirmed its end");
-    Some(Held { about: node, detail: Some(detail), ..Held::new(Hold::Kubelet) })
+    let node = if let Particulars::Pod { node } = &details.particulars { node.clone() } else { None };
+    let unconfirmed =
+        node.iter().map(|node| format!(", and the kubelet of node {node} has not confirmed its end"));
+    let detail = format!("{period} ended {time} ago{}", unconfirmed.collect::<String>());
+    Some(Held { about: node.unwrap_or_default(), detail: Some(detail), ..Held::new(Hold::Kubelet) })
 }
 
 impl Held {

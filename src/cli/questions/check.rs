@@ -72,7 +72,7 @@ impl CheckArgs {
         show(*output, ("Check", &answer), names, || {
             let mut look = scope.reach.look(*output);
             look.namespaces |= scope.all_namespaces;
-            unseen(&answer.incomplete, look.wide)
+            unseen(&answer.incomplete, Some(&look))
                 + &table(report, &look)
                 + &summary(report, answer.incomplete.is_empty())
                 + &footer(&[], answer.left_out, None)

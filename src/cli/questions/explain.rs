@@ -59,7 +59,7 @@ impl ExplainArgs {
         let names = || kubectl_names(explanation.chain.leaves.iter().map(|leaf| &leaf.object));
         show(*output, ("Explanation", &answer), names, || {
             let look = common.reach.look(*output).at(explanation.as_of.as_deref());
-            unseen(&answer.incomplete, look.wide)
+            unseen(&answer.incomplete, Some(&look))
                 + &text(explanation, &look)
                 + &of_collector(&answer, &look)
                 + &footer(&[], answer.left_out, note.as_deref())

@@ -17,7 +17,7 @@ use serde::Serialize;
 
 use super::exit::Exit;
 use super::invoked::Invoked;
-use super::text::{self, print};
+use super::text::{self, Look, print};
 use crate::app::insight::{self, Connection};
 use crate::app::{Error, ErrorKind};
 use crate::insight::{Collector, CollectorError, InsightError, Session, Source};
@@ -171,8 +171,10 @@ const NAMED: usize = 3;
 const REASONS: usize = 3;
 
 /// What could not be looked at, in a line for each reason; empty if there is nothing. In an answer with more
-/// detail, all of it.
-fn unseen(incomplete: &[Unseen], wide: bool) -> String {
+/// detail, all of it, if that has a look of its own.
+fn unseen(incomplete: &[Unseen], look: Option<&Look>) -> String {
+    let wide = look.is_some_and(|look| look.wide);
+    let all = if look.is_some() { "-o wide names all" } else { "-o json names all" };
     let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
     for Unseen { what, why } in incomplete {
         match reasons.iter_mut().find(|(known, _)| known == why) {
@@ -184,14 +186,14 @@ fn unseen(incomplete: &[Unseen], wide: bool) -> String {
     let lines = reasons.iter().take(more).map(|(why, parts)| {
         let mut named = parts.iter().take(most).copied().collect::<Vec<_>>().join(", ");
         if parts.len() > most {
-            named.push_str(&format!(" and {} more (-o wide names all)", parts.len() - most));
+            named.push_str(&format!(" and {} more ({all})", parts.len() - most));
         }
         format!("Not looked at: {}\n", Escaped(format_args!("{named}: {why}")))
     });
     let mut text: String = lines.collect();
     if reasons.len() > more {
         let left: usize = reasons.iter().skip(more).map(|(_, parts)| parts.len()).sum();
-        text.push_str(&format!("Not looked at: {left} more, for other reasons (-o wide names all)\n"));
+        text.push_str(&format!("Not looked at: {left} more, for other reasons ({all})\n"));
     }
     text
 }
@@ -199,7 +201,7 @@ fn unseen(incomplete: &[Unseen], wide: bool) -> String {
 /// What could not be looked at, and what else there is to say about where the answer is from; empty if there
 /// is nothing.
 fn footer(incomplete: &[Unseen], left_out: usize, note: Option<&str>) -> String {
-    let mut text = unseen(incomplete, false);
+    let mut text = unseen(incomplete, None);
     if left_out > 0 {
         text.push_str(&format!("Left out on request: {}\n", counted(left_out, "type")));
     }
@@ -210,7 +212,6 @@ fn footer(incomplete: &[Unseen], left_out: usize, note: Option<&str>) -> String 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::text::Look;
     use kube_gc_insight::ObjectName;
 
     pub const HOSTILE: &str = "a\"];\n b \u{1b}[31m\\\u{202e}";
@@ -246,13 +247,13 @@ mod tests {
         let all: Vec<Unseen> = unseen_for(hostile, 5).chain(unseen_for("503", 1)).collect();
         assert_eq!(
             footer(&all, 1, Some("From\nlists")),
-            "Not looked at: t0, t1, t2 and 2 more (-o wide names all): 403\\n\\u{1b}[31m\nNot looked at: t0: 503\n\
+            "Not looked at: t0, t1, t2 and 2 more (-o json names all): 403\\n\\u{1b}[31m\nNot looked at: t0: 503\n\
              Left out on request: 1 type\nFrom\\nlists\n"
         );
         let many: Vec<Unseen> = (0..9).flat_map(|why| unseen_for(&why.to_string(), 2)).collect();
-        let text = unseen(&many, false);
+        let text = unseen(&many, Some(&look(false)));
         assert!(text.lines().count() == 4 && text.contains(": 12 more, for other reasons"), "{text}");
-        assert_eq!(unseen(&many, true).lines().count(), 9);
+        assert_eq!(unseen(&many, Some(&look(true))).lines().count(), 9);
         assert_eq!(footer(&[], 0, None), "");
     }
 }

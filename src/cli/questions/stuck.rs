@@ -68,7 +68,7 @@ impl StuckArgs {
             || {
                 let mut look = scope.reach.look(*output).at(report.as_of.as_deref());
                 look.namespaces = scope.all_namespaces;
-                unseen(&answer.incomplete, look.wide)
+                unseen(&answer.incomplete, Some(&look))
                     + &summary(report, *older, answer.incomplete.is_empty(), &look)
                     + &text(report, &look)
                     + &footer(&[], answer.left_out, note.as_deref())
