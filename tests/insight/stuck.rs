@@ -2,6 +2,7 @@
 
 use anyhow::{Result, ensure};
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use serde_json::{Value, json};
 
 use super::fixtures::{HeldCascade, World, stuck, unserved};
@@ -130,6 +131,11 @@ async fn each_cause_is_named_and_what_is_said_of_it_comes_true() -> Result<()> {
         ensure!(cluster.exists_with_uid(object).await? != goes, "{object}, which waits for {cause:?}");
     }
     ensure!(causes(&stuck(caller, "stuck --older 0s", 3).await?) == left);
+    let said =
+        ["Secret/undecided: the collector cannot finish with it (unresolved): ", "finish with 1 object.\n"];
+    let asked = format!("stuck --older 0s --collector http://{}", collector.debug_address());
+    poll("patience to end", async || Ok(caller.json(&asked).await?["unfinished"] == 1)).await?;
+    caller.says(&asked, 1, &said).await?;
     // What is named does the rest.
     waits(&world, "pod/grace-period", &pod, of_pod).await?;
     waits(&world, "pvc/claim", &claim, &format!("{of_claim}: Pod/grace-period uses it")).await?;
@@ -173,11 +179,48 @@ async fn what_holds_a_namespace_and_a_definition_is_named() -> Result<()> {
 
     cluster.set_finalizers(&held, &[]).await?;
     cluster.set_finalizers(&widget, &[]).await?;
+    // The embedded server has no aggregated APIs.
+    if world.stage.plane.embedded().is_none() {
+        an_api_that_does_not_answer_holds_a_namespace_and_nothing_else(&world, &of_namespace).await?;
+    }
     waits(&world, &of_namespace, namespace, "nothing is left in it: the namespace controller removes it.")
         .await?;
     ns.finalize().await?;
     cluster.assert_gone([namespace]).await?;
     poll("the definition to go", async || Ok(!cluster.exists_with_uid(definition).await?)).await
+}
+
+async fn an_api_that_does_not_answer_holds_a_namespace_and_nothing_else(
+    world: &World,
+    what: &str,
+) -> Result<()> {
+    let (cluster, ns, caller) = world.parts();
+    let spec = json!({
+        "group": "metrics.k8s.io",
+        "version": "v1beta1",
+        "groupPriorityMinimum": 100,
+        "versionPriority": 100,
+        "insecureSkipTLSVerify": true,
+        "service": { "name": "none", "namespace": "default" },
+    });
+    let api = cluster.of::<APIService>("v1beta1.metrics.k8s.io").field("spec", spec).create().await?;
+    let silent = async |count| {
+        poll("discovery to follow", async || {
+            let json = caller.json(&format!("explain {what}")).await?;
+            Ok(json["namespace"]["silentApis"].as_array().is_some_and(|apis| apis.len() == count))
+        })
+        .await
+    };
+    silent(1).await?;
+    let said = "waits for an API that does not answer: metrics.k8s.io/v1beta1";
+    waits(world, what, ns.as_object(), said).await?;
+    caller
+        .says("stuck --older 0s", 1, &[&format!("Namespace/{} {said}\n", ns.name()), "!Not looked at"])
+        .await?;
+    // It has no objects, so every answer about objects is whole.
+    caller.says("check", 0, &["!Not looked at"]).await?;
+    cluster.delete(&api, Policy::Background).await?;
+    silent(0).await
 }
 
 async fn a_selector_says_what_is_reported() -> Result<()> {
