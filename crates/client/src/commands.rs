@@ -352,18 +352,21 @@ mod tests {
     #[tokio::test]
     async fn who_set_a_finalizer_is_in_the_managed_fields() {
         let metadata = r#","creationTimestamp":"2026-01-01T00:00:00Z","deletionTimestamp":"2026-01-02T00:00:00Z",
-            "finalizers":["example.com/a","other"],"managedFields":[
+            "deletionGracePeriodSeconds":30,"finalizers":["example.com/a","other"],"managedFields":[
             {"manager":"backup","time":"2026-01-01T00:00:01Z","fieldsV1":{"f:metadata":{"f:finalizers":
             {".":{},"v:\"example.com/a\"":{}}}}},{"manager":"x","fieldsV1":{"f:spec":{}}},{},
             {"manager":"backup","subresource":"status","time":"2026-01-01T05:00:00Z","fieldsV1":{"f:status":{}}},
             {"manager":"backup","operation":"Apply","time":"2026-01-01T02:00:00Z","fieldsV1":{"f:data":{}}},
             {"manager":"x","time":"2026-01-01T06:00:00Z","fieldsV1":{"f:spec":{}}},
             {"manager":"unknown","fieldsV1":{"f:metadata":{"f:finalizers":{"v:\"other\"":{}}}}}]"#;
-        let server = Server::replying([Reply::ok(widget_json(metadata))]);
+        // The server's clock counts, whatever the time is here.
+        let reply = Reply::ok(widget_json(metadata)).header("date", "Fri, 02 Jan 2026 00:00:05 GMT");
+        let server = Server::replying([reply]);
         let Live::Found(live) = server.api().read_live(&widget()).await else { panic!("not found") };
         let LiveObject { details, .. } = *live;
+        assert_eq!((details.overdue(), details.grace), (Some(5), 30));
         assert_eq!(details.finalizers, ["example.com/a", "other"]);
-        assert_eq!(details.deleted.as_deref(), Some("2026-01-02T00:00:00Z"));
+        assert_eq!(details.deleted.as_deref(), Some("2026-01-01T23:59:30Z"));
         let [setter] = &details.setters[..] else { panic!("{details:?}") };
         assert_eq!((&*setter.finalizer, &*setter.manager), ("example.com/a", "backup"));
         assert_eq!(setter.time.as_deref(), Some("2026-01-01T00:00:01Z"));
