@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use crate::app::{Error, ErrorKind};
 use kube_gc_core::object::split_api_version;
 use kube_gc_core::text::escape::{Escaped, escape_json};
-use kube_gc_insight::ObjectName;
+use kube_gc_insight::{ObjectName, age};
 
 /// How many finalizers, or owners, a row names.
 const IN_A_ROW: usize = 3;
@@ -128,6 +128,12 @@ impl Look {
     pub fn age(&self, time: &str) -> Option<String> {
         let time = humantime::parse_rfc3339_weak(time).ok()?;
         Some(age(self.now.duration_since(time).unwrap_or_default().as_secs()))
+    }
+
+    /// The same at this time in RFC 3339, if it is one: that of the API server.
+    pub fn at(self, time: Option<&str>) -> Self {
+        let now = time.and_then(|time| humantime::parse_rfc3339_weak(time).ok());
+        Self { now: now.unwrap_or(self.now), ..self }
     }
 }
 

@@ -1,7 +1,7 @@
 //! The answers of `kube-gc explain`, `check`, `plan` and `stuck`.
 
 use std::collections::HashSet;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -12,11 +12,11 @@ use super::lists::{INTERRUPTED, Lists};
 use super::session::{ObjectArgument, Session, TypeFilter};
 use kube_gc_core::brake::Limits;
 use kube_gc_core::graph::{SearchQuery, ViewLimits};
-use kube_gc_core::object::{GroupResource, Identity, Namespace, PropagationPolicy, Uid};
-use kube_gc_core::text::{Thousands, bounded};
+use kube_gc_core::object::{Identity, Namespace, PropagationPolicy, Uid};
+use kube_gc_core::text::Thousands;
 use kube_gc_insight::{
-    Answer, CheckReport, Explanation, NamespaceCondition, NamespaceContents, Plan, PlanQuery, StuckReport,
-    Survey, Unseen, counted, explain, explain_namespace, plan,
+    Answer, CheckReport, Explanation, NamespaceContents, Plan, PlanQuery, StuckReport, Survey, Unseen,
+    contents_of, counted, explain, explain_namespace, plan,
 };
 
 /// The most objects that `check` and `stuck` read.
@@ -87,12 +87,11 @@ impl Session {
         let mut lists = Lists::new(self, ViewLimits::default());
         let root = lists.root(object, filter).await?;
         let mut explanation = lists.ask(|asker| explain(asker, &root)).await;
-        let is_namespace = root.resource.group_resource == GroupResource::new("", "namespaces");
-        let depends_on_content = is_namespace && explanation.deleted.is_some();
-        let depends_on_lists = depends_on_content
+        let contents = contents_of(&root).filter(|_| explanation.deleted.is_some());
+        let depends_on_lists = contents.is_some()
             || (matches!(object, ObjectArgument::Named { .. }) && explanation.depends_on_dependents());
-        if depends_on_content {
-            explanation = lists.explain_namespace(&root, filter).await?;
+        if let Some(contents) = contents {
+            explanation = lists.explain_namespace(&root, contents, filter).await;
         } else if depends_on_lists {
             lists.list(root.namespace.as_ref(), filter).await;
             explanation = lists.ask(|asker| explain(asker, &root)).await;
@@ -139,11 +138,18 @@ impl Session {
         let namespace = self.namespace_of(scope);
         let mut lists = Lists::new(self, ViewLimits::default());
         lists.most_reads = MOST_READS;
+        if let Some(namespace) = namespace {
+            lists.meet(namespace).await?;
+        }
         let selected = match &scope.selector {
             Some(selector) => Some(lists.select(namespace, &scope.filter, selector).await?),
             None => None,
         };
         lists.list(namespace, &scope.filter).await;
+        if lists.may_list_nothing() {
+            let place = namespace.map(|namespace| format!("namespace {namespace}"));
+            return Err(InsightError::Forbidden(place.unwrap_or_else(|| "this cluster".to_owned())));
+        }
         Ok((lists, selected))
     }
 
@@ -188,7 +194,7 @@ impl Session {
         older: Duration,
     ) -> Result<Answer<StuckReport>, InsightError> {
         let (mut lists, selected) = self.listed(scope).await?;
-        let report = lists.stuck(&before(older), selected.as_ref()).await;
+        let report = lists.stuck(older, selected.as_ref()).await;
         if report.not_read > 0 {
             let why = format!("more than {} objects would have to be read", Thousands(MOST_READS));
             lists.unseen.push(unseen(report.not_read, "object", why));
@@ -207,14 +213,12 @@ impl Session {
         scope: &QueryScope,
         older: Duration,
     ) -> Result<Answer<StuckReport>, InsightError> {
-        self.wait(collector.causes(self.namespace_of(scope), older)).await
+        let namespace = self.namespace_of(scope);
+        if let Some(namespace) = namespace {
+            self.namespace_named(namespace).await?;
+        }
+        self.wait(collector.causes(namespace, older)).await
     }
-}
-
-/// The time that is so long ago, as the server writes it.
-pub fn before(older: Duration) -> String {
-    let time = SystemTime::now().checked_sub(older).unwrap_or(SystemTime::UNIX_EPOCH);
-    humantime::format_rfc3339_seconds(time).to_string()
 }
 
 fn unseen(count: usize, what: &str, why: String) -> Unseen {
@@ -222,35 +226,31 @@ fn unseen(count: usize, what: &str, why: String) -> Unseen {
 }
 
 impl Lists<'_> {
-    /// Why a namespace is still there. Lists what is in it.
+    /// Why a namespace, or the definition of a custom resource, is still there. Lists what is in it.
     async fn explain_namespace(
         &mut self,
         root: &Identity,
+        contents: SearchQuery,
         filter: &TypeFilter,
-    ) -> Result<Explanation, InsightError> {
-        let Some(namespace) = Namespace::parse(&root.name) else {
-            return Err(InsightError::NoSuchObject("a namespace has a name".to_owned()));
-        };
-        self.list(Some(&namespace), filter).await;
-        let in_namespace = SearchQuery { namespace: Some(namespace), ..SearchQuery::default() };
+    ) -> Explanation {
+        let only = contents
+            .resource
+            .as_ref()
+            .map(|resource| TypeFilter { only: vec![resource.to_string()], ..TypeFilter::default() });
+        self.list(contents.namespace.as_ref(), only.as_ref().unwrap_or(filter)).await;
+        if let Some(only) = &only {
+            // The others have nothing to do with it.
+            self.left_out = 0;
+            if self.session.types(None, only).0.is_empty() {
+                let why = "the server does not serve it any more".to_owned();
+                self.unseen.push(Unseen { what: only.only.concat(), why });
+            }
+        }
         let contents = NamespaceContents {
-            objects: self.graph.search(&in_namespace),
-            conditions: self.conditions(root).await,
-            silent_apis: self.session.undiscovered(),
+            objects: self.graph.search(&contents),
+            silent_apis: contents.namespace.map(|_| self.session.silent_apis(false)).unwrap_or_default(),
+            is_all: self.unseen.is_empty() && self.left_out == 0,
         };
-        Ok(self.ask(|asker| explain_namespace(asker, root, &contents)).await)
-    }
-
-    /// What the namespace controller says about a namespace.
-    async fn conditions(&mut self, root: &Identity) -> Vec<NamespaceCondition> {
-        let conditions = self.session.api.namespace_conditions(root);
-        let why = match self.session.waiting.interrupted.run_until_cancelled(conditions).await {
-            Some(Ok(conditions)) => return conditions,
-            Some(Err(error)) => bounded(&error),
-            None => INTERRUPTED.to_owned(),
-        };
-        let what = format!("conditions of namespace {}", bounded(&root.name));
-        self.unseen.push(Unseen { what, why });
-        Vec::new()
+        self.ask(|asker| explain_namespace(asker, root, &contents)).await
     }
 }

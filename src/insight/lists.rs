@@ -3,18 +3,21 @@
 use std::collections::HashSet;
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use futures::StreamExt as _;
 
 use super::InsightError;
 use super::session::{ObjectArgument, Session, TypeFilter, Waiting};
-use kube_gc_client::ErrorClass;
+use kube_gc_client::{ApiError, ErrorClass};
 use kube_gc_core::graph::{OwnerState, SearchQuery, ViewLimits};
-use kube_gc_core::object::{HashSeed, Identity, Key, Namespace, ResourceVersion, Uid};
+use kube_gc_core::object::{
+    DeletionState, HashSeed, Identity, Key, Namespace, ResourceType, ResourceVersion, Uid,
+};
 use kube_gc_core::text::bounded;
 use kube_gc_insight::{
-    Answer, Asker, CheckedObject, Circles, Fact, Knowledge, Live, LocalGraph, Need, StuckReport, Suspect,
-    Unseen, ask, check_object, stuck,
+    Answer, Asker, CheckedObject, Circles, Fact, Knowledge, Live, LocalGraph, Need, StuckContext,
+    StuckReport, Suspect, Unseen, ask, check_object, stuck,
 };
 
 /// How many types are listed, and how many objects are read, at the same time.
@@ -26,6 +29,23 @@ const BATCH: usize = 500;
 
 /// The status of a request that the server does not understand.
 const BAD_REQUEST: u16 = 400;
+/// The status of a request without the right to it.
+const FORBIDDEN: u16 = 403;
+
+/// Why a type was not looked at.
+const NOT_ALLOWED: &str = "you may not list this (403)";
+
+/// What was read, or why not. Ctrl-C ends a read without an answer.
+fn read<T>(answer: Option<Result<T, ApiError>>) -> Result<T, String> {
+    answer.ok_or_else(|| INTERRUPTED.to_owned())?.map_err(|error| match error.code {
+        Some(FORBIDDEN) if error.class == ErrorClass::Denied => NOT_ALLOWED.to_owned(),
+        _ => bounded(&error),
+    })
+}
+
+fn unseen(resource: &ResourceType, why: String) -> Unseen {
+    Unseen { what: resource.group_resource.to_string(), why }
+}
 
 /// Why something was not looked at, after Ctrl-C.
 pub(super) const INTERRUPTED: &str = "interrupted";
@@ -42,6 +62,10 @@ pub(super) struct Lists<'a> {
     pub unseen: Vec<Unseen>,
     /// The types that were left out on request.
     pub left_out: usize,
+    /// The namespace of the question, if it has one.
+    namespace: Option<(Identity, DeletionState)>,
+    /// Something was listed, or failed for want of something else than the right to list it.
+    may_list: bool,
 }
 
 impl<'a> Lists<'a> {
@@ -49,9 +73,20 @@ impl<'a> Lists<'a> {
         // The standard library takes its keys from the system's random numbers.
         let seed = HashSeed::new(RandomState::new().hash_one(0));
         let graph = LocalGraph::new(&session.discovered.catalog, seed);
-        let unseen = session.undiscovered();
+        let unseen = session.silent_apis(true);
         let knowledge = Knowledge::default();
-        Self { session, graph, knowledge, limits, most_reads: MOST_READS, unseen, left_out: 0 }
+        let (most_reads, namespace) = (MOST_READS, None);
+        Self {
+            session,
+            graph,
+            knowledge,
+            limits,
+            most_reads,
+            unseen,
+            left_out: 0,
+            namespace,
+            may_list: false,
+        }
     }
 
     /// Shows so many dependents of each owner and type from now on.
@@ -86,6 +121,25 @@ impl<'a> Lists<'a> {
         })
     }
 
+    /// Looks whether the namespace of a question exists.
+    ///
+    /// # Errors
+    ///
+    /// It does not.
+    pub async fn meet(&mut self, namespace: &Namespace) -> Result<(), InsightError> {
+        // Who may not read it may still list what is in it.
+        if let Some((identity, live)) = self.session.namespace_named(namespace).await? {
+            self.namespace = Some((identity.clone(), live.facts.deletion_state()));
+            self.knowledge.learn(Fact::Live(identity, Live::Found(Box::new(live))));
+        }
+        Ok(())
+    }
+
+    /// Whether not a single type may be listed.
+    pub fn may_list_nothing(&self) -> bool {
+        !self.may_list && self.left_out == 0 && self.unseen.iter().any(|unseen| unseen.why == NOT_ALLOWED)
+    }
+
     /// Lists what may depend on an object in this namespace, or on a cluster-scoped one. Earlier
     /// answers of the graph are forgotten.
     pub async fn list(&mut self, namespace: Option<&Namespace>, filter: &TypeFilter) {
@@ -111,21 +165,16 @@ impl<'a> Lists<'a> {
                 });
                 let listed = interrupted.run_until_cancelled(list).await;
                 graph().add(&resource, batch);
-                let why = match listed {
-                    Some(Ok(version)) => {
-                        graph().end(&resource, version.as_ref());
-                        return None;
-                    }
-                    Some(Err(error)) => bounded(&error),
-                    None => INTERRUPTED.to_owned(),
-                };
-                Some(Unseen { what: resource.group_resource.to_string(), why })
+                let version = read(listed).map_err(|why| unseen(&resource, why))?;
+                graph().end(&resource, version.as_ref());
+                Ok::<(), Unseen>(())
             })
             .buffer_unordered(AT_ONCE);
-        while let Some(unseen) = lists.next().await {
+        while let Some(listed) = lists.next().await {
             done += 1;
             progress(done, of);
-            self.unseen.extend(unseen);
+            self.may_list |= !matches!(&listed, Err(unseen) if unseen.why == NOT_ALLOWED);
+            self.unseen.extend(listed.err());
         }
         drop(lists);
         self.unseen.sort();
@@ -150,9 +199,9 @@ impl<'a> Lists<'a> {
         let mut lists = futures::stream::iter(types)
             .map(async |resource| {
                 let mut uids = Vec::new();
-                let list = session
-                    .api
-                    .list_selected(&resource, namespace, Some(selector), |facts| uids.push(facts.uid));
+                let selector = Some(("labelSelector", selector));
+                let list =
+                    session.api.list_selected(&resource, namespace, selector, |facts| uids.push(facts.uid));
                 let listed = interrupted.run_until_cancelled(list).await;
                 (resource, uids, listed)
             })
@@ -160,15 +209,13 @@ impl<'a> Lists<'a> {
         let mut selected = HashSet::new();
         while let Some((resource, uids, listed)) = lists.next().await {
             selected.extend(uids);
-            let why = match listed {
-                Some(Ok(_)) => continue,
-                Some(Err(error)) if error.class == ErrorClass::Refused && error.code == Some(BAD_REQUEST) => {
-                    return Err(InsightError::Selector(bounded(&error)));
-                }
-                Some(Err(error)) => bounded(&error),
-                None => INTERRUPTED.to_owned(),
-            };
-            self.unseen.push(Unseen { what: resource.group_resource.to_string(), why });
+            if let Some(Err(error)) = &listed
+                && error.class == ErrorClass::Refused
+                && error.code == Some(BAD_REQUEST)
+            {
+                return Err(InsightError::Selector(bounded(error)));
+            }
+            self.unseen.extend(read(listed).err().map(|why| unseen(&resource, why)));
         }
         Ok(selected)
     }
@@ -193,14 +240,18 @@ impl<'a> Lists<'a> {
         self.ask(check).await.into_iter().flatten().collect()
     }
 
-    /// What of these objects, or of all, was deleted before a time, and is still there.
-    pub async fn stuck(&mut self, before: &str, selected: Option<&HashSet<Uid>>) -> StuckReport {
+    /// What of these objects, or of all, was deleted longer ago than this, and is still there.
+    pub async fn stuck(&mut self, older: Duration, selected: Option<&HashSet<Uid>>) -> StuckReport {
         let deleted = SearchQuery { being_deleted: true, ..SearchQuery::default() };
-        let deleted = self.graph.search(&deleted);
+        let mut deleted = self.graph.search(&deleted);
+        // What is in the namespace holds it.
+        deleted.extend(self.namespace.clone().filter(|(_, deletion)| deletion.is_being_deleted()));
         // All blocking dependents matter.
         (self.limits.dependents_of_a_type, self.limits.visits) = (usize::MAX, usize::MAX);
+        let is_all = self.unseen.is_empty() && self.left_out == 0;
+        let context = StuckContext { older, silent_apis: self.session.silent_apis(false), is_all };
         let is_meant = |identity: &Identity| selected.is_none_or(|uids| uids.contains(&identity.uid));
-        self.ask(|asker| stuck(asker, &deleted, before, is_meant)).await
+        self.ask(|asker| stuck(asker, &deleted, &context, is_meant)).await
     }
 
     /// Asks a question until it has an answer.
@@ -219,14 +270,27 @@ impl<'a> Lists<'a> {
         let (session, interrupted) = (self.session, &self.session.waiting.interrupted);
         let reads = self.graph.learn(needs, self.limits, &mut self.knowledge);
         let mut reads = futures::stream::iter(reads)
-            .map(async |identity| {
-                let live = interrupted.run_until_cancelled(session.api.read_live(&identity)).await;
-                let live = live.unwrap_or_else(|| Live::Failed(INTERRUPTED.to_owned()));
-                Fact::Live(identity, live)
+            .map(async |need| {
+                Some(match need {
+                    Need::Live(identity) => {
+                        let live = interrupted.run_until_cancelled(session.api.read_live(&identity)).await;
+                        let live = live.unwrap_or_else(|| Live::Failed(INTERRUPTED.to_owned()));
+                        Fact::Live(identity, live)
+                    }
+                    Need::Users(claim) => {
+                        let pods = interrupted.run_until_cancelled(session.api.pods_that_use(&claim)).await;
+                        Fact::Users(claim, read(pods))
+                    }
+                    Need::Elsewhere(owner) => {
+                        let holder = interrupted.run_until_cancelled(session.holder_of(&owner)).await;
+                        Fact::Elsewhere(owner, holder.flatten())
+                    }
+                    Need::Node(_) | Need::Object(_) | Need::Owner(_) => return None,
+                })
             })
             .buffer_unordered(AT_ONCE);
         while let Some(fact) = reads.next().await {
-            self.knowledge.learn(fact);
+            fact.into_iter().for_each(|fact| self.knowledge.learn(fact));
         }
     }
 

@@ -13,7 +13,7 @@ mod tree;
 
 use kube_gc_client::ApiError;
 
-pub use answers::{ExplainAnswer, PlanArgument, QueryScope, before};
+pub use answers::{ExplainAnswer, PlanArgument, QueryScope};
 pub use collector::{Collector, CollectorError, Credentials, Decision, Endpoint, SearchScope, Stuck};
 pub use session::{ObjectArgument, Session, TypeFilter, Waiting};
 pub use source::Source;
@@ -35,9 +35,12 @@ pub enum InsightError {
     #[error("the server does not understand the selector: {0}")]
     Selector(String),
     /// The server has no such type.
-    #[error("the server has no type {0:?}; `kubectl api-resources` lists its types")]
+    #[error("the server doesn't have a resource type {0:?}")]
     NoSuchType(String),
     /// There is no such object.
     #[error("{0}")]
     NoSuchObject(String),
+    /// Nothing that the question is about may be listed.
+    #[error("you may not list anything in {0}; ask for the right to list, or use another context")]
+    Forbidden(String),
 }

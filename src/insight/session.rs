@@ -8,8 +8,8 @@ use wildmatch::WildMatch;
 
 use super::InsightError;
 use kube_gc_client::{Api, ApiError, Discovered, GroupFailure};
-use kube_gc_core::object::{GroupResource, Identity, Namespace, ResourceType, Scope, Uid};
-use kube_gc_insight::{LiveObject, Unseen};
+use kube_gc_core::object::{GroupResource, Identity, Namespace, ObjectFacts, ResourceType, Scope, Uid};
+use kube_gc_insight::{LiveObject, ObjectName, Unseen};
 
 /// What a command knows of the cluster.
 #[derive(Debug)]
@@ -83,6 +83,42 @@ impl Session {
         Ok((Identity { resource, namespace, name: name.into(), uid }, live))
     }
 
+    /// The namespace of this name, unless it cannot be read.
+    ///
+    /// # Errors
+    ///
+    /// There is none.
+    pub(super) async fn namespace_named(
+        &self,
+        namespace: &Namespace,
+    ) -> Result<Option<(Identity, LiveObject)>, InsightError> {
+        match self.wait(self.find("namespaces", namespace.as_str())).await {
+            Ok(found) => Ok(Some(found)),
+            Err(InsightError::NoSuchObject(_)) => {
+                Err(InsightError::NoSuchObject(format!("namespaces {:?} not found", namespace.as_str())))
+            }
+            Err(InsightError::Interrupted) => Err(InsightError::Interrupted),
+            Err(_) => Ok(None),
+        }
+    }
+
+    /// The object of this type and name that has this uid, in whatever namespace it is. Who may not look there
+    /// is told nothing.
+    pub(super) async fn holder_of(&self, owner: &Identity) -> Option<ObjectName> {
+        let Identity { resource, name, uid, .. } = owner;
+        // A selector has a grammar.
+        let selector = format!("metadata.name={name}");
+        let selector = (!name.contains([',', '=', '!', '\\'])).then_some(("fieldSelector", &*selector))?;
+        let mut found = None;
+        let visit = |facts: ObjectFacts| {
+            if facts.uid == *uid && facts.name == *name {
+                found = Some(ObjectName::from(&Identity { namespace: facts.namespace, ..owner.clone() }));
+            }
+        };
+        self.api.list_selected(resource, None, Some(selector), visit).await.ok()?;
+        found
+    }
+
     /// The types whose objects may depend on an object in this namespace (on a cluster-scoped
     /// object, those of all types), and how many of them the filter leaves out.
     pub(super) fn types(
@@ -100,9 +136,10 @@ impl Session {
         (types, left_out.len())
     }
 
-    /// The parts of the API that could not be discovered.
-    pub(super) fn undiscovered(&self) -> Vec<Unseen> {
-        self.discovered.failures.iter().map(GroupFailure::unseen).collect()
+    /// The parts of the API that do not answer: all, for which a namespace waits, or those that may have objects.
+    pub(super) fn silent_apis(&self, with_objects: bool) -> Vec<Unseen> {
+        let failures = self.discovered.failures.iter();
+        failures.filter(|part| !with_objects || part.may_have_objects()).map(GroupFailure::unseen).collect()
     }
 }
 

@@ -2,27 +2,35 @@
 //! plans, owners and dependents, and what holds objects that were deleted.
 
 use std::collections::{HashMap, VecDeque};
+use std::time::{Duration, SystemTime};
 
 use super::introspection::CollectorIntrospection;
 use super::queries::{
     CausesQuery, DecisionQuery, ExplainQuery, MOST_PAGED, ObjectQuery, PlanRequest, StuckQuery,
 };
 use super::questions::Freshness;
-use super::view::{ExplanationPage, StuckItem};
-use crate::insight::before;
+use super::stuck::NamedStuck;
+use super::view::{ExplanationPage, StuckItem, hint};
+use kube_gc_client::GroupFailure;
 use kube_gc_controller::actors::graph_handle::{GraphHandle, PartitionEnded};
 use kube_gc_core::graph::{MemberMark, MembersOf, PartitionId, SearchQuery, ViewLimits};
 use kube_gc_core::object::{GroupResource, Identity, Namespace, Scope};
 use kube_gc_core::text::{Thousands, bounded};
 use kube_gc_insight::{
     Answer, Explanation, Forecast, NamespaceContents, NeighbourhoodPage, NeighbourhoodQuery, Plan, PlanQuery,
-    StuckReport, Unseen, Walk, counted, explain, explain_namespace, neighbourhood, page, plan, stuck,
+    StuckContext, StuckReport, Unseen, Walk, contents_of, counted, explain, explain_namespace, neighbourhood,
+    page, plan, stuck,
 };
+use kube_gc_observe::telemetry::StuckReason;
 
 /// The maximum number of decisions that an explanation names.
 const DECISIONS: usize = 10;
 /// The most objects of a namespace that are counted.
 const MOST_LEFT: usize = 50_000;
+/// The reasons of objects that are being deleted.
+const AMONG_CAUSES: [&str; 3] = ["blocked", "held", "orphaning"];
+/// The most objects that cannot be finished for one reason of which a page tells.
+const MOST_UNFINISHED: usize = 1_000;
 /// The most deleted objects that are looked at for what holds them.
 const MOST_DELETED: usize = 20_000;
 /// The most dependents of a type that are looked at, of each object that waits for dependents.
@@ -46,15 +54,18 @@ impl CollectorIntrospection {
         let limits = ViewLimits::default();
         let (mut explanation, mut incomplete) =
             self.questions.ask(limits, Freshness::Now, |asker| explain(asker, &root)).await?;
-        let is_namespace = root.resource.group_resource == GroupResource::new("", "namespaces");
-        let mut outside = self.undiscovered_types();
+        let mut outside = self.silent_apis(true);
         let mut depends_on_types = explanation.depends_on_dependents();
-        if is_namespace && explanation.deleted.is_some() {
-            (explanation, incomplete) = self.namespace(&root, outside.clone()).await?;
+        let contents = contents_of(&root).filter(|_| explanation.deleted.is_some());
+        let only_namespaced = root.namespace.is_some()
+            || contents.as_ref().is_some_and(|contents| contents.namespace.is_some());
+        if let Some(contents) = contents {
+            let is_all = outside.is_empty() && self.unsynced_types(only_namespaced).is_empty();
+            (explanation, incomplete) = self.contents(&root, contents, is_all).await?;
             depends_on_types = true;
         }
         if depends_on_types {
-            outside.extend(self.unsynced_types(is_namespace || root.namespace.is_some()));
+            outside.extend(self.unsynced_types(only_namespaced));
             explanation.depends_on_unseen |= !outside.is_empty();
         }
         incomplete.extend(outside);
@@ -69,32 +80,23 @@ impl CollectorIntrospection {
         Ok(Some(ExplanationPage { explanation, incomplete, decisions, stuck }))
     }
 
-    /// Why a namespace that is being deleted is still there.
-    async fn namespace(
+    /// Why a namespace, or the definition of a custom resource, is still there.
+    async fn contents(
         &self,
         root: &Identity,
-        silent_apis: Vec<Unseen>,
+        contents: SearchQuery,
+        is_all: bool,
     ) -> Result<(Explanation, Vec<Unseen>), PartitionEnded> {
         let mut unseen = Vec::new();
-        let (objects, more) = match Namespace::parse(&root.name) {
-            Some(namespace) => {
-                let inside = SearchQuery { namespace: Some(namespace), ..SearchQuery::default() };
-                self.questions.search(inside, MOST_LEFT).await?
-            }
-            None => (Vec::new(), false),
-        };
+        let silent_apis = if contents.namespace.is_some() { self.silent_apis(false) } else { Vec::new() };
+        let (objects, more) = self.questions.search(contents, MOST_LEFT).await?;
         if more {
             unseen.push(Unseen {
-                what: format!("objects in namespace {}", bounded(&root.name)),
+                what: format!("objects in {} {}", root.resource.kind, bounded(&root.name)),
                 why: format!("only the first {MOST_LEFT} are counted"),
             });
         }
-        let conditions = self.questions.namespace_conditions(root).await.unwrap_or_else(|error| {
-            let what = format!("conditions of namespace {}", bounded(&root.name));
-            unseen.push(Unseen { what, why: bounded(&error) });
-            Vec::new()
-        });
-        let contents = NamespaceContents { objects, conditions, silent_apis };
+        let contents = NamespaceContents { objects, silent_apis, is_all: is_all && !more };
         let question = self
             .questions
             .ask(ViewLimits::default(), Freshness::Now, |asker| explain_namespace(asker, root, &contents));
@@ -115,9 +117,12 @@ impl CollectorIntrospection {
         Ok(stuck.into_iter().find(|item| item.object.uid == uid))
     }
 
-    /// The parts of the API that cannot be discovered, so that their objects are not in the graph.
-    pub(super) fn undiscovered_types(&self) -> Vec<Unseen> {
-        self.status.discovery().failing.iter().map(|failing| failing.failure.unseen()).collect()
+    /// The parts of the API that do not answer: all, for which a namespace waits, or those whose objects are
+    /// missing from the graph.
+    fn silent_apis(&self, with_objects: bool) -> Vec<Unseen> {
+        let failing = self.status.discovery().failing;
+        let parts = failing.iter().map(|failing| &failing.failure);
+        parts.filter(|part| !with_objects || part.may_have_objects()).map(GroupFailure::unseen).collect()
     }
 
     /// The types whose objects are not, or not all, in the graph.
@@ -139,15 +144,28 @@ impl CollectorIntrospection {
 impl CollectorIntrospection {
     /// What was deleted longer ago than a time and is still there, by what holds it.
     pub(super) async fn causes(&self, query: CausesQuery) -> Result<Answer<StuckReport>, PartitionEnded> {
-        let is_namespaced = query.namespace.is_some();
-        let deleted =
-            SearchQuery { namespace: query.namespace, being_deleted: true, ..SearchQuery::default() };
-        let (found, more) = self.questions.search(deleted, MOST_DELETED).await?;
+        let CausesQuery { namespace, older } = query;
+        let is_namespaced = namespace.is_some();
+        let deleted = SearchQuery { being_deleted: true, ..SearchQuery::default() };
+        let inside = SearchQuery { namespace: namespace.clone(), ..deleted.clone() };
+        let (mut found, more) = self.questions.search(inside, MOST_DELETED).await?;
+        if let Some(namespace) = &namespace {
+            // What is in a namespace holds it.
+            let itself = SearchQuery {
+                text: format!("namespace/{namespace}"),
+                resource: Some(GroupResource::new("", "namespaces")),
+                ..deleted
+            };
+            let (namespaces, _) = self.questions.search(itself, MOST_DELETED).await?;
+            found.extend(namespaces.into_iter().filter(|(named, _)| *named.name == *namespace.as_str()));
+        }
         let limits = ViewLimits { dependents_of_a_type: MOST_DEPENDENTS, ..ViewLimits::default() };
-        let before = before(query.older);
-        let (report, mut incomplete) = self
+        let outside = [self.silent_apis(true), self.unsynced_types(is_namespaced)].concat();
+        let context =
+            StuckContext { older, silent_apis: self.silent_apis(false), is_all: !more && outside.is_empty() };
+        let (mut report, mut incomplete) = self
             .questions
-            .ask(limits, Freshness::Now, |asker| stuck(asker, &found, &before, |_| true))
+            .ask(limits, Freshness::Now, |asker| stuck(asker, &found, &context, |_| true))
             .await?;
         if report.not_read > 0 {
             let what = counted(report.not_read, "object");
@@ -159,10 +177,36 @@ impl CollectorIntrospection {
                 format!("only the first {} that are being deleted are looked at", Thousands(MOST_DELETED));
             incomplete.push(Unseen { what: "further objects".to_owned(), why });
         }
-        incomplete.extend(self.undiscovered_types());
-        incomplete.extend(self.unsynced_types(is_namespaced));
+        incomplete.extend(outside);
         incomplete.sort();
+        self.add_unfinished(&mut report, namespace.as_ref(), older).await?;
         Ok(Answer { report, incomplete, left_out: 0 })
+    }
+
+    /// Adds what the collector cannot finish for longer than this, unless it is being deleted: then it has a cause.
+    async fn add_unfinished(
+        &self,
+        report: &mut StuckReport,
+        namespace: Option<&Namespace>,
+        older: Duration,
+    ) -> Result<(), PartitionEnded> {
+        for reason in StuckReason::ALL {
+            if AMONG_CAUSES.contains(&reason.name()) || self.status.is_standby() {
+                continue;
+            }
+            let mut stuck = self.status.named_stuck(reason, MOST_UNFINISHED, MOST_UNFINISHED).await?;
+            stuck.retain(|stuck| {
+                stuck.waited > older
+                    && namespace.is_none_or(|within| stuck.object.namespace.as_ref() == Some(within))
+            });
+            if let Some(NamedStuck { waited, message, .. }) = stuck.first() {
+                let since = SystemTime::now().checked_sub(*waited).unwrap_or(SystemTime::UNIX_EPOCH);
+                let since = humantime::format_rfc3339_seconds(since).to_string();
+                let objects: Vec<Identity> = stuck.iter().map(|stuck| stuck.object.clone()).collect();
+                report.add_unfinished((reason.name(), hint(reason)), &objects, message, since);
+            }
+        }
+        Ok(())
     }
 
     /// What happens to every object if one is deleted, and what the brake would do; `None` if it is not
@@ -243,7 +287,7 @@ impl CollectorIntrospection {
         let question = NeighbourhoodQuery { root, up: query.up, down: query.down, limit };
         let asked = self.questions.ask(limits, Freshness::Recent, |asker| neighbourhood(asker, &question));
         let (answer, mut incomplete) = asked.await?;
-        incomplete.extend(self.undiscovered_types());
+        incomplete.extend(self.silent_apis(true));
         if query.down > 0 {
             incomplete.extend(self.unsynced_types(only_namespaced));
         }

@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use futures::StreamExt as _;
 
-use kube_gc_client::{Api, ApiError, RateLimiter};
+use kube_gc_client::{Api, RateLimiter};
 use kube_gc_controller::actors::graph_handle::{GraphHandle, PartitionEnded};
 use kube_gc_core::graph::{PartitionId, SearchQuery, ViewLimits};
 use kube_gc_core::object::{DeletionState, GroupResource, Identity, Uid};
-use kube_gc_insight::{Asker, Details, Fact, Knowledge, Live, NamespaceCondition, Need, Unseen, ask};
+use kube_gc_core::text::bounded;
+use kube_gc_insight::{Asker, Details, Fact, Knowledge, Live, Need, ObjectName, Unseen, ask};
 use kube_gc_observe::http::Cache;
 
 /// The live reads of all questions together: 20 a second, so that nobody who may read the pages
@@ -86,15 +87,26 @@ impl Questions {
         for fact in self.graph.facts(&needs, limits).await? {
             known.learn(fact);
         }
-        let reads = needs.into_iter().filter_map(|need| match need {
-            Need::Live(identity) => Some(identity),
-            Need::Node(_) | Need::Object(_) | Need::Owner(_) => None,
-        });
-        let mut reads = futures::stream::iter(reads)
-            .map(|identity| self.read(identity, freshness))
+        let mut reads = futures::stream::iter(needs)
+            .map(async |need| {
+                Ok::<_, PartitionEnded>(match need {
+                    Need::Live(identity) => Some(self.read(identity, freshness).await),
+                    Need::Users(claim) => {
+                        self.pace.acquire().await;
+                        let pods = self.api.pods_that_use(&claim).await.map_err(|error| bounded(&error));
+                        Some(Fact::Users(claim, pods))
+                    }
+                    Need::Elsewhere(owner) => {
+                        let holder = self.find(&owner.uid, Some(&owner.resource.group_resource)).await?;
+                        let holder = holder.filter(|holder| holder.name == owner.name);
+                        Some(Fact::Elsewhere(owner, holder.as_ref().map(ObjectName::from)))
+                    }
+                    Need::Node(_) | Need::Object(_) | Need::Owner(_) => None,
+                })
+            })
             .buffer_unordered(AT_ONCE);
         while let Some(fact) = reads.next().await {
-            known.learn(fact);
+            fact?.into_iter().for_each(|fact| known.learn(fact));
         }
         Ok(())
     }
@@ -115,15 +127,6 @@ impl Questions {
             }
         }
         Fact::Live(identity, live)
-    }
-
-    /// What the namespace controller says about a namespace.
-    ///
-    /// # Errors
-    /// The namespace cannot be read.
-    pub async fn namespace_conditions(&self, root: &Identity) -> Result<Vec<NamespaceCondition>, ApiError> {
-        self.pace.acquire().await;
-        self.api.namespace_conditions(root).await
     }
 
     /// The first objects that a search finds, in the order of the partitions, and whether there are

@@ -343,7 +343,10 @@ mod tests {
             Queue::POOLS
                 .into_iter()
                 .map(|queue| {
-                    (queue, if queue == Queue::Delete { delete.clone() } else { PoolStatus::default() })
+                    (
+                        queue,
+                        if queue == Queue::AttemptToDelete { delete.clone() } else { PoolStatus::default() },
+                    )
                 })
                 .collect()
         };

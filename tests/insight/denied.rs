@@ -12,6 +12,7 @@ use kube_gc_testkit::Policy;
 kube_gc_testkit::scenarios! {
     who_may_not_look_at_everything_is_told,
     who_may_not_read_what_is_deleted_is_told,
+    who_may_list_nothing_is_not_told_that_all_is_well,
 }
 
 async fn who_may_not_look_at_everything_is_told() -> Result<()> {
@@ -30,14 +31,14 @@ async fn who_may_not_look_at_everything_is_told() -> Result<()> {
     let both = ns.configmap("both").owned_by(&root).owned_by(&hidden).create().await?;
     ns.configmap("below").owned_by(&both).create().await?;
     let kinds = "--kinds configmaps,secrets";
-    let not_listed = "secrets (LIST secrets";
-    let not_read = "Not looked at: ConfigMap/root (";
+    let not_listed = "Not looked at: secrets: you may not list this (403)\n";
+    let not_read = "Not looked at: ConfigMap/root: not allowed to get configmaps (403)\n";
     for (caller, line, code, said) in [
         (
             configmaps,
             format!("tree cm/root {kinds}"),
             7,
-            &["ConfigMap/root live", "└─ ConfigMap/seen live", not_listed, "403", "!unseen"][..],
+            &["ConfigMap/root live", "└─ ConfigMap/seen live", not_listed, "!unseen"][..],
         ),
         (configmaps, format!("plan cm/root {kinds}"), 7, &[not_listed]),
         (configmaps, format!("plan cm/root {kinds} --fail-above 1"), 1, &[]),
@@ -51,7 +52,7 @@ async fn who_may_not_look_at_everything_is_told() -> Result<()> {
                 "unknown ConfigMap/below",
                 "unknown ConfigMap/both",
                 "deleted ConfigMap/seen",
-                "Secret/hidden (",
+                "Secret/hidden: not allowed to get secrets (403)",
             ],
         ),
         (all, "plan cm/root --kinds configmaps -o wide".to_owned(), 0, &["kept ConfigMap/both", "!below"]),
@@ -59,16 +60,16 @@ async fn who_may_not_look_at_everything_is_told() -> Result<()> {
             secrets,
             "explain secret/unseen".to_owned(),
             7,
-            &["Secret/unseen stays for now: 1 of its 1 owner", "403", not_read],
+            &["its owner ConfigMap/root cannot be read: not allowed to get configmaps (403).\n", not_read],
         ),
         (secrets, "explain cm/root".to_owned(), 6, &[]),
         (
             secrets,
             "check --kinds secrets".to_owned(),
             7,
-            &["0 of 1 reference; 0 objects would be deleted. Not looked at: ConfigMap/root (", "403"],
+            &[not_read, "At least 0 of 1 reference; at least 0 objects would be deleted.\n"],
         ),
-        (secrets, "check --kinds configmaps".to_owned(), 7, &["Not looked at: configmaps (LIST"]),
+        (secrets, "check --kinds configmaps".to_owned(), 7, &["Not looked at: configmaps: you may not list"]),
     ] {
         caller.says(&line, code, said).await?;
     }
@@ -91,7 +92,10 @@ async fn who_may_not_read_what_is_deleted_is_told() -> Result<()> {
     let user = Caller { kubeconfig: user.kubeconfig(), ..all };
     let held = ns.secret("held").finalizer(HOLD).create().await?;
     cluster.delete(&held, Policy::Background).await?;
-    let said = ["0 of 1 object that is being deleted is stuck", "Not looked at: Secret/held"];
+    let said = [
+        "Not looked at: Secret/held: ",
+        "Nothing that could be looked at is stuck. At least 1 object is being",
+    ];
     user.says("stuck --older 0s --kinds secrets", 7, &said).await?;
     // The cause of what waits for it is not known.
     let root = ns.configmap("root").create().await?;
@@ -99,5 +103,19 @@ async fn who_may_not_read_what_is_deleted_is_told() -> Result<()> {
     cluster.delete(&root, Policy::Foreground).await?;
     let json = stuck(user, "stuck --older 0s --kinds secrets,configmaps", 1).await?;
     ensure!(json["groups"][0]["cause"] == "unknown", "{json}");
+    Ok(())
+}
+
+async fn who_may_list_nothing_is_not_told_that_all_is_well() -> Result<()> {
+    let world = World::set().await?;
+    let (cluster, ns, all) = world.parts();
+    let user = User::create(world.stage.plane, cluster, ns, json!([])).await?;
+    let user = Caller { kubeconfig: user.kubeconfig(), ..all };
+    let nowhere = Caller { namespace: "nowhere", ..all };
+    for command in ["stuck", "check"] {
+        let said = format!("you may not list anything in namespace {}; ", ns.name());
+        user.says(command, 6, &[&said, "!Nothing"]).await?;
+        nowhere.says(command, 8, &["namespaces \"nowhere\" not found"]).await?;
+    }
     Ok(())
 }

@@ -24,15 +24,26 @@ async fn what_is_garbage_is_said_and_then_collected() -> Result<()> {
     let owner = ns.configmap("owner").create().await?;
     let item = ns.secret("item").owned_by(&owner).create().await?;
     cluster.delete(&owner, Policy::Background).await?;
-    let verdict = "Secret/item is garbage: its owner ConfigMap/owner does not exist. The collector deletes it with the \
-                   policy Background.\n";
+    let verdict = format!(
+        "Secret/item is garbage: its owner ConfigMap/owner does not exist in namespace {}. The collector deletes it \
+         with the policy Background.\n",
+        ns.name()
+    );
     let reference = "ConfigMap/owner absent - the server says that it does not exist\n";
-    caller.says("explain secret/item", 0, &[verdict, reference]).await?;
+    caller.says("explain secret/item", 0, &[&verdict, reference]).await?;
     let json = caller.json("explain secret/item").await?;
     ensure!(json["outcome"] == "goes" && json["references"][0]["evidence"]["kind"] == "notFound", "{json}");
+    // Its owner may be meant to be in another namespace.
+    let other = cluster.namespace().await?;
+    let shared = other.configmap("shared").create().await?;
+    let copy = ns.secret("copy").owned_by(&shared).create().await?;
+    let found = format!("the uid is that of {}/shared)", other.name());
+    caller
+        .says("explain secret/copy", 0, &[&found, &format!("that uid is in namespace {}", other.name())])
+        .await?;
     let collector = world.stage.collector().await?;
     cluster.settled(&collector).await?;
-    cluster.assert_gone([&item]).await?;
+    cluster.assert_gone([&item, &copy]).await?;
     caller.says("explain secret/item", 8, &["there is no Secret/item"]).await?;
     collector.stop().await
 }

@@ -90,7 +90,8 @@ async fn is_real(caller: Caller<'_>, page: &str, code: i32) -> Result<()> {
     let line = line.replace("shop", caller.namespace);
     let ran = kube_gc(caller.kubeconfig, &line).await?;
     ensure!(ran.code == code, "{ran:?}");
-    let (is, documented) = (without_uids(&words(&ran.out)), without_uids(&words(printed)));
+    let printed = printed.replace(" -n shop ", &format!(" -n {} ", caller.namespace));
+    let (is, documented) = (without_uids(&words(&ran.out)), without_uids(&words(&printed)));
     ensure!(is == documented, "{command}: {}\nis documented as\n{printed}", ran.out);
     Ok(())
 }

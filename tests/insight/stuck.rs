@@ -1,23 +1,26 @@
 //! `kube-gc stuck`: causes, ages and exit codes.
 
 use anyhow::{Result, ensure};
-use serde_json::json;
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
+use serde_json::{Value, json};
 
 use super::fixtures::{HeldCascade, World, stuck, unserved};
 use crate::conformance::stage::{HOLD, own};
-use kube_gc_testkit::Policy;
-use kube_gc_testkit::cluster::create_all;
+use kube_gc_testkit::cluster::{create_all, poll};
+use kube_gc_testkit::{Obj, Policy, Scope};
 
 kube_gc_testkit::scenarios! {
     what_waits_is_grouped_by_what_holds_it,
-    each_cause_is_named,
+    each_cause_is_named_and_what_is_said_of_it_comes_true,
+    what_holds_a_namespace_and_a_definition_is_named,
     a_selector_says_what_is_reported,
 }
 
 async fn what_waits_is_grouped_by_what_holds_it() -> Result<()> {
     let world = World::set().await?;
     let (cluster, ns, caller) = world.parts();
-    caller.says("stuck --older 0s", 0, &["0 of 0 objects that are being deleted"]).await?;
+    caller.says("stuck --older 0s", 0, &["Nothing is stuck.\n"]).await?;
     let alone = create_all(["a", "b"].map(|name| ns.configmap(name).finalizer("example.com/backup"))).await?;
     cluster.delete_all(&alone, Policy::Background).await?;
     let cascade = HeldCascade::begin(&world).await?;
@@ -36,7 +39,7 @@ async fn what_waits_is_grouped_by_what_holds_it() -> Result<()> {
         ("--older 0s -o name", 1, &["secret/held\nconfigmap/a\nconfigmap/b\n"]),
         ("--older 0s -o wide", 1, &[&cascade.root.uid]),
         // Nothing was deleted so long ago.
-        ("--older 1d", 0, &["0 of 5 objects that are being deleted"]),
+        ("--older 1d", 0, &["Nothing is stuck. 5 objects are being deleted, the oldest for"]),
     ] {
         caller.says(&format!("stuck {flags} --from lists"), code, said).await?;
     }
@@ -49,16 +52,41 @@ async fn what_waits_is_grouped_by_what_holds_it() -> Result<()> {
     cascade.end(&world).await
 }
 
+/// What a collector does, by the words of `stuck`. Everything else waits for somebody else.
+const BY_THE_COLLECTOR: [&str; 5] = ["circle", "orphaning", "toBeDeleted", "toBeReleased", "unblocked"];
+
+/// The causes of an answer.
+fn causes(answer: &Value) -> Vec<&str> {
+    let groups = answer["groups"].as_array().into_iter().flatten();
+    let mut causes: Vec<&str> = groups.filter_map(|group| group["cause"].as_str()).collect();
+    causes.sort_unstable();
+    causes
+}
+
+/// Fails unless `explain` says that an object waits for this, and it does.
+async fn waits(world: &World, what: &str, object: &Obj, said: &str) -> Result<()> {
+    let (cluster, _, caller) = world.parts();
+    let json = caller.json(&format!("explain {what}")).await?;
+    let verdict = json["verdict"].as_str().unwrap_or_default();
+    ensure!(json["outcome"] == "waits" && verdict.contains(said), "{what}: not {said:?} in {json}");
+    ensure!(cluster.exists_with_uid(object).await?, "{what} is gone, after {verdict:?}");
+    Ok(())
+}
+
 /// What is left for a collector to do, and what it cannot do.
-async fn each_cause_is_named() -> Result<()> {
+async fn each_cause_is_named_and_what_is_said_of_it_comes_true() -> Result<()> {
     let world = World::set().await?;
     let (cluster, ns, caller) = world.parts();
     let spec = json!({
         "nodeName": "nowhere",
         "terminationGracePeriodSeconds": 1,
         "containers": [{ "name": "main", "image": "none" }],
+        "volumes": [{ "name": "data", "persistentVolumeClaim": { "claimName": "claim" } }],
     });
     let pod = ns.pod("grace-period").field("spec", spec).create().await?;
+    let spec = json!({ "accessModes": ["ReadWriteOnce"], "resources": { "requests": { "storage": "1Gi" } } });
+    let claim = ns.of::<PersistentVolumeClaim>("claim").field("spec", spec).create().await?;
+    let claim = cluster.set_finalizers(&claim, &["kubernetes.io/pvc-protection"]).await?;
     let orphaning = ns.configmap("orphaning").create().await?;
     let other = ns.configmap("other").create().await?;
     let roots = ["unblocked", "releases", "undecided", "deletes", "circle-a", "circle-b"];
@@ -69,39 +97,130 @@ async fn each_cause_is_named() -> Result<()> {
     ns.secret("to-be-deleted").owned_by(&roots[3]).blocking().create().await?;
     own(cluster, &roots[4], &roots[5], true).await?;
     own(cluster, &roots[5], &roots[4], true).await?;
-    cluster.delete(&pod, Policy::Background).await?;
+    cluster.delete_all(&[pod.clone(), claim.clone()], Policy::Background).await?;
     cluster.delete(&orphaning, Policy::Orphan).await?;
     cluster.delete_all(&roots, Policy::Foreground).await?;
-    let causes = async |count, expected: &[&str]| -> Result<()> {
-        let json = stuck(caller, "stuck --older 0s", count).await?;
-        let groups = json["groups"].as_array().into_iter().flatten();
-        let mut causes: Vec<&str> = groups.filter_map(|group| group["cause"].as_str()).collect();
-        causes.sort_unstable();
-        ensure!(causes == expected, "{json}");
-        Ok(())
-    };
-    let all = ["circle", "gracePeriod", "orphaning", "toBeDeleted", "toBeReleased", "unblocked", "undecided"];
-    causes(8, &all).await?;
+    let before = stuck(caller, "stuck --older 0s", 9).await?;
+    let left = ["finalizers", "kubelet", "undecided"];
+    let mut all = [BY_THE_COLLECTOR.as_slice(), &left].concat();
+    all.sort_unstable();
+    ensure!(causes(&before) == all, "{before}");
+    let of_pod = "its grace period of 1 s ended";
+    let of_claim = "waits for finalizer kubernetes.io/pvc-protection";
     let said = [
-        "Pod/grace-period waits for the end of its grace period",
+        &format!("Pod/grace-period: {of_pod}"),
+        "ago, and the kubelet of node nowhere has not confirmed its end",
+        &format!("PersistentVolumeClaim/claim {of_claim}: Pod/grace-period uses it"),
         "ConfigMap/orphaning waits for the collector to release its dependents",
         "ConfigMap/unblocked waits for the collector to remove its finalizer",
-        "1 object waits for Secret/to-be-released (the collector to remove its owner reference)",
-        "1 object waits for Secret/to-be-deleted (the collector to delete it)",
-        "1 object waits for Secret/undecided (an owner that cannot be resolved)",
+        "ConfigMap/releases waits for Secret/to-be-released (the collector to remove its owner reference)",
+        "ConfigMap/deletes waits for Secret/to-be-deleted (the collector to delete it)",
+        "ConfigMap/undecided waits for Secret/undecided (an owner that cannot be resolved)",
         "2 objects wait for a circle of objects that block each other",
     ];
     caller.says("stuck --older 0s", 1, &said).await?;
 
-    // The collector does what is left to it.
+    // The collector does what is left to it, and only that.
     let collector = world.stage.collector().await?;
     cluster.settled_with_parked(&collector).await?;
-    causes(2, &["gracePeriod", "undecided"]).await?;
+    for object in roots.iter().chain([&pod, &claim, &orphaning]) {
+        let has = |group: &&Value| group["objects"].to_string().contains(&object.uid);
+        let group = before["groups"].as_array().into_iter().flatten().find(has);
+        let cause = group.and_then(|group| group["cause"].as_str()).unwrap_or_default();
+        let goes = BY_THE_COLLECTOR.contains(&cause);
+        ensure!(cluster.exists_with_uid(object).await? != goes, "{object}, which waits for {cause:?}");
+    }
+    ensure!(causes(&stuck(caller, "stuck --older 0s", 3).await?) == left);
+    let said =
+        ["Secret/undecided: the collector cannot finish with it (unresolved): ", "finish with 1 object.\n"];
+    let asked = format!("stuck --older 0s --collector http://{}", collector.debug_address());
+    poll("patience to end", async || Ok(caller.json(&asked).await?["unfinished"] == 1)).await?;
+    caller.says(&asked, 1, &said).await?;
+    // What is named does the rest.
+    waits(&world, "pod/grace-period", &pod, of_pod).await?;
+    waits(&world, "pvc/claim", &claim, &format!("{of_claim}: Pod/grace-period uses it")).await?;
     cluster.set_owner_references(&undecided, &[]).await?;
     cluster.delete_with(&pod, &json!({ "gracePeriodSeconds": 0 })).await?;
+    cluster.assert_gone([&pod]).await?;
+    // Now that no pod uses it, its controller removes that.
+    waits(&world, "pvc/claim", &claim, &format!("{of_claim}.")).await?;
+    cluster.set_finalizers(&claim, &[]).await?;
     cluster.settled(&collector).await?;
-    caller.says("stuck --older 0s", 0, &[]).await?;
+    cluster.assert_gone([&claim, &roots[2]]).await?;
+    caller.says("stuck --older 0s", 0, &["Nothing is stuck.\n"]).await?;
     collector.stop().await
+}
+
+/// The scenario does what the namespace controller does, and the API server finishes the definition.
+async fn what_holds_a_namespace_and_a_definition_is_named() -> Result<()> {
+    let world = World::set().await?;
+    let (cluster, ns, caller) = world.parts();
+    let held = ns.configmap("held").finalizer("example.com/backup").create().await?;
+    let widgets = cluster.crd("widgets.stuck.example.org", Scope::Cluster, &["v1"]).await?;
+    let widget = cluster.object(widgets.resource(), "one").finalizer("stuck.example.org/x").create().await?;
+    let (namespace, definition) = (ns.as_object(), widgets.definition());
+    cluster.delete_all(&[held.clone(), widget.clone()], Policy::Background).await?;
+    for object in [namespace, definition] {
+        cluster.delete(object, Policy::Background).await?;
+        poll("it to be deleted", async || Ok(cluster.fresh(object).await?.is_terminating())).await?;
+    }
+    let (of_namespace, of_definition) = (format!("ns/{}", ns.name()), format!("crd/{}", definition.name));
+    let left = "cannot go: 1 object is left, held by finalizer ";
+    waits(&world, &of_namespace, namespace, &format!("{left}example.com/backup.")).await?;
+    waits(&world, &of_definition, definition, &format!("{left}stuck.example.org/x.")).await?;
+    // The namespace is not in itself.
+    stuck(caller, "stuck --older 0s", 2).await?;
+    let sentence = format!("Namespace/{} waits for ConfigMap/held (finalizer example.com/backup)", ns.name());
+    caller.says("stuck --older 0s", 1, &[&sentence]).await?;
+    let sentence =
+        format!("CustomResourceDefinition/{} waits for Widget/one (finalizer stuck", definition.name);
+    let everywhere = super::kube_gc(caller.kubeconfig, "stuck -A --older 0s").await?;
+    ensure!(everywhere.out.contains(&sentence), "{everywhere:?}");
+
+    cluster.set_finalizers(&held, &[]).await?;
+    cluster.set_finalizers(&widget, &[]).await?;
+    // The embedded server has no aggregated APIs.
+    if world.stage.plane.embedded().is_none() {
+        an_api_that_does_not_answer_holds_a_namespace_and_nothing_else(&world, &of_namespace).await?;
+    }
+    waits(&world, &of_namespace, namespace, "nothing is left in it: the namespace controller removes it.")
+        .await?;
+    ns.finalize().await?;
+    cluster.assert_gone([namespace]).await?;
+    poll("the definition to go", async || Ok(!cluster.exists_with_uid(definition).await?)).await
+}
+
+async fn an_api_that_does_not_answer_holds_a_namespace_and_nothing_else(
+    world: &World,
+    what: &str,
+) -> Result<()> {
+    let (cluster, ns, caller) = world.parts();
+    let spec = json!({
+        "group": "metrics.k8s.io",
+        "version": "v1beta1",
+        "groupPriorityMinimum": 100,
+        "versionPriority": 100,
+        "insecureSkipTLSVerify": true,
+        "service": { "name": "none", "namespace": "default" },
+    });
+    let api = cluster.of::<APIService>("v1beta1.metrics.k8s.io").field("spec", spec).create().await?;
+    let silent = async |count| {
+        poll("discovery to follow", async || {
+            let json = caller.json(&format!("explain {what}")).await?;
+            Ok(json["namespace"]["silentApis"].as_array().is_some_and(|apis| apis.len() == count))
+        })
+        .await
+    };
+    silent(1).await?;
+    let said = "waits for an API that does not answer: metrics.k8s.io/v1beta1";
+    waits(world, what, ns.as_object(), said).await?;
+    caller
+        .says("stuck --older 0s", 1, &[&format!("Namespace/{} {said}\n", ns.name()), "!Not looked at"])
+        .await?;
+    // It has no objects, so every answer about objects is whole.
+    caller.says("check", 0, &["!Not looked at"]).await?;
+    cluster.delete(&api, Policy::Background).await?;
+    silent(0).await
 }
 
 async fn a_selector_says_what_is_reported() -> Result<()> {
@@ -113,10 +232,10 @@ async fn a_selector_says_what_is_reported() -> Result<()> {
     cluster.delete(&held, Policy::Background).await?;
     stuck(caller, "stuck --older 0s", 2).await?;
     // What holds it has no such label.
-    let sentence = format!("1 object waits for Secret/held (finalizer {HOLD})");
+    let sentence = format!("ConfigMap/root waits for Secret/held (finalizer {HOLD})");
     for (selector, code, said) in [
         ("app=web", 1, &["1 of 1 object that is being deleted", &sentence][..]),
-        ("app!=web,app", 0, &["0 of 0 objects that are being deleted"]),
+        ("app!=web,app", 0, &["Nothing is stuck.\n"]),
         ("=x", 2, &["the server does not understand the selector"]),
         ("app=web --from collector", 2, &["--selector needs --from lists"]),
     ] {

@@ -9,6 +9,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HeaderMap, RETRY_AFTER};
 use http::{HeaderValue, Method, Request};
+use k8s_openapi::jiff::Timestamp;
+use k8s_openapi::jiff::fmt::rfc2822;
 use kube::client::Body;
 use serde::Deserialize;
 
@@ -32,6 +34,17 @@ pub struct Answer {
 }
 
 impl Answer {
+    /// When the server answered, by its own clock if the answer says that.
+    pub fn at(&self) -> Timestamp {
+        self.server_time()
+            .unwrap_or_else(|| Timestamp::from_second(Timestamp::now().as_second()).unwrap_or_default())
+    }
+
+    /// The server's clock, if the answer says that.
+    pub fn server_time(&self) -> Option<Timestamp> {
+        rfc2822::DateTimeParser::new().parse_timestamp(self.date.as_ref()?).ok()
+    }
+
     /// Reads the body. The error does not quote it.
     pub fn json<'a, T: Deserialize<'a>>(&'a self) -> Result<T, ApiError> {
         read_json(&self.body).map_err(|why| self.unusable(why))

@@ -2,6 +2,7 @@
 //! label, and connections to a port of a pod through the API server, as `kubectl port-forward` makes them.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
@@ -15,13 +16,14 @@ use super::call::{Answer, Call, JSON};
 use super::client::Api;
 use super::connection_error::error_chain;
 use super::error::{ApiError, ErrorClass};
-use super::namespaces::LiveNamespace;
 use super::path;
 use super::read::read_object;
 use super::settings::Verb;
-use kube_gc_core::object::{Identity, Namespace, ResourceType, ResourceVersion, Scope};
-use kube_gc_core::text::{bounded, word};
-use kube_gc_insight::{AbsenceEvidence, Details, FinalizerSetter, Live, LiveObject, NamespaceCondition};
+use kube_gc_core::object::{GroupResource, Identity, Namespace, ResourceType, ResourceVersion, Scope};
+use kube_gc_core::text::{LISTED, bounded, word};
+use kube_gc_insight::{
+    AbsenceEvidence, Details, FinalizerSetter, Live, LiveObject, NamespaceCondition, ObjectName, Particulars,
+};
 
 /// The most finalizers of an object that are read.
 const MOST_FINALIZERS: usize = 64;
@@ -37,6 +39,9 @@ impl Api {
             Ok(Some(object)) if object.facts.uid == identity.uid => Live::Found(Box::new(object)),
             Ok(Some(object)) => Live::Absent(AbsenceEvidence::OtherUid(object.facts.uid)),
             Ok(None) => Live::Absent(AbsenceEvidence::NotFound),
+            Err(error) if error.class == ErrorClass::Denied && error.code == Some(403) => {
+                Live::Failed(format!("not allowed to get {} (403)", identity.resource.group_resource))
+            }
             Err(error) => Live::Failed(bounded(&error)),
         }
     }
@@ -52,7 +57,9 @@ impl Api {
         namespace: Option<&Namespace>,
         name: &str,
     ) -> Result<Option<LiveObject>, ApiError> {
-        let answer = match self.get_named(resource, namespace.map(Namespace::as_str), name).await {
+        let call = Call::named(Verb::Get, resource, namespace.map(Namespace::as_str), name)?;
+        let call = if has_particulars(resource) { call.accepting(JSON) } else { call };
+        let answer = match self.call(call).await {
             Ok(answer) => answer,
             Err(error) if matches!(error.class, ErrorClass::Absent | ErrorClass::NamespaceGone) => {
                 return Ok(None);
@@ -60,27 +67,47 @@ impl Api {
             Err(error) => return Err(error),
         };
         let facts = read_object(namespace, name, &answer)?.facts;
-        Ok(Some(LiveObject { facts, details: details(&answer)? }))
+        Ok(Some(LiveObject { facts, details: details(resource, &answer)? }))
     }
 
-    /// The conditions of a namespace that are true; none if it is gone.
+    /// The first pods that use a claim. The controller that protects claims counts those that are bound to a node,
+    /// because no other can start.
     ///
     /// # Errors
     ///
-    /// The namespace cannot be read.
-    pub async fn namespace_conditions(
-        &self,
-        namespace: &Identity,
-    ) -> Result<Vec<NamespaceCondition>, ApiError> {
-        let live = self.live_namespace(namespace).await?;
-        let conditions =
-            live.iter().flat_map(LiveNamespace::conditions).filter(|condition| condition.is_true);
-        let shown = conditions.take(MOST_CONDITIONS).map(|condition| NamespaceCondition {
-            kind: word(&condition.kind).to_string(),
-            message: bounded(&condition.message),
+    /// The pods cannot be listed.
+    pub async fn pods_that_use(&self, claim: &Identity) -> Result<Vec<ObjectName>, ApiError> {
+        let pods = path::built_in("pods", "Pod", Scope::Namespaced);
+        let namespace = claim.namespace.as_ref().map(Namespace::as_str);
+        let call = Call::list(&pods, namespace, JSON).with("limit", &MOST_USERS.to_string());
+        let list: Value = Box::pin(self.call(call)).await?.json()?;
+        let users = each(&list["items"]).filter(|pod| uses(pod, &claim.name)).take(LISTED);
+        let text = |value: &Value| word(value.as_str().unwrap_or_default()).to_string();
+        let names = users.map(|pod| ObjectName {
+            api_version: "v1".to_owned(),
+            kind: "Pod".to_owned(),
+            resource: Some("pods".to_owned()),
+            namespace: claim.namespace.as_ref().map(Namespace::to_string),
+            name: text(&pod["metadata"]["name"]),
+            uid: text(&pod["metadata"]["uid"]),
         });
-        Ok(shown.collect())
+        Ok(names.collect())
     }
+}
+
+/// The most pods of a namespace among which the users of a claim are looked for.
+const MOST_USERS: usize = 500;
+
+/// Whether a pod mounts a claim, its own ephemeral one included.
+fn uses(pod: &Value, claim: &str) -> bool {
+    let name = pod["metadata"]["name"].as_str().unwrap_or_default();
+    let mounts = |volume: &Value| {
+        let own = || format!("{name}-{}", volume["name"].as_str().unwrap_or_default());
+        volume["persistentVolumeClaim"]["claimName"] == claim
+            || (volume["ephemeral"].is_object() && own() == claim)
+    };
+    pod["spec"]["nodeName"].as_str().is_some_and(|node| !node.is_empty())
+        && each(&pod["spec"]["volumes"]).any(mounts)
 }
 
 /// The elements of a list; none if there is no list.
@@ -88,13 +115,48 @@ fn each(list: &Value) -> impl Iterator<Item = &Value> {
     list.as_array().into_iter().flatten()
 }
 
+/// Whether the whole objects of a type say why they are still there.
+fn has_particulars(resource: &ResourceType) -> bool {
+    let GroupResource { group, resource } = &resource.group_resource;
+    group.is_empty() && ["namespaces", "persistentvolumes", "pods"].contains(&&**resource)
+}
+
+/// What only the whole object says.
+fn particulars(resource: &ResourceType, spec: &Value, status: &Value) -> Particulars {
+    let text =
+        |value: &Value| value.as_str().filter(|text| !text.is_empty()).map(|text| word(text).to_string());
+    match &*resource.group_resource.resource {
+        _ if !has_particulars(resource) => Particulars::None,
+        "pods" => Particulars::Pod { node: text(&spec["nodeName"]) },
+        "persistentvolumes" => {
+            let claim = &spec["claimRef"];
+            let is_bound = status["phase"] == "Bound";
+            let claim = text(&claim["namespace"]).zip(text(&claim["name"])).filter(|_| is_bound);
+            Particulars::Volume { claim }
+        }
+        _ => {
+            let finalizers = each(&spec["finalizers"]).filter_map(text).take(MOST_FINALIZERS);
+            let conditions = each(&status["conditions"]).filter(|condition| condition["status"] == "True");
+            let conditions = conditions.take(MOST_CONDITIONS).map(|condition| NamespaceCondition {
+                kind: text(&condition["type"]).unwrap_or_default(),
+                message: bounded(condition["message"].as_str().unwrap_or_default()),
+            });
+            Particulars::Namespace { finalizers: finalizers.collect(), conditions: conditions.collect() }
+        }
+    }
+}
+
 /// What the graph does not keep.
-fn details(answer: &Answer) -> Result<Details, ApiError> {
+fn details(resource: &ResourceType, answer: &Answer) -> Result<Details, ApiError> {
     #[derive(Deserialize)]
     struct Object {
         metadata: ObjectMeta,
+        #[serde(default)]
+        spec: Value,
+        #[serde(default)]
+        status: Value,
     }
-    let Object { metadata } = answer.json()?;
+    let Object { metadata, spec, status } = answer.json()?;
     let time = |time: Time| time.0.to_string();
     let mut finalizers = metadata.finalizers.unwrap_or_default();
     finalizers.truncate(MOST_FINALIZERS);
@@ -128,11 +190,18 @@ fn details(answer: &Answer) -> Result<Details, ApiError> {
     for setter in &mut setters {
         setter.last_write = writes.get(&setter.manager).cloned();
     }
+    // The server puts the end of the grace period there.
+    let grace = u32::try_from(metadata.deletion_grace_period_seconds.unwrap_or_default()).unwrap_or_default();
+    let before = |end: Time| Time(end.0.checked_sub(Duration::from_secs(grace.into())).unwrap_or(end.0));
+    let deleted = metadata.deletion_timestamp.map(before);
     Ok(Details {
+        read: Some(answer.at().to_string()),
         created: metadata.creation_timestamp.map(time),
-        deleted: metadata.deletion_timestamp.map(time),
+        deleted: deleted.map(time),
+        grace: grace.into(),
         finalizers,
         setters,
+        particulars: particulars(resource, &spec, &status),
     })
 }
 
@@ -283,18 +352,21 @@ mod tests {
     #[tokio::test]
     async fn who_set_a_finalizer_is_in_the_managed_fields() {
         let metadata = r#","creationTimestamp":"2026-01-01T00:00:00Z","deletionTimestamp":"2026-01-02T00:00:00Z",
-            "finalizers":["example.com/a","other"],"managedFields":[
+            "deletionGracePeriodSeconds":30,"finalizers":["example.com/a","other"],"managedFields":[
             {"manager":"backup","time":"2026-01-01T00:00:01Z","fieldsV1":{"f:metadata":{"f:finalizers":
             {".":{},"v:\"example.com/a\"":{}}}}},{"manager":"x","fieldsV1":{"f:spec":{}}},{},
             {"manager":"backup","subresource":"status","time":"2026-01-01T05:00:00Z","fieldsV1":{"f:status":{}}},
             {"manager":"backup","operation":"Apply","time":"2026-01-01T02:00:00Z","fieldsV1":{"f:data":{}}},
             {"manager":"x","time":"2026-01-01T06:00:00Z","fieldsV1":{"f:spec":{}}},
             {"manager":"unknown","fieldsV1":{"f:metadata":{"f:finalizers":{"v:\"other\"":{}}}}}]"#;
-        let server = Server::replying([Reply::ok(widget_json(metadata))]);
+        // The server's clock counts, whatever the time is here.
+        let reply = Reply::ok(widget_json(metadata)).header("date", "Fri, 02 Jan 2026 00:00:05 GMT");
+        let server = Server::replying([reply]);
         let Live::Found(live) = server.api().read_live(&widget()).await else { panic!("not found") };
         let LiveObject { details, .. } = *live;
+        assert_eq!((details.overdue(), details.grace), (Some(5), 30));
         assert_eq!(details.finalizers, ["example.com/a", "other"]);
-        assert_eq!(details.deleted.as_deref(), Some("2026-01-02T00:00:00Z"));
+        assert_eq!(details.deleted.as_deref(), Some("2026-01-01T23:59:30Z"));
         let [setter] = &details.setters[..] else { panic!("{details:?}") };
         assert_eq!((&*setter.finalizer, &*setter.manager), ("example.com/a", "backup"));
         assert_eq!(setter.time.as_deref(), Some("2026-01-01T00:00:01Z"));

@@ -7,7 +7,6 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::jiff::Timestamp;
-use k8s_openapi::jiff::fmt::rfc2822;
 use serde::Deserialize;
 
 use super::call::{Answer, Call, METADATA_LIST};
@@ -167,7 +166,7 @@ fn age(identity: &Identity, answer: &Answer) -> Option<Duration> {
     struct Object {
         metadata: ObjectMeta,
     }
-    let date = rfc2822::DateTimeParser::new().parse_timestamp(answer.date.as_ref()?).ok()?;
+    let date = answer.server_time()?;
     let ObjectMeta { uid, creation_timestamp, managed_fields, .. } =
         serde_json::from_slice::<Object>(&answer.body).ok()?.metadata;
     uid.and_then(|uid| Uid::parse(&uid)).filter(|uid| *uid == identity.uid)?;

@@ -1,15 +1,15 @@
 //! Why an object is still there: the verdict on it, what blocks its foreground deletion, and what is
 //! left in a namespace.
 
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use strum::IntoStaticStr;
 
 use crate::finalizers::FinalizerReport;
-use crate::judge::{Evidence, JudgedReference, judged, snapshot, verdict};
-use crate::knowledge::{Asker, Live};
+use crate::hold::{Around, Held, Hold, holds};
+use crate::judge::{Evidence, JudgedReference, judged, snapshot};
+use crate::knowledge::{Asker, Live, Particulars};
 use crate::name::{ObjectName, Unseen};
 use crate::sentence;
 use kube_gc_core::graph::ObjectSnapshot;
@@ -19,6 +19,8 @@ use kube_gc_core::verdict::{Decision, IdleReason, Precheck, ReferenceClass, deci
 
 /// The most owner references that an explanation lists.
 const LISTED_REFERENCES: usize = 64;
+/// The most absent owners that are looked for in other namespaces.
+const LOOKED_FOR: usize = 3;
 
 /// What is going to happen to an object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
@@ -51,13 +53,15 @@ pub struct Explanation {
     pub verdict: String,
     /// When the object was deleted; `null` if it is not being deleted, or if that is not known.
     pub deleted: Option<String>,
+    /// When it was read, by the clock of the API server.
+    pub as_of: Option<String>,
     /// The first references with their classes.
     pub references: Vec<JudgedReference>,
     pub reference_count: usize,
     pub finalizers: Vec<FinalizerReport>,
     /// What blocks its foreground deletion, down to what holds everything.
     pub chain: Chain,
-    /// Of a namespace that is being deleted: what is left in it.
+    /// Of a namespace that is being deleted, or of the definition of a custom resource: what is left in it.
     pub namespace: Option<NamespaceReport>,
     /// What a person can do.
     pub advice: Vec<String>,
@@ -72,16 +76,24 @@ pub fn explain(asker: &mut Asker<'_>, identity: &Identity) -> Explanation {
     if let Some(Live::Found(object)) = live {
         explanation.finalizers = FinalizerReport::of(&object.details, asker.catalog());
         explanation.deleted.clone_from(&object.details.deleted);
+        explanation.as_of.clone_from(&object.details.read);
     }
     let Some(snapshot) = snapshot(asker, identity) else {
         explanation.not_shown(live);
         return explanation;
     };
     explanation.reference_count = snapshot.references.len();
-    let Some(judged) = judged(asker, &snapshot.references) else { return explanation };
+    let Some(mut judged) = judged(asker, &snapshot.references) else { return explanation };
+    let missing = judged.iter_mut().filter(|reference| reference.is_missing_in_a_namespace());
+    for reference in missing.take(LOOKED_FOR) {
+        reference.found = reference.identity.as_ref().and_then(|owner| asker.elsewhere(owner)).cloned();
+    }
     let before = precheck(&snapshot);
     match before {
         Precheck::Classify => explanation.decide(&snapshot, &judged),
+        Precheck::Nothing(IdleReason::Terminating) => {
+            explanation.held(&holds(asker, identity, snapshot.deletion, Around::default()));
+        }
         _ => explanation.being_deleted(before),
     }
     if matches!(before, Precheck::WaitForDependents(_) | Precheck::BreakDeadlock) {
@@ -133,6 +145,10 @@ impl Explanation {
                 reference.evidence.is_unseen() || reference.evidence == Evidence::Undiscovered
             });
         self.verdict = sentence::decision(&self.object, &decision, judged);
+        if self.outcome == Outcome::Goes && !self.finalizers.is_empty() {
+            let names = FinalizerReport::names(&self.finalizers);
+            self.verdict.push_str(&format!(" Then it waits for {names}."));
+        }
         self.advice = sentence::advice_on_references(&decision, judged);
     }
 
@@ -140,6 +156,8 @@ impl Explanation {
     fn being_deleted(&mut self, before: Precheck) {
         self.outcome = match before {
             Precheck::Nothing(IdleReason::NoReferences) | Precheck::Classify => Outcome::Stays,
+            // Others hold it after that.
+            Precheck::RemoveForegroundFinalizer if self.finalizers.len() > 1 => Outcome::Waits,
             Precheck::RemoveForegroundFinalizer | Precheck::BreakDeadlock => Outcome::Goes,
             Precheck::Nothing(_) | Precheck::AskForUnreadReferences | Precheck::WaitForDependents(_) => {
                 Outcome::Waits
@@ -147,9 +165,13 @@ impl Explanation {
         };
         self.depends_on_unseen = before == Precheck::AskForUnreadReferences;
         self.verdict = sentence::deletion(&self.object, before, &self.finalizers);
-        if before == Precheck::Nothing(IdleReason::Terminating) {
-            self.advice = sentence::advice_on_finalizers(&self.finalizers);
-        }
+    }
+
+    /// It is being deleted, and this holds it.
+    fn held(&mut self, holds: &[Held]) {
+        self.outcome = Outcome::Waits;
+        self.verdict = sentence::held(&self.object, holds);
+        self.advice = holds.iter().flat_map(|held| held.advice(&self.object)).take(LISTED).collect();
     }
 }
 
@@ -187,32 +209,11 @@ pub struct Leaf {
     /// The object that it blocks.
     pub blocks: ObjectName,
     pub hold: Hold,
+    /// The same in words.
+    pub waits_for: String,
     pub finalizers: Vec<FinalizerReport>,
     /// When it was deleted; `null` if it is not being deleted, or if that is not known.
     pub deleted: Option<String>,
-}
-
-/// Why an object at the end of a chain is still there.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema, IntoStaticStr)]
-#[serde(rename_all = "camelCase")]
-#[strum(serialize_all = "camelCase", const_into_str)]
-pub enum Hold {
-    /// It is being deleted, and finalizers hold it.
-    Finalizers,
-    /// It is being deleted, and no finalizer holds it: its grace period has not ended.
-    GracePeriod,
-    /// It is being deleted, and its dependents are being released.
-    Orphaning,
-    /// Nothing blocks it any more: the collector removes its finalizer.
-    Unblocked,
-    /// The collector deletes it next.
-    ToBeDeleted,
-    /// The collector removes its reference to what it blocks, because another owner keeps it.
-    ToBeReleased,
-    /// The collector cannot decide about it, because an owner cannot be resolved.
-    Undecided,
-    /// It could not be looked at.
-    Unknown,
 }
 
 /// Follows what blocks an object, level by level.
@@ -256,44 +257,29 @@ pub(super) fn chain(asker: &mut Asker<'_>, root: &Identity) -> Chain {
 }
 
 /// What is known of an object that waits for no dependent.
-pub(super) fn leaf(
-    asker: &mut Asker<'_>,
-    identity: &Identity,
-    deletion: DeletionState,
-    blocks: ObjectName,
-) -> Leaf {
+fn leaf(asker: &mut Asker<'_>, identity: &Identity, deletion: DeletionState, blocks: ObjectName) -> Leaf {
+    let object = ObjectName::from(identity);
+    let holds = holds(asker, identity, deletion, Around::default());
+    let words: Vec<String> = holds.iter().map(Held::in_short).collect();
+    let hold = holds.first().map_or(Hold::Unknown, |held| held.hold);
     let mut leaf =
-        Leaf { object: identity.into(), blocks, hold: Hold::Unknown, finalizers: Vec::new(), deleted: None };
+        Leaf { object, blocks, hold, waits_for: words.join(", "), finalizers: Vec::new(), deleted: None };
     if let Some(Live::Found(live)) = asker.live(identity) {
         leaf.finalizers = FinalizerReport::of(&live.details, asker.catalog());
         leaf.deleted.clone_from(&live.details.deleted);
     }
-    leaf.hold = match deletion {
-        DeletionState::Terminating if leaf.finalizers.is_empty() => Hold::GracePeriod,
-        DeletionState::Terminating => Hold::Finalizers,
-        DeletionState::Orphaning => Hold::Orphaning,
-        // The collector removes its own finalizer, and others hold it after that.
-        DeletionState::DeletingDependents if leaf.finalizers.len() > 1 => Hold::Finalizers,
-        DeletionState::DeletingDependents => Hold::Unblocked,
-        DeletionState::Live => match verdict(asker, &identity.key()) {
-            Some(Decision::Delete { .. }) => Hold::ToBeDeleted,
-            Some(Decision::RemoveReferences { .. }) => Hold::ToBeReleased,
-            Some(Decision::Park(_) | Decision::Report { .. }) => Hold::Undecided,
-            Some(Decision::Keep(_)) | None => Hold::Unknown,
-        },
-    };
     leaf
 }
 
-/// What is known of a namespace.
+/// What is known of what is in a namespace, or of the objects of a definition.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NamespaceContents {
     /// All objects in it that could be listed.
     pub objects: Vec<(Identity, DeletionState)>,
-    /// What the namespace controller says.
-    pub conditions: Vec<NamespaceCondition>,
     /// Parts of the API that do not answer. A namespace only goes after all of them have.
     pub silent_apis: Vec<Unseen>,
+    /// All types were listed.
+    pub is_all: bool,
 }
 
 /// A condition of a namespace that is true.
@@ -315,6 +301,8 @@ pub struct NamespaceReport {
     pub by_type: Vec<TypeLeft>,
     /// The finalizers that hold objects, those of most objects first.
     pub held: Vec<HeldObjects>,
+    /// What holds objects besides, each in a sentence.
+    pub others: Vec<String>,
     /// How many objects were not read, because there are too many.
     pub not_read: usize,
     pub conditions: Vec<NamespaceCondition>,
@@ -322,14 +310,14 @@ pub struct NamespaceReport {
 }
 
 impl NamespaceReport {
-    /// Whether one finalizer holds everything, and nothing else keeps the namespace.
+    /// Whether one finalizer holds everything that is left.
     pub(super) fn is_held_by_one(&self) -> bool {
         // These conditions say that something is left, and not why.
         let says_what_is_left = |condition: &NamespaceCondition| {
             matches!(&*condition.kind, "NamespaceContentRemaining" | "NamespaceFinalizersRemaining")
         };
         matches!(&self.held[..], [only] if only.count == self.left)
-            && self.silent_apis.is_empty()
+            && self.others.is_empty()
             && self.conditions.iter().all(says_what_is_left)
     }
 }
@@ -363,7 +351,8 @@ const READ: usize = 100;
 /// The most objects that are named for each finalizer.
 const NAMED: usize = 5;
 
-/// Explains a namespace. One that is not being deleted is explained like any object.
+/// Explains a namespace, or the definition of a custom resource. One that is not being deleted is explained like
+/// any object.
 pub fn explain_namespace(
     asker: &mut Asker<'_>,
     identity: &Identity,
@@ -373,16 +362,27 @@ pub fn explain_namespace(
     if explanation.deleted.is_none() {
         return explanation;
     }
-    let report = report(asker, contents);
+    let (mut report, of_others) = report(asker, contents);
+    if let Some(Live::Found(live)) = asker.live(identity)
+        && let Particulars::Namespace { conditions, .. } = &live.details.particulars
+    {
+        report.conditions.clone_from(conditions);
+    }
+    let NamespaceContents { silent_apis, is_all, .. } = contents;
+    let around = Around { has_contents: report.left > 0, is_all: *is_all, silent_apis };
+    let own = holds(asker, identity, DeletionState::Terminating, around);
     explanation.outcome = Outcome::Waits;
-    explanation.verdict = sentence::namespace(&explanation.object, &report);
-    explanation.advice = sentence::advice_on_namespace(&report);
+    explanation.verdict = sentence::namespace(&explanation.object, &report, *is_all, &own);
+    explanation.advice = sentence::advice_on_namespace(&report, *is_all && own.is_empty());
+    explanation.advice.extend(own.iter().flat_map(|held| held.advice(&explanation.object)));
+    explanation.advice.extend(of_others);
     explanation.namespace = Some(report);
     explanation
 }
 
-fn report(asker: &mut Asker<'_>, contents: &NamespaceContents) -> NamespaceReport {
-    let NamespaceContents { objects, conditions, silent_apis } = contents;
+/// What is left, and what a person can do about what no finalizer holds.
+fn report(asker: &mut Asker<'_>, contents: &NamespaceContents) -> (NamespaceReport, BTreeSet<String>) {
+    let NamespaceContents { objects, silent_apis, .. } = contents;
     let mut by_type: BTreeMap<String, TypeLeft> = BTreeMap::new();
     for (identity, _) in objects {
         let (kind, resource) =
@@ -390,13 +390,21 @@ fn report(asker: &mut Asker<'_>, contents: &NamespaceContents) -> NamespaceRepor
         by_type.entry(resource.clone()).or_insert(TypeLeft { kind, resource, count: 0 }).count += 1;
     }
     let deleted = objects.iter().filter(|(_, deletion)| deletion.is_being_deleted());
-    let mut deleted: Vec<&Identity> = deleted.map(|(identity, _)| identity).collect();
+    let mut deleted: Vec<_> = deleted.collect();
     // The graph has them in no order.
-    deleted.sort_by(|a, b| place(a).cmp(&place(b)));
+    deleted.sort_by(|(a, _), (b, _)| place(a).cmp(&place(b)));
     let mut held: BTreeMap<String, HeldObjects> = BTreeMap::new();
     let mut writes: HashMap<&str, &String> = HashMap::new();
-    for identity in deleted.iter().take(READ) {
+    let (mut others, mut advice) = (Vec::new(), BTreeSet::new());
+    for (identity, deletion) in deleted.iter().copied().take(READ) {
         let Some(Live::Found(live)) = asker.live(identity) else { continue };
+        if live.details.finalizers.is_empty() {
+            let name = ObjectName::from(identity);
+            for held in holds(asker, identity, *deletion, Around::default()) {
+                others.push(format!("{name}{}", held.predicate()));
+                advice.extend(held.advice(&name));
+            }
+        }
         for setter in &live.details.setters {
             if let Some(time) = &setter.last_write {
                 let last = writes.entry(&setter.manager).or_insert(time);
@@ -419,7 +427,7 @@ fn report(asker: &mut Asker<'_>, contents: &NamespaceContents) -> NamespaceRepor
             }
             of_finalizer.count += 1;
             if of_finalizer.objects.len() < NAMED {
-                of_finalizer.objects.push(ObjectName::from(*identity));
+                of_finalizer.objects.push(ObjectName::from(identity));
             }
         }
     }
@@ -430,15 +438,18 @@ fn report(asker: &mut Asker<'_>, contents: &NamespaceContents) -> NamespaceRepor
     }
     held.sort_by_key(|of_finalizer| std::cmp::Reverse(of_finalizer.count));
     held.truncate(LISTED);
-    NamespaceReport {
+    others.truncate(LISTED);
+    let report = NamespaceReport {
         left: objects.len(),
         being_deleted: deleted.len(),
         by_type: by_type.into_values().collect(),
         held,
+        others,
         not_read: deleted.len().saturating_sub(READ),
-        conditions: conditions.clone(),
+        conditions: Vec::new(),
         silent_apis: silent_apis.clone(),
-    }
+    };
+    (report, advice)
 }
 
 fn place(identity: &Identity) -> impl Ord + '_ {

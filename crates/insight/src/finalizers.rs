@@ -1,4 +1,4 @@
-//! What finalizers are for, who set them, and who removes them.
+//! What finalizers are for, who set them, who removes them, and what a person can do about them.
 
 use std::borrow::Cow;
 
@@ -6,65 +6,110 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::knowledge::{Details, FinalizerSetter};
+use crate::name::ObjectName;
 use kube_gc_core::object::Catalog;
 use kube_gc_core::text::{listed, word};
 
-/// Well-known finalizers: a name, in which `*` at one end stands for any text; who removes it; and when. The
-/// first line that matches counts.
-const KNOWN: &str = "\
-foregroundDeletion: the garbage collector: no dependent blocks the deletion any more
-orphan: the garbage collector: no dependent names the object any more
-kubernetes: the namespace controller of kube-controller-manager: the namespace has no objects left
-kubernetes.io/pvc-protection: kube-controller-manager: no pod uses the claim any more
-kubernetes.io/pv-protection: kube-controller-manager: no claim is bound to the volume any more
-service.kubernetes.io/load-balancer-cleanup: the cloud controller manager: the load balancer has been removed
-batch.kubernetes.io/job-tracking: the job controller of kube-controller-manager: the pod has been counted in the status of its job
-customresourcecleanup.apiextensions.k8s.io: the API server: all objects of the custom resource have been deleted
-resource.kubernetes.io/delete-protection: kube-controller-manager: no pod uses the resource claim any more
-external-attacher/*: the CSI driver's attacher: the volume has been detached from all nodes
-external-provisioner.volume.kubernetes.io/*: the CSI driver's provisioner: the storage behind the volume has been deleted
-snapshot.storage.kubernetes.io/*: the CSI snapshot controller: nothing uses the snapshot or its source any more
-external-health-monitor.storage.kubernetes.io: the CSI driver's health monitor: the volume is no longer monitored
-*.elbv2.k8s.aws/resources: the AWS Load Balancer Controller: the load balancer has been removed
-service.k8s.aws/resources: the AWS Load Balancer Controller: the load balancer has been removed
-ingress.k8s.aws/resources: the AWS Load Balancer Controller: the load balancer has been removed
-networking.gke.io/*: the GKE network controllers: the cloud resource has been removed
-*resources-finalizer.argocd.argoproj.io: the Argo CD application controller: the resources of the application have been deleted
-resources-finalizer.argocd.argoproj.io/*: the Argo CD application controller: the resources of the application have been deleted
-finalizers.fluxcd.io*: the Flux controllers: what they applied has been pruned
-workflows.argoproj.io/*: the Argo workflow controller: the artifacts of the workflow have been deleted
-*.cluster.x-k8s.io: the Cluster API controllers: the machines have been deleted
-*.crossplane.io: Crossplane: the external resource has been deleted
-finalizer.acme.cert-manager.io: cert-manager: the challenge has been cleaned up
-wrangler.cattle.io/*: the Rancher controllers: their clean-up is done
-controller.cattle.io/*: Rancher: its clean-up is done
-*.velero.io/external-resources-finalizer: Velero: the data of the backup has been deleted
-*.ceph.rook.io: the Rook operator: the Ceph resource has been removed
-longhorn.io: the Longhorn manager: the storage has been removed
-karpenter.sh/termination: Karpenter: the node has been drained and its instance terminated
-chains.tekton.dev*: Tekton Chains: the run has been signed
-finalizer.keda.sh: the KEDA operator: the scaling has been undone
-foregroundDeleteVirtualMachine: KubeVirt: the instance of the virtual machine has been deleted
-kopf.zalando.org/*: an operator that is built with kopf: its deletion handler is done
-strimzi.io/*: the Strimzi operator: the Kafka resource has been deleted
-istio-finalizer.install.istio.io: the Istio operator: the control plane has been uninstalled";
+/// Well-known finalizers: a name, in which `*` at one end stands for any text; who removes it; when; and a group
+/// of the API that is served as long as that one is installed, or `-` if no group tells. The first row that fits
+/// counts. Above each is the repository and the file that says so: an operator acts on this in an outage, so
+/// what no source says is not here.
+const KNOWN: &[&str] = &[
+    // kubernetes/website: docs/concepts/architecture/garbage-collection
+    "foregroundDeletion: the garbage collector: no dependent blocks the deletion any more: -",
+    "orphan: the garbage collector: no dependent names the object any more: -",
+    // kubernetes/kubernetes: pkg/controller/namespace/deletion/namespaced_resources_deleter.go
+    "kubernetes: the namespace controller of kube-controller-manager: the namespace has no objects left: -",
+    // kubernetes/kubernetes: pkg/controller/volume/pvcprotection/pvc_protection_controller.go, podUsesPVC
+    "kubernetes.io/pvc-protection: kube-controller-manager: no pod uses the claim any more: -",
+    // kubernetes/kubernetes: pkg/controller/volume/pvprotection/pv_protection_controller.go, isBeingUsed
+    "kubernetes.io/pv-protection: kube-controller-manager: the volume is no longer bound to a claim: -",
+    // kubernetes/cloud-provider: controllers/service/controller.go
+    "service.kubernetes.io/load-balancer-cleanup: the service controller of the cloud provider: the load balancer has been removed: -",
+    // kubernetes/kubernetes: pkg/controller/job/job_controller.go
+    "batch.kubernetes.io/job-tracking: the job controller of kube-controller-manager: the pod has been counted in the status of its job: -",
+    // kubernetes/apiextensions-apiserver: pkg/controller/finalizer/crd_finalizer.go
+    "customresourcecleanup.apiextensions.k8s.io: the API server: all objects of the custom resource are gone: -",
+    // kubernetes/kubernetes: pkg/controller/resourceclaim/controller.go
+    "resource.kubernetes.io/delete-protection: kube-controller-manager: no pod uses the resource claim any more: -",
+    // kubernetes-csi/external-attacher: pkg/controller/util.go, markAsDetached
+    "external-attacher/*: the external-attacher of the CSI driver: the volume has been detached: -",
+    // kubernetes-sigs/sig-storage-lib-external-provisioner: controller/controller.go, finalizerPV
+    "external-provisioner.volume.kubernetes.io/finalizer: the external-provisioner of the CSI driver: the storage behind the volume has been deleted: -",
+    // kubernetes-csi/external-snapshotter: pkg/utils/util.go, PVCFinalizer and VolumeSnapshotAsSourceFinalizer
+    "snapshot.storage.kubernetes.io/pvc-as-source-protection: the CSI snapshot controller: no snapshot of the claim is being taken any more: snapshot.storage.k8s.io",
+    "snapshot.storage.kubernetes.io/volumesnapshot-as-source-protection: the CSI snapshot controller: no claim is being created from the snapshot any more: snapshot.storage.k8s.io",
+    // kubernetes-sigs/aws-load-balancer-controller: controllers/elbv2/targetgroupbinding_controller.go
+    "elbv2.k8s.aws/resources: the AWS Load Balancer Controller: the targets have been deregistered: elbv2.k8s.aws",
+    // kubernetes-sigs/aws-load-balancer-controller: pkg/shared_constants/finalizers.go
+    "service.k8s.aws/resources: the AWS Load Balancer Controller: the load balancer has been removed: elbv2.k8s.aws",
+    "ingress.k8s.aws/resources: the AWS Load Balancer Controller: the load balancer has been removed: elbv2.k8s.aws",
+    "group.ingress.k8s.aws/*: the AWS Load Balancer Controller: the Ingress has been taken out of the load balancer of its group: elbv2.k8s.aws",
+    // kubernetes/ingress-gce: pkg/utils/common/finalizer.go
+    "networking.gke.io/ingress-finalizer*: the Ingress controller of GKE: the load balancer has been removed: -",
+    "networking.gke.io/neg-finalizer: the NEG controller of GKE: the network endpoint group has been deleted, which needs that no backend service uses it: -",
+    // argoproj/argo-cd: pkg/apis/application/v1alpha1/application_defaults.go
+    "resources-finalizer.argocd.argoproj.io*: the Argo CD application controller: the resources of the application have been deleted: argoproj.io",
+    // fluxcd/kustomize-controller: api/v1/kustomization_types.go; fluxcd/helm-controller and others use the same name
+    "finalizers.fluxcd.io: the Flux controller of this kind: its clean-up has succeeded: toolkit.fluxcd.io",
+    // argoproj/argo-workflows: workflow/common/common.go
+    "workflows.argoproj.io/artifact-gc: the Argo workflow controller: the artifacts of the workflow have been deleted: argoproj.io",
+    // kubernetes-sigs/cluster-api: internal/controllers/machine/machine_controller.go, reconcileDelete
+    "machine.cluster.x-k8s.io: the Cluster API controllers: the node has been drained and its infrastructure deleted: cluster.x-k8s.io",
+    // crossplane/crossplane-runtime: pkg/reconciler/managed/reconciler.go
+    "finalizer.managedresource.crossplane.io: the Crossplane provider of this kind: the external resource has been deleted, or its deletion policy keeps it: -",
+    // cert-manager/cert-manager: pkg/apis/acme/v1/const.go
+    "finalizer.acme.cert-manager.io: cert-manager: the challenge has been cleaned up: cert-manager.io",
+    // rancher/wrangler: pkg/generic/remove.go; rancher/norman: lifecycle/object.go
+    "wrangler.cattle.io/*: the controller that its name tells, of Rancher or built with its libraries: its clean-up has succeeded: cattle.io",
+    "controller.cattle.io/*: the Rancher controller that its name tells: its clean-up has succeeded: cattle.io",
+    "clusterscoped.controller.cattle.io/*: the Rancher controller that its name tells: its clean-up has succeeded: cattle.io",
+    // vmware-tanzu/velero: pkg/controller/restore_controller.go
+    "restores.velero.io/external-resources-finalizer: Velero: what the restore has stored outside of the cluster has been deleted: velero.io",
+    // rook/rook: pkg/operator/ceph/controller/finalizer.go
+    "*.ceph.rook.io: the Rook operator: the Ceph resource has been removed, which needs that nothing depends on it: ceph.rook.io",
+    // kubernetes-sigs/karpenter: pkg/controllers/node/termination/controller.go
+    "karpenter.sh/termination: Karpenter: the node has been drained and its instance terminated: karpenter.sh",
+    // tektoncd/chains: pkg/reconciler/taskrun/controller.go
+    "chains.tekton.dev*: Tekton Chains: the run has been signed: tekton.dev",
+    // kedacore/keda: controllers/keda/scaledobject_finalizer.go
+    "finalizer.keda.sh: the KEDA operator: its clean-up has succeeded: keda.sh",
+    // kubevirt/kubevirt: staging/src/kubevirt.io/api/core/v1/types.go, VirtualMachineInstanceFinalizer
+    "*foregroundDeleteVirtualMachine: virt-controller of KubeVirt: the virtual machine instance has ended, and its pods are gone: kubevirt.io",
+    // nolar/kopf: docs/configuration.rst
+    "kopf.zalando.org/*: an operator that is built with kopf: its deletion handlers have succeeded: -",
+    // strimzi/strimzi-kafka-operator: topic-operator/src/main/java/io/strimzi/operator/topic/KubernetesHandler.java
+    "strimzi.io/topic-operator: Strimzi's topic operator: the topic has been deleted in Kafka (it runs in the Kafka cluster: if that is gone, nobody removes the finalizer): kafka.strimzi.io",
+];
 
-/// Who removes a finalizer, and when, if it is a well-known one.
-pub fn known_finalizer(name: &str) -> Option<(&'static str, &'static str)> {
-    let fits = |pattern: &str| match (pattern.strip_prefix('*'), pattern.strip_suffix('*')) {
-        (Some(end), _) => name.ends_with(end),
-        (_, Some(begin)) => name.starts_with(begin),
-        (None, None) => name == pattern,
-    };
-    KNOWN.lines().find_map(|line| {
-        let (pattern, rest) = line.split_once(": ")?;
-        let (remover, when) = rest.split_once(": ")?;
-        fits(pattern).then_some((remover, when))
-    })
+/// Who removes a well-known finalizer, and when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct KnownFinalizer {
+    pub remover: &'static str,
+    pub when: &'static str,
+    /// A group that is served as long as the remover is installed, if one tells.
+    group: Option<&'static str>,
+}
+
+impl KnownFinalizer {
+    /// The well-known finalizer of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        let fits = |pattern: &str| match (pattern.strip_prefix('*'), pattern.strip_suffix('*')) {
+            (Some(end), _) => name.ends_with(end),
+            (_, Some(begin)) => name.starts_with(begin),
+            (None, None) => name == pattern,
+        };
+        KNOWN.iter().find_map(|row| {
+            let (pattern, rest) = row.split_once(": ")?;
+            let (remover, rest) = rest.split_once(": ")?;
+            let (when, group) = rest.rsplit_once(": ")?;
+            fits(pattern).then_some(Self { remover, when, group: Some(group).filter(|group| *group != "-") })
+        })
+    }
 }
 
 /// A finalizer of an object.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FinalizerReport {
     pub name: String,
@@ -74,8 +119,11 @@ pub struct FinalizerReport {
     pub when: Option<Cow<'static, str>>,
     /// Who set it, as far as `managedFields` say.
     pub set_by: Option<FinalizerSetter>,
-    /// Whether an API of the finalizer's domain is served; `null` if it has none.
+    /// Whether an API is served of whoever removes it; `null` if no API tells.
     pub api_is_served: Option<bool>,
+    /// The place in the object's list.
+    #[serde(skip)]
+    pub place: usize,
 }
 
 impl FinalizerReport {
@@ -88,28 +136,110 @@ impl FinalizerReport {
 
     /// The finalizers of an object.
     pub fn of(details: &Details, catalog: &Catalog) -> Vec<Self> {
-        let reports = details.finalizers.iter().map(|name| {
-            let known = known_finalizer(name);
-            Self {
-                name: word(name).to_string(),
-                remover: known.map(|(remover, _)| remover.into()),
-                when: known.map(|(_, when)| when.into()),
-                set_by: details.setters.iter().find(|setter| setter.finalizer == *name).cloned(),
-                api_is_served: if known.is_some() { None } else { is_served(name, catalog) },
-            }
+        let reports = details.finalizers.iter().enumerate().map(|(place, name)| {
+            let set_by = details.setters.iter().find(|setter| setter.finalizer == *name).cloned();
+            Self { set_by, place, ..Self::named(name, catalog) }
         });
         reports.collect()
     }
+
+    /// What its name tells.
+    pub(super) fn named(name: &str, catalog: &Catalog) -> Self {
+        let known = KnownFinalizer::named(name);
+        let group = known.map_or_else(|| domain(name), |known| known.group);
+        Self {
+            name: word(name).to_string(),
+            remover: known.map(|known| known.remover.into()),
+            when: known.map(|known| known.when.into()),
+            api_is_served: group.and_then(|group| is_served(group, catalog)),
+            ..Self::default()
+        }
+    }
+
+    /// What a person can do about it, and how to remove it by hand where nobody else will.
+    pub(super) fn advice(&self, of: &ObjectName) -> Vec<String> {
+        let Self { name, remover, when, set_by, api_is_served, .. } = self;
+        let not_served = *api_is_served == Some(false);
+        let advice = match (remover.as_ref().zip(when.as_ref()), set_by) {
+            (Some((remover, when)), _) if not_served => format!(
+                "{remover} removes it as soon as {when}. But the server has none of its APIs: is it still installed?"
+            ),
+            (Some((remover, when)), _) => format!("{remover} removes it as soon as {when}."),
+            (None, Some(setter)) if is_a_tool(&setter.manager) => {
+                let whose = domain(name).unwrap_or(name);
+                if not_served {
+                    format!(
+                        "it was set with {}, and no installed API belongs to {whose}, so probably nobody removes it.",
+                        setter.manager
+                    )
+                } else {
+                    format!(
+                        "it was set with {}, which does not remove it. Look at the controller of {whose}.",
+                        setter.manager
+                    )
+                }
+            }
+            (None, Some(setter)) if not_served => format!(
+                "{} set it, and the server has no API of its domain. Is that controller still installed?",
+                setter.manager
+            ),
+            (None, None) if not_served => {
+                "the server has no API of its domain. Is its controller still installed?".to_owned()
+            }
+            (None, Some(setter)) => format!("look at {}, which set it.", setter.manager),
+            (None, None) => "look at the controller that sets it.".to_owned(),
+        };
+        let advice = format!("Finalizer {name}: {advice}");
+        let by_hand = not_served.then(|| self.by_hand(of)).flatten().map(|command| {
+            format!("Removing it by hand skips its clean-up. If nothing is left to clean up: {command}")
+        });
+        std::iter::once(advice).chain(by_hand).collect()
+    }
+
+    /// The command that removes it, and only it.
+    fn by_hand(&self, of: &ObjectName) -> Option<String> {
+        let Self { name, place, .. } = self;
+        let ObjectName { resource, namespace, name: object, .. } = of;
+        let resource = resource.as_deref()?;
+        // Whoever may choose a name must not choose what a shell does.
+        let is_plain = |text: &str| {
+            !text.starts_with('-')
+                && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._/:".contains(&byte))
+        };
+        let namespace = namespace.as_ref().map(|namespace| format!(" -n {namespace}")).unwrap_or_default();
+        [name, object, resource].into_iter().all(is_plain).then(|| {
+            format!(
+                "kubectl patch {resource} {object}{namespace} --type=json -p \
+                 '[{{\"op\":\"test\",\"path\":\"/metadata/finalizers/{place}\",\"value\":\"{name}\"}},\
+                 {{\"op\":\"remove\",\"path\":\"/metadata/finalizers/{place}\"}}]'"
+            )
+        })
+    }
 }
 
-/// Whether a group of the domain in a finalizer's name is served.
-fn is_served(finalizer: &str, catalog: &Catalog) -> Option<bool> {
+/// Whether a field manager applies what people have written. It is no controller of the finalizers in that.
+pub(super) fn is_a_tool(manager: &str) -> bool {
+    let manager = manager.to_ascii_lowercase();
+    ["kubectl", "helm", "argocd", "kustomize-controller", "before-first-apply"]
+        .iter()
+        .any(|tool| manager.starts_with(tool))
+}
+
+/// The domain in a finalizer's name, if it is not of Kubernetes itself, whose controllers need no API of theirs.
+fn domain(finalizer: &str) -> Option<&str> {
     let domain = finalizer.split('/').next().filter(|domain| domain.contains('.'))?;
-    let is_in = |inner: &str, outer: &str| {
-        inner == outer || inner.strip_suffix(outer).is_some_and(|rest| rest.ends_with('.'))
-    };
-    Some(catalog.types().any(|served| {
-        let group = &*served.group_resource.group;
-        group.contains('.') && (is_in(group, domain) || is_in(domain, group))
-    }))
+    (!is_in(domain, "kubernetes.io")).then_some(domain)
+}
+
+fn is_in(inner: &str, outer: &str) -> bool {
+    inner == outer || inner.strip_suffix(outer).is_some_and(|rest| rest.ends_with('.'))
+}
+
+/// Whether a group of a domain is served; `None` if one that does not answer may be.
+fn is_served(domain: &str, catalog: &Catalog) -> Option<bool> {
+    let fits = |group: &str| group.contains('.') && (is_in(group, domain) || is_in(domain, group));
+    if catalog.types().any(|served| fits(&served.group_resource.group)) {
+        return Some(true);
+    }
+    (!catalog.unread().any(fits)).then_some(false)
 }

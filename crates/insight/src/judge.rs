@@ -130,9 +130,20 @@ pub struct JudgedReference {
     pub block_owner_deletion: bool,
     pub class: ReferenceClass,
     pub evidence: Evidence,
+    /// The object in another namespace that has the uid, if one is known.
+    pub found: Option<ObjectName>,
     /// The identity that the reference names, if its kind resolves.
     #[serde(skip)]
     pub identity: Option<Identity>,
+}
+
+impl JudgedReference {
+    /// Whether the owner would be in a namespace, and is not there.
+    pub(super) fn is_missing_in_a_namespace(&self) -> bool {
+        self.class == ReferenceClass::Absent
+            && matches!(self.evidence, Evidence::NotFound | Evidence::Remembered)
+            && self.owner.namespace.is_some()
+    }
 }
 
 /// Classifies a reference as a worker of the delete pool does: by the graph, and by a live read
@@ -161,6 +172,7 @@ pub fn classify(asker: &mut Asker<'_>, seen: &ReferenceSnapshot) -> Option<Judge
         block_owner_deletion: seen.reference.block_owner_deletion,
         class,
         evidence,
+        found: None,
         identity: seen.owner.identity().cloned(),
     })
 }

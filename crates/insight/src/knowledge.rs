@@ -4,11 +4,13 @@
 use std::collections::HashMap;
 use std::num::NonZeroU16;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use indexmap::IndexSet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::explain::NamespaceCondition;
 use crate::name::{ObjectName, Unseen};
 use crate::plan::{PlanQuery, Walk};
 use kube_gc_core::graph::{
@@ -33,6 +35,10 @@ pub enum Need {
     Owner(Identity),
     /// What a live read of exactly this identity shows.
     Live(Identity),
+    /// Which pods use this claim.
+    Users(Identity),
+    /// In which other namespace the object is that has this uid.
+    Elsewhere(Identity),
 }
 
 impl Need {
@@ -40,7 +46,10 @@ impl Need {
     pub const fn namespace(&self) -> Option<&Namespace> {
         match self {
             Self::Node(key) | Self::Object(key) => key.namespace.as_ref(),
-            Self::Owner(identity) | Self::Live(identity) => identity.namespace.as_ref(),
+            Self::Owner(identity)
+            | Self::Live(identity)
+            | Self::Users(identity)
+            | Self::Elsewhere(identity) => identity.namespace.as_ref(),
         }
     }
 }
@@ -52,6 +61,10 @@ pub enum Fact {
     Object(Key, Option<ObjectSnapshot>),
     Owner(Identity, OwnerState),
     Live(Identity, Live),
+    /// The first pods, or why they cannot be read.
+    Users(Identity, Result<Vec<ObjectName>, String>),
+    /// `None` if nobody knows one.
+    Elsewhere(Identity, Option<ObjectName>),
 }
 
 /// What a live read shows.
@@ -87,14 +100,51 @@ pub struct LiveObject {
 /// the server writes them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Details {
+    /// When the server answered, by its own clock.
+    pub read: Option<String>,
     /// When it was created.
     pub created: Option<String>,
-    /// When it was deleted.
+    /// When somebody deleted it, which is before its grace period.
     pub deleted: Option<String>,
+    /// The seconds of its grace period, as far as the server has not confirmed that it has ended.
+    pub grace: u64,
     /// All its finalizers, in order.
     pub finalizers: Vec<String>,
     /// Who set which finalizer, as far as `managedFields` say.
     pub setters: Vec<FinalizerSetter>,
+    /// What only the whole object says.
+    pub particulars: Particulars,
+}
+
+impl Details {
+    /// The seconds since its grace period has ended; negative before that. `None` if it is not being deleted,
+    /// or if the time is not known.
+    pub fn overdue(&self) -> Option<i64> {
+        let seconds = |time: &Option<String>| -> Option<i64> {
+            let time = humantime::parse_rfc3339_weak(time.as_ref()?).ok()?;
+            i64::try_from(time.duration_since(SystemTime::UNIX_EPOCH).ok()?.as_secs()).ok()
+        };
+        (seconds(&self.read)? - seconds(&self.deleted)?).checked_sub_unsigned(self.grace)
+    }
+}
+
+/// What the whole objects of some types say about why they are still there.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Particulars {
+    #[default]
+    None,
+    Pod {
+        node: Option<String>,
+    },
+    Namespace {
+        /// Those in its spec.
+        finalizers: Vec<String>,
+        conditions: Vec<NamespaceCondition>,
+    },
+    Volume {
+        /// Namespace and name of the claim that it is bound to.
+        claim: Option<(String, String)>,
+    },
 }
 
 /// A field manager that owns a finalizer.
@@ -119,6 +169,8 @@ pub struct Knowledge {
     objects: HashMap<Key, Option<ObjectSnapshot>>,
     owners: HashMap<Identity, OwnerState>,
     live: HashMap<Identity, Live>,
+    users: HashMap<Identity, Result<Vec<ObjectName>, String>>,
+    elsewhere: HashMap<Identity, Option<ObjectName>>,
 }
 
 impl Knowledge {
@@ -128,6 +180,8 @@ impl Knowledge {
             Fact::Object(key, object) => drop(self.objects.insert(key, object)),
             Fact::Owner(identity, state) => drop(self.owners.insert(identity, state)),
             Fact::Live(identity, live) => drop(self.live.insert(identity, live)),
+            Fact::Users(identity, users) => drop(self.users.insert(identity, users)),
+            Fact::Elsewhere(identity, holder) => drop(self.elsewhere.insert(identity, holder)),
         }
     }
 
@@ -146,7 +200,11 @@ impl Knowledge {
             }
             Live::Found(_) | Live::Absent(_) | Live::NotAsked => None,
         });
-        let mut unseen: Vec<Unseen> = failed.collect();
+        let pods = self.users.iter().filter_map(|(claim, users)| {
+            let what = format!("pods that use {}", ObjectName::from(claim));
+            Some(Unseen { what, why: users.as_ref().err()?.clone() })
+        });
+        let mut unseen: Vec<Unseen> = failed.chain(pods).collect();
         unseen.sort();
         unseen
     }
@@ -225,6 +283,18 @@ impl<'a> Asker<'a> {
         None
     }
 
+    /// The first pods that use a claim; `None` if this is not known.
+    pub fn users(&mut self, claim: &Identity) -> Option<&'a [ObjectName]> {
+        let known = self.known.users.get(claim);
+        self.unless_known(known, || Need::Users(claim.clone()))?.as_deref().ok()
+    }
+
+    /// The object in another namespace that has this uid; `None` if none is known.
+    pub fn elsewhere(&mut self, identity: &Identity) -> Option<&'a ObjectName> {
+        let known = self.known.elsewhere.get(identity);
+        self.unless_known(known, || Need::Elsewhere(identity.clone()))?.as_ref()
+    }
+
     fn unless_known<T>(&mut self, known: Option<T>, need: impl FnOnce() -> Need) -> Option<T> {
         if known.is_none() {
             self.needs.insert(need());
@@ -233,14 +303,13 @@ impl<'a> Asker<'a> {
     }
 }
 
-/// A fact that a question needs, from the partition that has it. `None` for a live read, which is
-/// no partition's business.
+/// A fact that a question needs, from the partition that has it. `None` for what takes a request.
 fn fact(partition: &mut Partition, need: &Need, limits: ViewLimits) -> Option<Fact> {
     Some(match need {
         Need::Node(key) => Fact::Node(key.clone(), partition.view(key, limits)),
         Need::Object(key) => Fact::Object(key.clone(), partition.inspect_object(key)),
         Need::Owner(identity) => Fact::Owner(identity.clone(), partition.owner_state(identity)),
-        Need::Live(_) => return None,
+        Need::Live(_) | Need::Users(_) | Need::Elsewhere(_) => return None,
     })
 }
 
@@ -258,7 +327,12 @@ pub fn facts(partition: &mut Partition, needs: &[Need], limits: ViewLimits) -> (
             Fact::Node(_, Some(view)) => {
                 view.by_type.iter().map(|count| count.total).sum::<usize>() + view.references.len()
             }
-            Fact::Node(_, None) | Fact::Object(..) | Fact::Owner(..) | Fact::Live(..) => 0,
+            Fact::Node(_, None)
+            | Fact::Object(..)
+            | Fact::Owner(..)
+            | Fact::Live(..)
+            | Fact::Users(..)
+            | Fact::Elsewhere(..) => 0,
         } + 1;
         facts.push(fact);
     }
@@ -328,23 +402,22 @@ impl LocalGraph {
         usize::from(self.sharding.of(namespace).0)
     }
 
-    /// Learns the facts that a question needs. Returns the objects that only a live read shows.
+    /// Learns the facts that a question needs. Returns the needs that take a request.
     pub fn learn(
         &mut self,
         needs: impl IntoIterator<Item = Need>,
         limits: ViewLimits,
         knowledge: &mut Knowledge,
-    ) -> Vec<Identity> {
-        let mut reads = Vec::new();
+    ) -> Vec<Need> {
+        let mut requests = Vec::new();
         for need in needs {
             let at = self.place(need.namespace());
-            match (fact(&mut self.partitions[at], &need, limits), need) {
-                (Some(fact), _) => knowledge.learn(fact),
-                (None, Need::Live(identity)) => reads.push(identity),
-                (None, Need::Node(_) | Need::Object(_) | Need::Owner(_)) => {}
+            match fact(&mut self.partitions[at], &need, limits) {
+                Some(fact) => knowledge.learn(fact),
+                None => requests.push(need),
             }
         }
-        reads
+        requests
     }
 
     /// Walks from an object to all that its deletion may concern.

@@ -15,7 +15,7 @@
 //! | `knowledge` | facts, needs, and a graph that is filled from lists |
 //! | `judge` | the class of an owner reference with the evidence for it, and the verdict on an object |
 //! | `neighbourhood`, `layout` | what belongs to an object, the worst of it, in pages, and as the rows of a tree |
-//! | `explain`, `finalizers`, `sentence` | why an object or a namespace is still there, and what holds it |
+//! | `explain`, `hold`, `finalizers`, `sentence` | why an object or a namespace is still there, and what holds it |
 //! | `check` | what is wrong with owner references |
 //! | `plan` | what a deletion does to every object |
 //! | `stuck` | what was deleted long ago, by what holds it |
@@ -26,6 +26,7 @@
 mod check;
 mod explain;
 mod finalizers;
+mod hold;
 mod judge;
 mod knowledge;
 mod layout;
@@ -42,14 +43,15 @@ pub use check::{
     check_object,
 };
 pub use explain::{
-    Chain, ChainLink, Explanation, HeldObjects, Hold, Leaf, NamespaceCondition, NamespaceContents,
-    NamespaceReport, Outcome, TypeLeft, explain, explain_namespace,
+    Chain, ChainLink, Explanation, HeldObjects, Leaf, NamespaceCondition, NamespaceContents, NamespaceReport,
+    Outcome, TypeLeft, explain, explain_namespace,
 };
-pub use finalizers::{FinalizerReport, known_finalizer};
+pub use finalizers::FinalizerReport;
+pub use hold::{Hold, contents_of};
 pub use judge::{Evidence, JudgedReference, classify};
 pub use knowledge::{
     AbsenceEvidence, Asker, Details, Fact, FinalizerSetter, Knowledge, Live, LiveObject, LocalGraph, Need,
-    ask, facts,
+    Particulars, ask, facts,
 };
 pub use layout::{NeighbourhoodPage, Row, RowKind, join, page, rows};
 pub use name::{Answer, Document, ObjectName, Unseen};
@@ -57,5 +59,5 @@ pub use neighbourhood::{
     Edge, More, Neighbourhood, NeighbourhoodQuery, NodeExtra, Shown, Standing, State, neighbourhood,
 };
 pub use plan::{Cascade, Effect, Forecast, Plan, PlanQuery, PlannedObject, TypeEffects, Walk, plan};
-pub use sentence::counted;
-pub use stuck::{StuckGroup, StuckReport, stuck};
+pub use sentence::{age, counted};
+pub use stuck::{StuckContext, StuckGroup, StuckReport, stuck};

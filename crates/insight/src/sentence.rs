@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::explain::{Chain, Hold, NamespaceReport};
-use crate::finalizers::FinalizerReport;
+use crate::explain::{Chain, NamespaceReport};
+use crate::finalizers::{FinalizerReport, is_a_tool};
+use crate::hold::{Held, Hold};
 use crate::judge::{Evidence, JudgedReference};
 use crate::knowledge::AbsenceEvidence;
 use crate::name::ObjectName;
@@ -34,13 +35,13 @@ pub(super) fn decision(object: &ObjectName, decision: &Decision, judged: &[Judge
             format!("{object} stays: it has no owner references, so it is never garbage.")
         }
         Decision::Keep(KeepReason::BeingDeleted) => format!("{object} is being deleted already."),
-        Decision::Park(_) => {
-            let open = count(ReferenceClass::Unresolved);
-            format!(
-                "{object} stays for now: {open} of its {owners} cannot be resolved, so nothing is proved about {}.",
-                if open == 1 { "it" } else { "them" }
-            )
-        }
+        Decision::Park(_) => match judged {
+            [only] => format!("{object} stays for now, because nothing is proved: {}.", unresolved(only)),
+            _ => format!(
+                "{object} stays for now, because nothing is proved: {} of its {owners} cannot be resolved.",
+                count(ReferenceClass::Unresolved)
+            ),
+        },
         Decision::Report { .. } => format!(
             "{object} stays and is never collected: it is cluster-scoped and names {} of a namespaced kind.",
             counted(count(ReferenceClass::InvalidScope), "owner")
@@ -61,7 +62,7 @@ pub(super) fn decision(object: &ObjectName, decision: &Decision, judged: &[Judge
                 [only] if waiting == 1 => {
                     format!("its owner {} is being deleted and waits for its dependents", only.owner)
                 }
-                [only] => format!("its owner {} does not exist", only.owner),
+                [only] => missing(only),
                 _ if waiting == 0 => format!("none of its {owners} exists"),
                 _ => format!("none of its {owners} keeps it, and {waiting} wait for their dependents"),
             };
@@ -70,18 +71,52 @@ pub(super) fn decision(object: &ObjectName, decision: &Decision, judged: &[Judge
     }
 }
 
+/// Why nothing follows from an owner.
+fn unresolved(reference: &JudgedReference) -> String {
+    let owner = &reference.owner;
+    match &reference.evidence {
+        Evidence::Failed { error } => format!("its owner {owner} cannot be read: {error}"),
+        Evidence::NotAsked => format!("its owner {owner} was not looked at"),
+        Evidence::Undiscovered => {
+            format!("the API {} of its owner {owner} does not answer", owner.api_version)
+        }
+        Evidence::NotServed { .. } => format!("the server has no {} of {}", owner.kind, owner.api_version),
+        _ => format!("its owner {owner} cannot be resolved"),
+    }
+}
+
+/// An owner that does not exist, and where it may be meant to be.
+fn missing(reference: &JudgedReference) -> String {
+    let JudgedReference { owner, found, .. } = reference;
+    let place = owner.namespace.as_ref().map(|namespace| format!(" in namespace {namespace}"));
+    let elsewhere = found.as_ref().map(|found| {
+        let namespace = found.namespace.as_deref().unwrap_or_default();
+        format!(
+            " (owners must be in the dependent's namespace; the uid is that of {namespace}/{})",
+            found.name
+        )
+    });
+    format!("its owner {owner} does not exist{}{}", place.unwrap_or_default(), elsewhere.unwrap_or_default())
+}
+
+/// The verdict on an object that is being deleted and waits.
+pub(super) fn held(object: &ObjectName, holds: &[Held]) -> String {
+    let reasons: Vec<String> = holds.iter().filter(|held| !held.is_grace()).map(Held::of_one).collect();
+    let grace = holds.iter().find(|held| held.is_grace()).map(Held::predicate).unwrap_or_default();
+    let waits = match reasons.len() {
+        0 => String::new(),
+        _ => format!(", and waits for {}", reasons.join(", and for ")),
+    };
+    format!("{object} is being deleted{waits}{grace}.")
+}
+
 /// The verdict on an object whose own deletion decides.
 pub(super) fn deletion(object: &ObjectName, before: Precheck, finalizers: &[FinalizerReport]) -> String {
     match before {
         Precheck::Nothing(IdleReason::NoReferences) => {
             format!("{object} stays: it has no owner references, so it is never garbage.")
         }
-        Precheck::Nothing(IdleReason::Terminating) if finalizers.is_empty() => {
-            format!("{object} is being deleted, and no finalizer holds it: its grace period has not ended.")
-        }
-        Precheck::Nothing(IdleReason::Terminating) => {
-            format!("{object} is being deleted, and waits for {}.", FinalizerReport::names(finalizers))
-        }
+        Precheck::Nothing(IdleReason::Terminating) => format!("{object} is being deleted."),
         Precheck::Nothing(IdleReason::Orphaning) => {
             format!(
                 "{object} is being deleted with the policy Orphan: the collector releases its dependents first."
@@ -143,41 +178,18 @@ pub(super) fn advice_on_references(decision: &Decision, judged: &[JudgedReferenc
     judged.iter().filter(|reference| reference.class == open).take(LISTED).filter_map(advice).collect()
 }
 
-/// What a person can do about finalizers that hold an object.
-pub(super) fn advice_on_finalizers(finalizers: &[FinalizerReport]) -> Vec<String> {
-    finalizers.iter().take(LISTED).map(advice_on_finalizer).collect()
-}
-
-/// What a person can do about a finalizer.
-pub(super) fn advice_on_finalizer(finalizer: &FinalizerReport) -> String {
-    let FinalizerReport { name, remover, when, set_by, api_is_served } = finalizer;
-    let advice = match (remover, when, set_by, api_is_served) {
-        (Some(remover), Some(when), ..) => format!("{remover} removes it as soon as {when}."),
-        (_, _, Some(setter), Some(false)) => format!(
-            "{} set it, and the server has no API of its domain. Is that controller still installed?",
-            setter.manager
-        ),
-        (_, _, None, Some(false)) => {
-            "the server has no API of its domain. Is its controller still installed?".to_owned()
-        }
-        (_, _, Some(setter), _) => format!("look at {}, which set it.", setter.manager),
-        (_, _, None, _) => "look at the controller that sets it.".to_owned(),
-    };
-    format!("Finalizer {name}: {advice}")
-}
-
 /// What a person can do about what holds a chain.
 pub(super) fn advice_on_chain(chain: &Chain) -> Vec<String> {
-    let mut held: BTreeMap<&str, (usize, &FinalizerReport)> = BTreeMap::new();
+    let mut held: BTreeMap<&str, (usize, &FinalizerReport, &ObjectName)> = BTreeMap::new();
     for leaf in chain.leaves.iter().filter(|leaf| leaf.hold == Hold::Finalizers) {
         for finalizer in leaf.finalizers.iter().filter(|finalizer| finalizer.name != FOREGROUND_FINALIZER) {
-            held.entry(&finalizer.name).or_insert((0, finalizer)).0 += 1;
+            held.entry(&finalizer.name).or_insert((0, finalizer, &leaf.object)).0 += 1;
         }
     }
     let mut held: Vec<_> = held.into_values().collect();
-    held.sort_by_key(|(count, _)| std::cmp::Reverse(*count));
+    held.sort_by_key(|(count, ..)| std::cmp::Reverse(*count));
     let mut advice: Vec<String> =
-        held.iter().take(LISTED).map(|(_, finalizer)| advice_on_finalizer(finalizer)).collect();
+        held.iter().take(LISTED).flat_map(|(_, finalizer, object)| finalizer.advice(object)).collect();
     let count = |hold: &Hold| chain.leaves.iter().filter(|leaf| leaf.hold == *hold).count();
     let next = count(&Hold::ToBeDeleted) + count(&Hold::ToBeReleased) + count(&Hold::Unblocked);
     if next > 0 {
@@ -194,22 +206,24 @@ pub(super) fn advice_on_chain(chain: &Chain) -> Vec<String> {
     advice
 }
 
-/// The verdict on a namespace that is being deleted.
-pub(super) fn namespace(object: &ObjectName, report: &NamespaceReport) -> String {
-    let NamespaceReport { left, held, silent_apis, .. } = report;
-    let silent = match silent_apis.len() {
-        0 => String::new(),
-        1 => "; 1 part of the API does not answer".to_owned(),
-        count => format!("; {count} parts of the API do not answer"),
-    };
-    if *left == 0 && silent.is_empty() {
-        return format!(
-            "{object} is being deleted, and nothing is left in it: the namespace controller removes it."
-        );
-    }
+/// The verdict on a namespace, or the definition of a custom resource, that is being deleted. `own` is what it
+/// waits for besides its content.
+pub(super) fn namespace(object: &ObjectName, report: &NamespaceReport, is_all: bool, own: &[Held]) -> String {
+    let NamespaceReport { left, held, .. } = report;
+    let also: Vec<String> = own.iter().map(Held::of_one).collect();
+    let also = also.join(", and for ");
     if *left == 0 {
-        return format!("{object} cannot go: nothing is left in it that can be listed{silent}.");
+        let known = if is_all { "" } else { " that can be listed" };
+        return match own {
+            [Held { hold: Hold::NamespaceController, .. }] => {
+                format!(
+                    "{object} is being deleted, and nothing is left in it: the namespace controller removes it."
+                )
+            }
+            _ => format!("{object} cannot go: nothing is left in it{known}, but it waits for {also}."),
+        };
     }
+    let at_least = if is_all { "" } else { "at least " };
     let objects = counted(*left, "object");
     let are = if *left == 1 { "is" } else { "are" };
     let holding = match &held[..] {
@@ -222,28 +236,26 @@ pub(super) fn namespace(object: &ObjectName, report: &NamespaceReport) -> String
             format!("some held by {}", FinalizerReport::names(several.iter().map(|held| &held.finalizer)))
         }
     };
-    format!("{object} cannot go: {objects} {are} left, {holding}{silent}.")
+    let also = if own.is_empty() { String::new() } else { format!("; it also waits for {also}") };
+    format!("{object} cannot go: {at_least}{objects} {are} left, {holding}{also}.")
 }
 
-/// What a person can do about a namespace that is being deleted.
-pub(super) fn advice_on_namespace(report: &NamespaceReport) -> Vec<String> {
-    let mut advice: Vec<String> =
-        report.held.iter().map(|held| advice_on_finalizer(&held.finalizer)).collect();
+/// What a person can do about what is left in a namespace, or of a definition.
+pub(super) fn advice_on_namespace(report: &NamespaceReport, nothing_else: bool) -> Vec<String> {
+    let nobody = ObjectName::default();
+    let of_held =
+        report.held.iter().map(|held| held.finalizer.advice(held.objects.first().unwrap_or(&nobody)));
+    let mut advice: Vec<String> = of_held.flatten().collect();
     if let (Some(first), Some(held)) = (advice.first_mut(), report.held.first()) {
         let FinalizerReport { remover, set_by, api_is_served, .. } = &held.finalizer;
-        if let (None, Some(setter), Some(true) | None) = (remover, set_by, api_is_served) {
+        if let (None, Some(setter), Some(true) | None) = (remover, set_by, api_is_served)
+            && !is_a_tool(&setter.manager)
+        {
             *first = format!("Look at {} first.", setter.manager);
         }
-        if report.is_held_by_one() {
+        if nothing_else && report.is_held_by_one() {
             first.push_str(" Nothing else blocks.");
         }
-    }
-    for api in report.silent_apis.iter().take(LISTED) {
-        advice.push(format!(
-            "The API {} does not answer. A namespace only goes after every API has: repair it, or remove its \
-             APIService.",
-            api.what
-        ));
     }
     let not_deleted = report.left - report.being_deleted;
     if not_deleted > 0 {
@@ -255,6 +267,16 @@ pub(super) fn advice_on_namespace(report: &NamespaceReport) -> Vec<String> {
         ));
     }
     advice
+}
+
+/// A time as kubectl writes it.
+pub fn age(seconds: u64) -> String {
+    match seconds {
+        0..120 => format!("{seconds}s"),
+        120..7_200 => format!("{}m", seconds / 60),
+        7_200..172_800 => format!("{}h", seconds / 3_600),
+        _ => format!("{}d", seconds / 86_400),
+    }
 }
 
 /// A number of things.

@@ -1,16 +1,17 @@
 //! What was deleted long ago and is still there, by what holds it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::explain::{Hold, leaf};
 use crate::finalizers::FinalizerReport;
+use crate::hold::{Around, Held, Hold, contents_of, holds};
 use crate::knowledge::{Asker, Live};
-use crate::name::ObjectName;
-use crate::sentence::{advice_on_finalizers, counted};
-use kube_gc_core::object::{DeletionState, FOREGROUND_FINALIZER, Identity, Key};
+use crate::name::{ObjectName, Unseen};
+use crate::sentence::counted;
+use kube_gc_core::object::{DeletionState, GroupResource, Identity, Key, Namespace};
 
 /// The most objects that are named in each list.
 const NAMED: usize = 20;
@@ -25,17 +26,59 @@ pub struct StuckReport {
     pub groups: Vec<StuckGroup>,
     /// The number of objects that are stuck.
     pub stuck: usize,
+    /// The number of objects that a collector cannot finish, for other reasons than that they wait for dependents.
+    /// Only a collector knows that.
+    pub unfinished: usize,
     /// The number of objects that are being deleted, whenever that began.
     pub being_deleted: usize,
     /// How many of them were not read, because there are too many.
     pub not_read: usize,
+    /// When the first of them was deleted, in RFC 3339.
+    pub oldest: Option<String>,
+    /// When they were read, by the clock of the API server.
+    pub as_of: Option<String>,
+}
+
+impl StuckReport {
+    /// Adds objects that a collector cannot finish, for a reason of its own.
+    pub fn add_unfinished(
+        &mut self,
+        (reason, hint): (&str, &str),
+        objects: &[Identity],
+        message: &str,
+        since: String,
+    ) {
+        let names: Vec<ObjectName> = objects.iter().take(NAMED).map(ObjectName::from).collect();
+        let Some(first) = names.first() else { return };
+        let who = match objects {
+            [_] => format!("{first}: the collector cannot finish with it"),
+            several => {
+                format!(
+                    "{}, such as {first}: the collector cannot finish with them",
+                    counted(several.len(), "object")
+                )
+            }
+        };
+        self.unfinished += objects.len();
+        self.groups.push(StuckGroup {
+            cause: reason.to_owned(),
+            sentence: format!("{who} ({reason}): {message}"),
+            holders: names.clone(),
+            holder_count: objects.len(),
+            objects: names,
+            object_count: objects.len(),
+            oldest: Some(since),
+            finalizers: Vec::new(),
+            advice: vec![format!("What to do ({reason}): {hint}.")],
+        });
+    }
 }
 
 /// Objects that wait for the same cause.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StuckGroup {
-    /// In one word.
+    /// In one word: that of a [`Hold`], or a reason of a collector that cannot finish with these objects.
     pub cause: String,
     /// In one sentence.
     pub sentence: String,
@@ -57,54 +100,67 @@ pub struct StuckGroup {
 struct Remaining {
     identity: Identity,
     deletion: DeletionState,
-    /// The places of the owners in foreground deletion that wait for it.
+    /// The places of what waits for it: owners in foreground deletion, its namespace, its definition.
     blocks: BTreeSet<usize>,
     /// When it was deleted, if that was long ago and it is to be reported.
     stuck_since: Option<String>,
     /// What holds it, unless others do.
-    hold: Option<(Hold, Vec<FinalizerReport>)>,
+    holds: Vec<Held>,
 }
 
-/// Groups what was deleted before a time in RFC 3339 by what holds it, of these objects that are being
-/// deleted. All of them count as causes, and those that are meant are reported. An incomplete answer is
-/// returned if more facts are needed.
+/// What counts as stuck, and what else is known.
+#[derive(Clone, Debug, Default)]
+pub struct StuckContext {
+    /// How long ago the deletion of an object, with its grace period, must have been.
+    pub older: Duration,
+    /// The parts of the API that do not answer.
+    pub silent_apis: Vec<Unseen>,
+    /// Everything that is being deleted is known.
+    pub is_all: bool,
+}
+
+/// Groups what was deleted long ago by what holds it, of these objects that are being deleted. All of them count
+/// as causes, and those that are meant are reported. An incomplete answer is returned if more facts are needed.
 pub fn stuck(
     asker: &mut Asker<'_>,
     deleted: &[(Identity, DeletionState)],
-    before: &str,
+    query: &StuckContext,
     is_meant: impl Fn(&Identity) -> bool,
 ) -> StuckReport {
     let mut remaining = remaining(asker, deleted);
     let blocked: HashSet<usize> = remaining.iter().flat_map(|one| one.blocks.iter().copied()).collect();
     let mut report = StuckReport::default();
     for (place, one) in remaining.iter_mut().enumerate() {
-        let waits = one.deletion == DeletionState::DeletingDependents && blocked.contains(&place);
-        one.look(asker, waits, before, is_meant(&one.identity), &mut report);
+        one.look(asker, blocked.contains(&place), query, is_meant(&one.identity), &mut report);
     }
     report.stuck = remaining.iter().filter(|one| one.stuck_since.is_some()).count();
-    let mut causes: BTreeMap<(Hold, Vec<&str>), Vec<usize>> = BTreeMap::new();
+    let mut causes: BTreeMap<(Hold, &str), Vec<usize>> = BTreeMap::new();
     for (place, one) in remaining.iter().enumerate() {
-        let Some((hold, finalizers)) = &one.hold else { continue };
-        let names = finalizers.iter().map(|finalizer| finalizer.name.as_str());
-        let cause = (hold.clone(), names.collect());
-        if causes.len() < CAUSES || causes.contains_key(&cause) {
+        for held in &one.holds {
+            let mut cause = (held.hold, held.about.as_str());
+            if causes.len() >= CAUSES && !causes.contains_key(&cause) {
+                cause = (Hold::Other, "");
+            }
             causes.entry(cause).or_default().push(place);
         }
     }
     let is_stuck = |place: &usize| remaining[*place].stuck_since.is_some();
     let mut explained: HashSet<usize> = HashSet::new();
-    for ((hold, _), holders) in causes {
+    for ((hold, about), holders) in causes {
         let mut stuck = wait_for(&holders, &remaining);
         stuck.retain(is_stuck);
         explained.extend(&stuck);
         if !stuck.is_empty() {
-            report.groups.push(group(&remaining, Some(&hold), &holders, &stuck));
+            let is_it = |held: &&Held| held.hold == hold && held.about == about;
+            let held = remaining[holders[0]].holds.iter().find(is_it).cloned();
+            let held = held.unwrap_or_else(|| Held::new(hold));
+            report.groups.push(group(&remaining, &held, &holders, &stuck));
         }
     }
     let is_left = |place: &usize| is_stuck(place) && !explained.contains(place);
     let left: Vec<usize> = (0..remaining.len()).filter(is_left).collect();
     if !left.is_empty() {
-        report.groups.push(group(&remaining, None, &[], &left));
+        report.groups.push(group(&remaining, &Held::new(Hold::Circle), &[], &left));
     }
     report.groups.sort_by_key(|group| std::cmp::Reverse(group.object_count));
     report
@@ -126,6 +182,19 @@ fn remaining(asker: &mut Asker<'_>, deleted: &[(Identity, DeletionState)]) -> Ve
             }
         }
     }
+    // What is in a namespace, or of the type of a definition, holds that.
+    let containers =
+        deleted.iter().filter_map(|(identity, _)| Some((contents_of(identity)?, identity.key())));
+    let mut of_namespace: HashMap<Namespace, Key> = HashMap::new();
+    let mut of_type: HashMap<GroupResource, Key> = HashMap::new();
+    for (contents, key) in containers {
+        of_namespace.extend(contents.namespace.map(|namespace| (namespace, key.clone())));
+        of_type.extend(contents.resource.map(|resource| (resource, key)));
+    }
+    for (identity, _, blocks) in all.values_mut().filter(|(_, deletion, _)| deletion.is_being_deleted()) {
+        blocks.extend(identity.namespace.as_ref().and_then(|namespace| of_namespace.get(namespace)).cloned());
+        blocks.extend(of_type.get(&identity.resource.group_resource).cloned());
+    }
     let mut all: Vec<_> = all.into_values().collect();
     all.sort_by(|a, b| order(a).cmp(&order(b)));
     let places: HashMap<Key, usize> =
@@ -137,7 +206,7 @@ fn remaining(asker: &mut Asker<'_>, deleted: &[(Identity, DeletionState)]) -> Ve
             deletion,
             blocks: blocks(keys),
             stuck_since: None,
-            hold: None,
+            holds: Vec::new(),
         })
         .collect()
 }
@@ -152,39 +221,36 @@ impl Remaining {
     fn look(
         &mut self,
         asker: &mut Asker<'_>,
-        waits_for_others: bool,
-        before: &str,
+        is_blocked: bool,
+        query: &StuckContext,
         is_meant: bool,
         report: &mut StuckReport,
     ) {
-        let mut is_read = true;
         if self.deletion.is_being_deleted() {
-            report.being_deleted += usize::from(is_meant);
             match asker.live(&self.identity) {
                 Some(Live::Found(live)) => {
-                    // The server writes all times in one form, so their order is that of their texts.
-                    let deleted = live.details.deleted.clone().filter(|deleted| **deleted < *before);
-                    self.stuck_since = deleted.filter(|_| is_meant);
+                    let details = &live.details;
+                    report.as_of = report.as_of.take().max(details.read.clone());
+                    let overdue = details.overdue().and_then(|seconds| u64::try_from(seconds).ok());
+                    // The server's times have no fractions of a second.
+                    let is_late = overdue.is_some_and(|seconds| seconds > query.older.as_secs());
+                    if is_meant {
+                        report.oldest = report.oldest.take().into_iter().chain(details.deleted.clone()).min();
+                        self.stuck_since = details.deleted.clone().filter(|_| is_late);
+                    }
                 }
                 // It is gone.
                 Some(Live::Absent(_)) => return,
-                Some(Live::NotAsked) => {
-                    report.not_read += 1;
-                    is_read = false;
-                }
-                Some(Live::Failed(_)) | None => is_read = false,
+                Some(Live::NotAsked) => report.not_read += 1,
+                Some(Live::Failed(_)) | None => {}
             }
+            report.being_deleted += usize::from(is_meant);
         }
-        if waits_for_others {
-            return;
-        }
-        self.hold = Some((Hold::Unknown, Vec::new()));
-        if is_read {
-            let leaf = leaf(asker, &self.identity, self.deletion, (&self.identity).into());
-            let mut finalizers = leaf.finalizers;
-            let holds = leaf.hold == Hold::Finalizers;
-            finalizers.retain(|finalizer| holds && finalizer.name != FOREGROUND_FINALIZER);
-            self.hold = Some((leaf.hold, finalizers));
+        // A dependent only holds an owner that waits for its dependents; a namespace waits for more than objects.
+        if self.deletion != DeletionState::DeletingDependents || !is_blocked {
+            let StuckContext { silent_apis, is_all, .. } = query;
+            let around = Around { has_contents: is_blocked, is_all: *is_all, silent_apis };
+            self.holds = holds(asker, &self.identity, self.deletion, around);
         }
     }
 }
@@ -201,64 +267,39 @@ fn wait_for(holders: &[usize], remaining: &[Remaining]) -> Vec<usize> {
     waiting
 }
 
-fn group(remaining: &[Remaining], hold: Option<&Hold>, holders: &[usize], stuck: &[usize]) -> StuckGroup {
+fn group(remaining: &[Remaining], held: &Held, holders: &[usize], stuck: &[usize]) -> StuckGroup {
     let name = |place: &usize| ObjectName::from(&remaining[*place].identity);
-    let held = holders.first().and_then(|&place| remaining[place].hold.as_ref());
-    let finalizers = held.map(|(_, finalizers)| finalizers.clone()).unwrap_or_default();
-    let why = match hold {
-        None => "a circle of objects that block each other, or an object that is not known".to_owned(),
-        Some(hold) => why(hold, &finalizers),
-    };
     let holding: HashSet<usize> = holders.iter().copied().collect();
-    let others = stuck.iter().filter(|place| !holding.contains(place)).count();
+    let others: Vec<&usize> = stuck.iter().filter(|place| !holding.contains(place)).collect();
     let wait = |count: usize| counted(count, "object") + if count == 1 { " waits" } else { " wait" };
+    // One object has a name.
+    let waiting = |places: &[&usize]| match places {
+        [only] => format!("{} waits", name(only)),
+        several => wait(several.len()),
+    };
     let sentence = match holders {
-        [] => format!("{} for {why}", wait(stuck.len())),
-        [only] if others == 0 => format!("{} waits for {why}", name(only)),
-        several if others == 0 => format!("{} for {why}", wait(several.len())),
-        [only] => format!("{} for {} ({why})", wait(others), name(only)),
+        [] => format!("{} for {}", wait(stuck.len()), held.words(true)),
+        [only] if others.is_empty() => format!("{}{}", name(only), held.predicate()),
+        several if others.is_empty() => format!("{} for {}", wait(several.len()), held.words(true)),
+        [only] => format!("{} for {} ({})", waiting(&others), name(only), held.in_short()),
         [first, ..] => format!(
-            "{} for {}, such as {} ({why})",
-            wait(others),
+            "{} for {}, such as {} ({})",
+            waiting(&others),
             counted(holders.len(), "object"),
-            name(first)
+            name(first),
+            held.words(false)
         ),
     };
-    let advice = match hold {
-        Some(Hold::Finalizers) => advice_on_finalizers(&finalizers),
-        Some(Hold::Unblocked | Hold::ToBeDeleted | Hold::ToBeReleased | Hold::Orphaning) | None => {
-            vec!["The collector has this to do. If it does not change, look whether it runs.".to_owned()]
-        }
-        Some(Hold::Undecided) => vec!["`check` says which owner cannot be resolved.".to_owned()],
-        Some(Hold::GracePeriod) => {
-            vec!["If it is a pod, look whether the kubelet of its node runs.".to_owned()]
-        }
-        Some(Hold::Unknown) => Vec::new(),
-    };
+    let first = holders.first().or(stuck.first()).map(name).unwrap_or_default();
     StuckGroup {
-        cause: hold.map_or("circle", Hold::into_str).to_owned(),
+        cause: held.hold.into_str().to_owned(),
         sentence,
         holders: holders.iter().take(NAMED).map(name).collect(),
         holder_count: holders.len(),
         objects: stuck.iter().take(NAMED).map(name).collect(),
         object_count: stuck.len(),
         oldest: stuck.iter().filter_map(|&place| remaining[place].stuck_since.clone()).min(),
-        finalizers,
-        advice,
+        finalizers: held.finalizers.clone(),
+        advice: held.advice(&first),
     }
-}
-
-/// What an object waits for.
-fn why(hold: &Hold, finalizers: &[FinalizerReport]) -> String {
-    let why = match hold {
-        Hold::Finalizers => return FinalizerReport::names(finalizers),
-        Hold::GracePeriod => "the end of its grace period",
-        Hold::Orphaning => "the collector to release its dependents",
-        Hold::Unblocked => "the collector to remove its finalizer",
-        Hold::ToBeDeleted => "the collector to delete it",
-        Hold::ToBeReleased => "the collector to remove its owner reference",
-        Hold::Undecided => "an owner that cannot be resolved",
-        Hold::Unknown => "something that could not be looked at",
-    };
-    why.to_owned()
 }

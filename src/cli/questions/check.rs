@@ -3,12 +3,12 @@
 use clap::{Args, ValueEnum};
 
 use super::arguments::{ListsArgs, ScopeArgs};
-use super::{Failed, Format, complete, footer, progress, show};
+use super::{Failed, Format, complete, footer, progress, show, unseen};
 use crate::app::insight::ask;
 use crate::cli::exit::Exit;
 use crate::cli::text::{Cell, Colour, Look, kubectl_name, kubectl_names};
 use kube_gc_core::text::Thousands;
-use kube_gc_insight::{CheckEffect, CheckReport, Class, EffectCounts, Finding};
+use kube_gc_insight::{CheckEffect, CheckReport, Class, EffectCounts, Finding, counted};
 
 /// The end of `kube-gc check --help`.
 const EXAMPLES: &str = "\
@@ -72,9 +72,10 @@ impl CheckArgs {
         show(*output, ("Check", &answer), names, || {
             let mut look = scope.reach.look(*output);
             look.namespaces |= scope.all_namespaces;
-            let footer = footer(&answer.incomplete, answer.left_out, None);
-            let between = if footer.is_empty() { "\n" } else { " " };
-            table(report, &look) + &summary(report) + between + &footer
+            unseen(&answer.incomplete, Some(&look))
+                + &table(report, &look)
+                + &summary(report, answer.incomplete.is_empty())
+                + &footer(&[], answer.left_out, None)
         })?;
         if fail_on.is_met_by(report.broken_objects) {
             return Ok(Exit::Failure);
@@ -123,7 +124,7 @@ fn table(report: &CheckReport, look: &Look) -> String {
     let mut text = look.table(&names, report.findings.iter().map(row));
     let more = report.finding_count - report.findings.len();
     if more > 0 {
-        text.push_str(&format!("And {} more findings.\n", Thousands(more)));
+        text.push_str(&format!("And {}.\n", counted(more, "more finding")));
     }
     text
 }
@@ -151,16 +152,14 @@ fn reference(finding: &Finding, wide: bool) -> String {
     }
 }
 
-/// What there is in all.
-pub fn summary(report: &CheckReport) -> String {
-    let deletes = report.broken_objects.deletes;
+/// What there is in all; at least that, if not all could be looked at.
+pub fn summary(report: &CheckReport, is_all: bool) -> String {
+    let (first, then) = if is_all { ("", "") } else { ("At least ", "at least ") };
     format!(
-        "{} of {} reference{}; {} object{} would be deleted.",
+        "{first}{} of {}; {then}{} would be deleted.\n",
         Thousands(report.broken_references),
-        Thousands(report.references),
-        if report.references == 1 { "" } else { "s" },
-        Thousands(deletes),
-        if deletes == 1 { "" } else { "s" },
+        counted(report.references, "reference"),
+        counted(report.broken_objects.deletes, "object"),
     )
 }
 
@@ -185,7 +184,7 @@ mod tests {
         let report = CheckReport { findings: vec![finding], finding_count: 2, ..CheckReport::default() };
         for text in [table(&report, &look(false)), table(&report, &look(true))] {
             assert_harmless(&text, 3);
-            assert!(text.ends_with("And 1 more findings.\n"), "{text}");
+            assert!(text.ends_with("And 1 more finding.\n"), "{text}");
         }
     }
 

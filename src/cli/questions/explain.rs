@@ -3,16 +3,15 @@
 use clap::Args;
 
 use super::arguments::{Auto, CommonArgs, SourceArgs};
-use super::{Failed, Format, ask, complete, footer, show};
+use super::{Failed, Format, ask, complete, footer, show, unseen};
 use crate::cli::exit::Exit;
 use crate::cli::text::{Cell, Colour, Look, kubectl_names, line};
 use crate::insight::{Decision, ExplainAnswer, Stuck};
-use kube_gc_core::object::FOREGROUND_FINALIZER;
 use kube_gc_core::text::escape::Escaped;
 use kube_gc_core::text::{Thousands, listed};
 use kube_gc_core::verdict::ReferenceClass;
 use kube_gc_insight::{
-    Evidence, Explanation, FinalizerReport, HeldObjects, Hold, JudgedReference, Leaf, Outcome,
+    Evidence, Explanation, FinalizerReport, HeldObjects, Hold, JudgedReference, Leaf, Outcome, counted,
 };
 
 /// The end of `kube-gc explain --help`.
@@ -59,10 +58,11 @@ impl ExplainArgs {
         // The objects that hold it.
         let names = || kubectl_names(explanation.chain.leaves.iter().map(|leaf| &leaf.object));
         show(*output, ("Explanation", &answer), names, || {
-            let look = common.reach.look(*output);
-            text(explanation, &look)
+            let look = common.reach.look(*output).at(explanation.as_of.as_deref());
+            unseen(&answer.incomplete, Some(&look))
+                + &text(explanation, &look)
                 + &of_collector(&answer, &look)
-                + &footer(&answer.incomplete, answer.left_out, note.as_deref())
+                + &footer(&[], answer.left_out, note.as_deref())
         })?;
         Ok(complete(!explanation.depends_on_unseen))
     }
@@ -105,7 +105,8 @@ fn of_collector(answer: &ExplainAnswer, look: &Look) -> String {
         text += &format!("\n{}.\n", Escaped(last.trim_end_matches('.')));
     }
     if let Some(Stuck { reason, since, attempts, next_retry_seconds, message, hint }) = &answer.stuck {
-        let attempts = attempts.map(|count| format!(" after {count} attempts")).unwrap_or_default();
+        let attempts = attempts.map(|count| format!(" after {}", counted(count as usize, "attempt")));
+        let attempts = attempts.unwrap_or_default();
         let next = match next_retry_seconds {
             Some(seconds) if *seconds >= 1.0 => format!(" It tries again in {seconds:.0} s."),
             Some(_) => " It tries again now.".to_owned(),
@@ -137,7 +138,7 @@ fn references(text: &mut String, explanation: &Explanation, look: &Look) {
             Cell::new(&reference.owner.uid),
             Cell::new(class(reference.class)).coloured(colour),
             Cell::new(flags),
-            Cell::new(evidence(&reference.evidence)),
+            Cell::new(evidence(reference)),
         ]
     };
     let uid = look.wide.then_some("UID");
@@ -145,7 +146,7 @@ fn references(text: &mut String, explanation: &Explanation, look: &Look) {
     look.section(text, &names, explanation.references.iter().map(row));
     let rest = explanation.reference_count.saturating_sub(explanation.references.len());
     if rest > 0 && !explanation.references.is_empty() {
-        line(text, format_args!("and {} more owner references", Thousands(rest)));
+        line(text, format_args!("and {}", more(rest, "owner reference")));
     }
 }
 
@@ -160,14 +161,23 @@ const fn class(class: ReferenceClass) -> &'static str {
     }
 }
 
-fn evidence(evidence: &Evidence) -> String {
-    let evidence = match evidence {
+/// `3 more objects`
+fn more(count: usize, what: &str) -> String {
+    counted(count, &format!("more {what}"))
+}
+
+fn evidence(reference: &JudgedReference) -> String {
+    let evidence = match &reference.evidence {
+        Evidence::NotFound | Evidence::Remembered if reference.found.is_some() => {
+            let found = reference.found.as_ref().and_then(|found| found.namespace.as_deref());
+            return format!("that uid is in namespace {}", found.unwrap_or_default());
+        }
         Evidence::OtherUid { uid } => return format!("that name belongs to {uid} now"),
         Evidence::NotServed { served_as: Some(version) } => {
             return format!("not served; the server has {version}");
         }
         Evidence::Watched => "is in the list of its type",
-        Evidence::Remembered => "was seen to be deleted",
+        Evidence::Remembered => "was proved to be absent",
         Evidence::Read => "was read just now",
         Evidence::NotFound => "the server says that it does not exist",
         Evidence::NotServed { served_as: None } => "the server does not have this kind",
@@ -213,17 +223,17 @@ fn chain(text: &mut String, explanation: &Explanation, look: &Look) {
     let chain = &explanation.chain;
     let row = |leaf: &Leaf| {
         let colour = match leaf.hold {
-            Hold::Finalizers | Hold::Undecided | Hold::Unknown => Colour::Red,
+            Hold::Finalizers | Hold::Kubelet | Hold::Undecided | Hold::Unknown => Colour::Red,
             _ => Colour::Plain,
         };
         [
             Cell::new(&leaf.object),
-            Cell::new(hold(leaf)).coloured(colour),
+            Cell::new(&leaf.waits_for).coloured(colour),
             Cell::new(ago(leaf.deleted.as_deref(), look)),
             Cell::new(&leaf.blocks),
         ]
     };
-    let names = ["HELD BY", "BECAUSE", "DELETED", "BLOCKS"];
+    let names = ["HELD BY", "WAITS FOR", "DELETED", "BLOCKS"];
     look.section(text, &names.map(Some), chain.leaves.iter().map(row));
     let between = chain.links.iter().skip(1);
     let between: Vec<String> =
@@ -257,11 +267,14 @@ fn namespace(text: &mut String, explanation: &Explanation, look: &Look) {
     let conditions = report.conditions.iter();
     let conditions = conditions.map(|condition| [Cell::new(&condition.kind), Cell::new(&condition.message)]);
     look.section(text, &["CONDITION", "MESSAGE"].map(Some), conditions);
+    if !report.others.is_empty() {
+        text.push('\n');
+    }
+    for other in &report.others {
+        line(text, format_args!("{other}."));
+    }
     if report.not_read > 0 {
-        line(
-            text,
-            format_args!("The finalizers of {} more objects were not read.", Thousands(report.not_read)),
-        );
+        line(text, format_args!("The finalizers of {} were not read.", more(report.not_read, "object")));
     }
 }
 
@@ -281,23 +294,6 @@ fn set_by(held: &HeldObjects, look: &Look) -> String {
         text.push_str(&format!("; {}", parts.join(", and ")));
     }
     text
-}
-
-fn hold(leaf: &Leaf) -> String {
-    let hold = match leaf.hold {
-        Hold::Finalizers => {
-            let own = |finalizer: &&FinalizerReport| finalizer.name != FOREGROUND_FINALIZER;
-            return FinalizerReport::names(leaf.finalizers.iter().filter(own));
-        }
-        Hold::GracePeriod => "its grace period has not ended",
-        Hold::Orphaning => "its dependents are being released",
-        Hold::Unblocked => "nothing: the collector removes its finalizer",
-        Hold::ToBeDeleted => "not deleted yet: the collector deletes it",
-        Hold::ToBeReleased => "not released yet: another owner keeps it",
-        Hold::Undecided => "an owner of it cannot be resolved",
-        Hold::Unknown => "it could not be looked at",
-    };
-    hold.to_owned()
 }
 
 #[cfg(test)]
@@ -326,8 +322,8 @@ mod tests {
                 time: None,
                 last_write: None,
             };
-            let (name, set_by, remover, when) = ("x".to_owned(), manager.map(setter), None, None);
-            let finalizer = FinalizerReport { name, remover, when, set_by, api_is_served };
+            let (name, set_by) = ("x".to_owned(), manager.map(setter));
+            let finalizer = FinalizerReport { name, set_by, api_is_served, ..FinalizerReport::default() };
             let held = HeldObjects { finalizer, first_set, last_write, count: 3, objects: Vec::new() };
             assert_eq!(super::set_by(&held, &look(false)), expected);
         }

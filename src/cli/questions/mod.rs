@@ -12,12 +12,12 @@ use std::io::IsTerminal as _;
 
 use clap::{Subcommand, ValueEnum};
 use kube_gc_core::text::escape::Escaped;
-use kube_gc_insight::{Document, Unseen};
+use kube_gc_insight::{Document, Unseen, counted};
 use serde::Serialize;
 
 use super::exit::Exit;
 use super::invoked::Invoked;
-use super::text::{self, print};
+use super::text::{self, Look, print};
 use crate::app::insight::{self, Connection};
 use crate::app::{Error, ErrorKind};
 use crate::insight::{Collector, CollectorError, InsightError, Session, Source};
@@ -78,6 +78,7 @@ impl From<InsightError> for Failed {
         let exit = match &error {
             InsightError::NoSuchType(_) | InsightError::NoSuchObject(_) => Exit::NoSuchObject,
             InsightError::Selector(_) => Exit::Usage,
+            InsightError::Forbidden(_) => Exit::Forbidden,
             InsightError::Api(_) => Exit::Unreachable,
             InsightError::Interrupted => Exit::Unanswered,
             InsightError::Collector(error) => match error {
@@ -164,32 +165,53 @@ fn json(kind: &'static str, answer: &impl Serialize) -> Result<String, Error> {
     Ok(text::json(&text.map_err(|error| Error::new(ErrorKind::Internal, error))?))
 }
 
-/// How many things that could not be looked at are named to people.
-const NAMED: usize = 6;
+/// How many things that could not be looked at for the same reason are named to people.
+const NAMED: usize = 3;
+/// How many reasons are told.
+const REASONS: usize = 3;
 
-/// What could not be looked at, in one line, and what else there is to say about where the answer is
-/// from; empty if there is nothing.
-fn footer(incomplete: &[Unseen], left_out: usize, note: Option<&str>) -> String {
-    let mut parts = Vec::new();
-    if !incomplete.is_empty() {
-        let mut named: Vec<String> =
-            incomplete.iter().take(NAMED).map(|Unseen { what, why }| format!("{what} ({why})")).collect();
-        if incomplete.len() > NAMED {
-            named.push(format!("and {} more", incomplete.len() - NAMED));
+/// What could not be looked at, in a line for each reason; empty if there is nothing. In an answer with more
+/// detail, all of it, if that has a look of its own.
+fn unseen(incomplete: &[Unseen], look: Option<&Look>) -> String {
+    let wide = look.is_some_and(|look| look.wide);
+    let all = if look.is_some() { "-o wide names all" } else { "-o json names all" };
+    let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
+    for Unseen { what, why } in incomplete {
+        match reasons.iter_mut().find(|(known, _)| known == why) {
+            Some((_, parts)) => parts.push(what),
+            None => reasons.push((why, vec![what])),
         }
-        parts.push(format!("Not looked at: {}", Escaped(named.join("; "))));
     }
+    let (most, more) = if wide { (usize::MAX, reasons.len()) } else { (NAMED, REASONS) };
+    let lines = reasons.iter().take(more).map(|(why, parts)| {
+        let mut named = parts.iter().take(most).copied().collect::<Vec<_>>().join(", ");
+        if parts.len() > most {
+            named.push_str(&format!(" and {} more ({all})", parts.len() - most));
+        }
+        format!("Not looked at: {}\n", Escaped(format_args!("{named}: {why}")))
+    });
+    let mut text: String = lines.collect();
+    if reasons.len() > more {
+        let left: usize = reasons.iter().skip(more).map(|(_, parts)| parts.len()).sum();
+        text.push_str(&format!("Not looked at: {left} more, for other reasons ({all})\n"));
+    }
+    text
+}
+
+/// What could not be looked at, and what else there is to say about where the answer is from; empty if there
+/// is nothing.
+fn footer(incomplete: &[Unseen], left_out: usize, note: Option<&str>) -> String {
+    let mut text = unseen(incomplete, None);
     if left_out > 0 {
-        parts.push(format!("Left out on request: {left_out} types"));
+        text.push_str(&format!("Left out on request: {}\n", counted(left_out, "type")));
     }
-    parts.extend(note.map(|note| Escaped(note).to_string()));
-    parts.into_iter().map(|part| part + "\n").collect()
+    text.extend(note.map(|note| format!("{}\n", Escaped(note))));
+    text
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::text::Look;
     use kube_gc_insight::ObjectName;
 
     pub const HOSTILE: &str = "a\"];\n b \u{1b}[31m\\\u{202e}";
@@ -216,13 +238,22 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_named_once_and_on_one_line() {
-        let unseen = |number: usize| Unseen { what: format!("t{number}"), why: "403\n\u{1b}[31m".into() };
-        let text = footer(&(0..9).map(unseen).collect::<Vec<_>>(), 2, Some("From\nlists"));
-        assert_eq!(text.lines().count(), 3, "{text}");
-        assert!(
-            text.starts_with(r"Not looked at: t0 (403\n\u{1b}[31m); t1 ") && text.contains("; and 3 more\n")
+    fn what_is_missing_is_named_by_its_reason_and_on_one_line() {
+        let unseen_for = |why: &str, count| {
+            let why = why.to_owned();
+            (0..count).map(move |number| Unseen { what: format!("t{number}"), why: why.clone() })
+        };
+        let hostile = "403\n\u{1b}[31m";
+        let all: Vec<Unseen> = unseen_for(hostile, 5).chain(unseen_for("503", 1)).collect();
+        assert_eq!(
+            footer(&all, 1, Some("From\nlists")),
+            "Not looked at: t0, t1, t2 and 2 more (-o json names all): 403\\n\\u{1b}[31m\nNot looked at: t0: 503\n\
+             Left out on request: 1 type\nFrom\\nlists\n"
         );
+        let many: Vec<Unseen> = (0..9).flat_map(|why| unseen_for(&why.to_string(), 2)).collect();
+        let text = unseen(&many, Some(&look(false)));
+        assert!(text.lines().count() == 4 && text.contains(": 12 more, for other reasons"), "{text}");
+        assert_eq!(unseen(&many, Some(&look(true))).lines().count(), 9);
         assert_eq!(footer(&[], 0, None), "");
     }
 }

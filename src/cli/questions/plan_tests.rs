@@ -28,13 +28,8 @@ fn claim(name: &str) -> PlannedObject {
 fn plan() -> Plan {
     let root = planned("Deployment", "web", Effect::Deleted);
     let mut held = planned("Pod", "web-x", Effect::Held);
-    held.finalizers = Some(vec![FinalizerReport {
-        name: "example.com/drain".into(),
-        remover: None,
-        when: None,
-        set_by: None,
-        api_is_served: None,
-    }]);
+    held.finalizers =
+        Some(vec![FinalizerReport { name: "example.com/drain".into(), ..FinalizerReport::default() }]);
     let mut kept = planned("Secret", "tls", Effect::Kept);
     kept.kept_by = vec![object("Service", "web")];
     kept.loses = vec![root.name.clone()];

@@ -6,13 +6,13 @@ use std::time::Duration;
 use clap::Args;
 
 use super::arguments::{Auto, ScopeArgs, SourceArgs};
-use super::{Failed, Format, ask, complete, footer, show};
+use super::{Failed, Format, ask, complete, footer, show, unseen};
 use crate::cli::exit::Exit;
 use crate::cli::text::{Cell, Colour, Look, kubectl_name, kubectl_names, line};
 use crate::insight::{QueryScope, Source};
 use kube_gc_core::text::Thousands;
 use kube_gc_core::text::escape::Escaped;
-use kube_gc_insight::{StuckGroup, StuckReport};
+use kube_gc_insight::{StuckGroup, StuckReport, counted};
 
 /// The end of `kube-gc stuck --help`.
 const EXAMPLES: &str = "\
@@ -66,14 +66,19 @@ impl StuckArgs {
             ("Stuck", &answer),
             || names(report),
             || {
-                let mut look = scope.reach.look(*output);
+                let mut look = scope.reach.look(*output).at(report.as_of.as_deref());
                 look.namespaces = scope.all_namespaces;
-                summary(report, &humantime::format_duration(*older).to_string())
+                unseen(&answer.incomplete, Some(&look))
+                    + &summary(report, *older, answer.incomplete.is_empty(), &look)
                     + &text(report, &look)
-                    + &footer(&answer.incomplete, answer.left_out, note.as_deref())
+                    + &footer(&[], answer.left_out, note.as_deref())
             },
         )?;
-        Ok(if report.stuck > 0 { Exit::Failure } else { complete(answer.incomplete.is_empty()) })
+        Ok(if report.stuck + report.unfinished > 0 {
+            Exit::Failure
+        } else {
+            complete(answer.incomplete.is_empty())
+        })
     }
 
     /// A collector has no lists of which types could be left out, and no labels.
@@ -145,16 +150,34 @@ fn objects(report: &StuckReport, look: &Look) -> String {
 }
 
 /// The answer in one line.
-pub fn summary(report: &StuckReport, older: &str) -> String {
-    let StuckReport { stuck, being_deleted, .. } = report;
-    let objects = if *being_deleted == 1 { "object that is" } else { "objects that are" };
-    // "0 of 1 object is", "1 of 2 objects is", "0 of 2 objects are".
-    let are = if *stuck == 1 || *being_deleted == 1 { "is" } else { "are" };
-    format!(
-        "{} of {} {objects} being deleted {are} stuck: deleted more than {older} ago.\n",
-        Thousands(*stuck),
-        Thousands(*being_deleted),
-    )
+pub fn summary(report: &StuckReport, older: Duration, is_all: bool, look: &Look) -> String {
+    let StuckReport { stuck, unfinished, being_deleted, oldest, .. } = report;
+    let at_least = if is_all { "" } else { "at least " };
+    let mut text = String::new();
+    if *stuck > 0 {
+        let objects = if *being_deleted == 1 { "object that is" } else { "objects that are" };
+        // "1 of 1 object is", "1 of 2 objects is", "2 of 2 objects are".
+        let are = if *stuck == 1 { "is" } else { "are" };
+        let (stuck, all) = (Thousands(*stuck), Thousands(*being_deleted));
+        let older = humantime::format_duration(older);
+        text = format!(
+            "{at_least}{stuck} of {all} {objects} being deleted {are} stuck: deleted more than {older} ago."
+        );
+    } else if *unfinished == 0 {
+        text.push_str(if is_all { "Nothing is stuck." } else { "Nothing that could be looked at is stuck." });
+        let (are, first) = if *being_deleted == 1 { ("is", "") } else { ("are", "the oldest ") };
+        let oldest = oldest.as_deref().and_then(|oldest| look.age(oldest));
+        let oldest = oldest.map(|age| format!(", {first}for {age}")).unwrap_or_default();
+        if *being_deleted > 0 {
+            let objects = counted(*being_deleted, "object");
+            text.push_str(&format!(" {at_least}{objects} {are} being deleted{oldest}."));
+        }
+    }
+    if *unfinished > 0 {
+        let objects = counted(*unfinished, "object");
+        text.push_str(&format!(" The collector cannot finish with {objects}."));
+    }
+    text.trim_start().replace("at least", "At least") + "\n"
 }
 
 /// The names of the objects that hold others.
@@ -170,18 +193,26 @@ mod tests {
 
     #[test]
     fn the_summary_agrees_with_its_numbers() {
-        let said = |stuck, being_deleted| {
-            summary(&StuckReport { stuck, being_deleted, ..StuckReport::default() }, "1m")
+        let said = |stuck, being_deleted, unfinished, is_all| {
+            let oldest = (being_deleted > 0).then(|| "2026-01-01T00:11:17Z".to_owned());
+            let report = StuckReport { stuck, being_deleted, unfinished, oldest, ..StuckReport::default() };
+            summary(&report, Duration::from_secs(60), is_all, &look(false))
         };
-        for (stuck, being_deleted, expected) in [
-            (0, 0, "0 of 0 objects that are being deleted are stuck: "),
-            (0, 1, "0 of 1 object that is being deleted is stuck: "),
-            (1, 1, "1 of 1 object that is being deleted is stuck: "),
-            (0, 2, "0 of 2 objects that are being deleted are stuck: "),
-            (1, 2, "1 of 2 objects that are being deleted is stuck: "),
-            (2, 1200, "2 of 1,200 objects that are being deleted are stuck: "),
+        let stuck = |begin: &str| format!("{begin} stuck: deleted more than 1m ago.\n");
+        for (answer, expected) in [
+            (said(0, 0, 0, true), "Nothing is stuck.\n".to_owned()),
+            (said(0, 1, 0, true), "Nothing is stuck. 1 object is being deleted, for 43s.\n".to_owned()),
+            (
+                said(0, 1_200, 0, true),
+                "Nothing is stuck. 1,200 objects are being deleted, the oldest for 43s.\n".to_owned(),
+            ),
+            (said(0, 0, 0, false), "Nothing that could be looked at is stuck.\n".to_owned()),
+            (said(1, 1, 0, true), stuck("1 of 1 object that is being deleted is")),
+            (said(1, 2, 0, true), stuck("1 of 2 objects that are being deleted is")),
+            (said(2, 2, 0, false), stuck("At least 2 of 2 objects that are being deleted are")),
+            (said(0, 0, 1, true), "The collector cannot finish with 1 object.\n".to_owned()),
         ] {
-            assert_eq!(said(stuck, being_deleted), format!("{expected}deleted more than 1m ago.\n"));
+            assert_eq!(answer, expected);
         }
     }
 

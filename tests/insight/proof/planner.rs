@@ -10,7 +10,7 @@ use kube_gc_core::object::{
     PropagationPolicy, ResourceType, ResourceVersion, Scope, ServedKind, Uid,
 };
 use kube_gc_insight::{
-    AbsenceEvidence, Details, Fact, Knowledge, Live, LiveObject, LocalGraph, Plan, PlanQuery, ask, plan,
+    AbsenceEvidence, Details, Fact, Knowledge, Live, LiveObject, LocalGraph, Need, Plan, PlanQuery, ask, plan,
 };
 use kube_gc_testkit::cluster::key;
 use kube_gc_testkit::{Cluster, Ns, Obj, Policy};
@@ -145,7 +145,9 @@ impl Planner {
                 Ok(plan) => return Ok(plan),
                 Err(needs) => needs,
             };
-            for identity in self.graph.learn(needs, ViewLimits::default(), &mut knowledge) {
+            for need in self.graph.learn(needs, ViewLimits::default(), &mut knowledge) {
+                // A plan needs nothing else that takes a request.
+                let Need::Live(identity) = need else { continue };
                 let live = self.read(&identity);
                 knowledge.learn(Fact::Live(identity, live));
             }

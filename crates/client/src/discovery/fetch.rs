@@ -35,7 +35,16 @@ pub struct GroupFailure {
     pub forbidden: bool,
 }
 
+/// Groups whose objects are never written or deleted, so none is an owner, blocks an owner, or is stuck.
+/// metrics-server and the adapters compute them for each read.
+const READ_ONLY: [&str; 3] = ["metrics.k8s.io", "custom.metrics.k8s.io", "external.metrics.k8s.io"];
+
 impl GroupFailure {
+    /// Whether the part may have objects that an answer depends on.
+    pub fn may_have_objects(&self) -> bool {
+        !READ_ONLY.contains(&&*self.group)
+    }
+
     /// What could not be discovered, for people.
     pub fn part(&self) -> String {
         match (&*self.group, self.version.as_deref()) {

@@ -156,6 +156,11 @@ impl Catalog {
         !self.unread.is_empty()
     }
 
+    /// The groups of these versions.
+    pub fn unread(&self) -> impl Iterator<Item = &str> {
+        self.unread.iter().map(|(group, _)| &**group)
+    }
+
     /// Whether this `apiVersion` is such a group version; see [`has_unread`](Self::has_unread).
     pub fn is_unread(&self, api_version: &str) -> bool {
         let (group, version) = split_api_version(api_version);

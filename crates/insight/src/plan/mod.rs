@@ -13,3 +13,4 @@ mod walk;
 pub use answer::{Cascade, Effect, Forecast, Plan, PlannedObject, TypeEffects};
 pub use effects::plan;
 pub use walk::{PlanQuery, Walk};
+pub(super) use walk::{as_definition, as_namespace};

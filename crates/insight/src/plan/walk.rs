@@ -98,7 +98,7 @@ pub struct Walk {
 }
 
 /// Whether the object is a namespace, and which.
-pub(super) fn as_namespace(identity: &Identity) -> Option<Namespace> {
+pub(crate) fn as_namespace(identity: &Identity) -> Option<Namespace> {
     let resource = &identity.resource.group_resource;
     if resource.group.is_empty() && &*resource.resource == "namespaces" {
         Namespace::parse(&identity.name)
@@ -108,7 +108,7 @@ pub(super) fn as_namespace(identity: &Identity) -> Option<Namespace> {
 }
 
 /// Whether the object defines a type, and which.
-pub(super) fn as_definition(identity: &Identity) -> Option<GroupResource> {
+pub(crate) fn as_definition(identity: &Identity) -> Option<GroupResource> {
     let resource = &identity.resource.group_resource;
     let is = &*resource.group == "apiextensions.k8s.io" && &*resource.resource == "customresourcedefinitions";
     is.then(|| GroupResource::parse(&identity.name))

@@ -42,8 +42,8 @@ fn the_verdict_follows_from_the_owners_and_the_evidence() {
             &item,
             Outcome::Goes,
             Some(Evidence::OtherUid { uid: "new".into() }),
-            "Pod/p is garbage: its owner ConfigMap/a does not exist. The collector deletes it with the policy \
-             Background.",
+            "Pod/p is garbage: its owner ConfigMap/a does not exist in namespace ns. The collector deletes it with \
+             the policy Background.",
         ),
         (
             Cluster::of(&[&a, &both]),
@@ -57,7 +57,7 @@ fn the_verdict_follows_from_the_owners_and_the_evidence() {
             &pod("p"),
             Outcome::Undecided,
             Some(Evidence::NotServed { served_as: Some("example.com/v2".into()) }),
-            "Pod/p stays for now: 1 of its 1 owner cannot be resolved, so nothing is proved about it.",
+            "Pod/p stays for now, because nothing is proved: the server has no Widget of extensions/v9.",
         ),
     ] {
         let mut cluster = cluster;
@@ -66,8 +66,12 @@ fn the_verdict_follows_from_the_owners_and_the_evidence() {
         assert_eq!(explained.references.first().map(|reference| reference.evidence.clone()), evidence);
         assert!(!explained.depends_on_unseen, "reading more would not help");
     }
-    let explained = Cluster::of(&[&item]).reading(&a, Live::Failed("403 Forbidden".into())).explain(&item);
+    let explained = Cluster::of(&[&item]).reading(&a, Live::Failed("not allowed".into())).explain(&item);
     assert_eq!((explained.outcome, explained.depends_on_unseen), (Outcome::Undecided, true));
+    assert!(
+        explained.verdict.ends_with("its owner ConfigMap/a cannot be read: not allowed."),
+        "{explained:?}"
+    );
 }
 
 #[test]
@@ -96,18 +100,97 @@ fn texts_of_any_length_are_cut() {
 }
 
 #[test]
-fn well_known_finalizers_are_explained() {
-    for name in
-        ["kubernetes.io/pvc-protection", "external-attacher/ebs-csi-aws-com", "machine.cluster.x-k8s.io"]
-    {
-        assert!(known_finalizer(name).is_some(), "{name}");
+fn who_removes_a_finalizer_is_said_as_far_as_it_is_certain() {
+    let of = ObjectName::from(&config("c").identity());
+    let told = |name: &str, manager: Option<&str>| {
+        let setter = |manager: &str| FinalizerSetter {
+            finalizer: name.into(),
+            manager: manager.into(),
+            time: None,
+            last_write: None,
+        };
+        let setters = manager.map(setter).into_iter().collect();
+        let finalizers = vec!["orphan".to_owned(), name.to_owned()];
+        let details = Details { finalizers, setters, ..Details::default() };
+        FinalizerReport::of(&details, catalog())[1].advice(&of)
+    };
+    let by_hand = |name: &str| {
+        format!(
+            "Removing it by hand skips its clean-up. If nothing is left to clean up: kubectl patch configmaps c -n ns \
+             --type=json -p '[{{\"op\":\"test\",\"path\":\"/metadata/finalizers/1\",\"value\":\"{name}\"}},\
+             {{\"op\":\"remove\",\"path\":\"/metadata/finalizers/1\"}}]'"
+        )
+    };
+    let (served, gone) = ("a.example.com/x", "gone.example.net/x");
+    for (name, manager, says, is_by_hand) in [
+        (
+            "kubernetes.io/pvc-protection",
+            Some("kubectl"),
+            "removes it as soon as no pod uses the claim any more.",
+            false,
+        ),
+        (
+            "external-attacher/ebs-csi-aws-com",
+            None,
+            "removes it as soon as the volume has been detached.",
+            false,
+        ),
+        (
+            "strimzi.io/topic-operator",
+            None,
+            "if that is gone, nobody removes the finalizer). But the server has none",
+            true,
+        ),
+        ("kubernetes.io/unknown", None, "look at the controller that sets it.", false),
+        (served, Some("backup"), "look at backup, which set it.", false),
+        (served, Some("kubectl-edit"), "it was set with kubectl-edit, which does not remove it.", false),
+        (
+            gone,
+            Some("Helm"),
+            "set with Helm, and no installed API belongs to gone.example.net, so probably nobody",
+            true,
+        ),
+        (gone, Some("backup"), "backup set it, and the server has no API of its domain.", true),
+        ("gone.example.net/$(x)", None, "the server has no API of its domain.", false),
+    ] {
+        let advice = told(name, manager);
+        assert!(
+            advice[0].starts_with(&format!("Finalizer {name}: ")) && advice[0].contains(says),
+            "{advice:?}"
+        );
+        assert_eq!(advice[1..], is_by_hand.then(|| by_hand(name)).into_iter().collect::<Vec<_>>(), "{name}");
     }
-    assert_eq!(known_finalizer("example.com/kubernetes"), None);
+}
+
+#[test]
+fn what_protects_a_claim_or_a_volume_is_named() {
+    let claim = obj("persistentvolumeclaims", "ns", "data").terminating();
+    let mut cluster = Cluster::of(&[&claim]).read(&claim, &["kubernetes.io/pvc-protection"]);
+    let verdict = "PersistentVolumeClaim/data is being deleted, and waits for finalizer \
+                   kubernetes.io/pvc-protection: Pod/user uses it.";
+    assert_eq!(cluster.explain(&claim).verdict, verdict);
+    let volume = node("volume").terminating();
+    let mut cluster = Cluster::of(&[&volume]).with(&volume, |details| {
+        details.finalizers = vec!["kubernetes.io/pv-protection".to_owned()];
+        details.particulars = Particulars::Volume { claim: Some(("ns".into(), "data".into())) };
+    });
+    let verdict = cluster.explain(&volume).verdict;
+    assert!(verdict.ends_with(": it is bound to PersistentVolumeClaim/data in namespace ns."), "{verdict}");
+}
+
+#[test]
+fn an_owner_in_another_namespace_is_found_by_its_uid() {
+    let owner = obj("configmaps", "other", "shared");
+    let item = pod("p").with(owner.reference());
+    let verdict = Cluster::of(&[&owner, &item]).explain(&item).verdict;
+    let says = "its owner ConfigMap/shared does not exist in namespace ns (owners must be in the dependent's \
+                namespace; the uid is that of other/shared).";
+    assert!(verdict.contains(says), "{verdict}");
 }
 
 #[test]
 fn who_holds_a_namespace_is_to_be_looked_at() {
-    let namespace = node("old").terminating();
+    let namespace = obj("namespaces", "", "old").terminating();
     let held = ["a", "b", "c"].map(|name| config(name).terminating());
     let times =
         [("2026-01-02T00:00:00Z", "2026-01-03T00:00:00Z"), ("2026-01-01T00:00:00Z", "2026-01-01T00:00:00Z")];
@@ -123,13 +206,16 @@ fn who_holds_a_namespace_is_to_be_looked_at() {
     };
     let explained = |details: [Details; 3], change: fn(&mut NamespaceContents)| {
         let mut cluster =
-            Cluster::of(&held.iter().chain([&namespace]).collect::<Vec<_>>()).read(&namespace, &[]);
+            Cluster::of(&held.iter().chain([&namespace]).collect::<Vec<_>>()).with(&namespace, |details| {
+                let (finalizers, conditions) = (vec!["kubernetes".to_owned()], Vec::new());
+                details.particulars = Particulars::Namespace { finalizers, conditions };
+            });
         for (obj, details) in held.iter().zip(details) {
             let live = LiveObject { facts: obj.facts.clone(), details };
             cluster = cluster.reading(obj, Live::Found(Box::new(live)));
         }
         let objects = held.iter().map(|obj| (obj.identity(), obj.facts.deletion_state())).collect();
-        let mut contents = NamespaceContents { objects, ..NamespaceContents::default() };
+        let mut contents = NamespaceContents { objects, is_all: true, ..NamespaceContents::default() };
         change(&mut contents);
         cluster.ask(|asker| explain_namespace(asker, &namespace.identity(), &contents))
     };
@@ -158,7 +244,7 @@ fn who_holds_a_namespace_is_to_be_looked_at() {
     let nothing = explained(all(), |contents| {
         *contents = NamespaceContents { silent_apis: vec![api()], ..NamespaceContents::default() };
     });
-    assert!(nothing.verdict.ends_with("that can be listed; 1 part of the API does not answer."));
+    assert!(nothing.verdict.ends_with("but it waits for an API that does not answer: a.example.com/v1."));
     // A second finalizer, and one whose remover is well known.
     let two = read("backup-operator", &["example.com/backup", "orphan"], times[0]);
     let two = explained([two, backup(times[0]), backup(times[1])], |_| ());
@@ -166,6 +252,14 @@ fn who_holds_a_namespace_is_to_be_looked_at() {
     let known = |times| read("kubectl", &["kubernetes.io/pvc-protection"], times);
     let known = explained([known(times[0]), known(times[0]), known(times[1])], |_| ());
     assert!(known.advice[0].ends_with("as soon as no pod uses the claim any more. Nothing else blocks."));
+    let by_hand = explained(
+        all().map(|details| Details {
+            setters: vec![FinalizerSetter { manager: "kubectl-edit".into(), ..details.setters[0].clone() }],
+            ..details
+        }),
+        |_| (),
+    );
+    assert!(by_hand.advice[0].contains("it was set with kubectl-edit"), "{by_hand:?}");
 }
 
 proptest! {

@@ -58,6 +58,7 @@ impl Cluster {
     /// An object that only a live read shows, with these finalizers.
     pub fn read(mut self, obj: &Obj, finalizers: &[&str]) -> Self {
         let details = Details {
+            read: Some("2026-01-01T00:01:00Z".to_owned()),
             deleted: obj.facts.being_deleted.then(|| "2026-01-01T00:00:00Z".to_owned()),
             finalizers: finalizers.iter().map(|&name| name.to_owned()).collect(),
             ..Details::default()
@@ -65,6 +66,15 @@ impl Cluster {
         let live = LiveObject { facts: obj.facts.clone(), details };
         self.live.insert(obj.identity(), Live::Found(Box::new(live)));
         self
+    }
+
+    /// An object that a live read shows so, a minute after it was deleted.
+    pub fn with(self, obj: &Obj, change: impl FnOnce(&mut Details)) -> Self {
+        let mut cluster = self.read(obj, &[]);
+        if let Some(Live::Found(live)) = cluster.live.get_mut(&obj.identity()) {
+            change(&mut live.details);
+        }
+        cluster
     }
 
     /// What a live read of an object shows.
@@ -86,10 +96,19 @@ impl Cluster {
             };
             assert!(!needs.is_empty());
             self.needed.extend(needs.iter().cloned());
-            for identity in self.graph.learn(needs, ViewLimits::default(), &mut knowledge) {
-                let live = self.live.get(&identity).cloned();
-                let live = live.unwrap_or(Live::Absent(AbsenceEvidence::NotFound));
-                knowledge.learn(Fact::Live(identity, live));
+            for need in self.graph.learn(needs, ViewLimits::default(), &mut knowledge) {
+                knowledge.learn(match need {
+                    Need::Users(claim) => Fact::Users(claim, Ok(vec![(&pod("user").identity()).into()])),
+                    Need::Elsewhere(owner) => {
+                        let found = self.graph.holders(&owner.uid, 1).pop().map(|found| (&found).into());
+                        Fact::Elsewhere(owner, found)
+                    }
+                    Need::Live(identity) => {
+                        let live = self.live.get(&identity).cloned();
+                        Fact::Live(identity, live.unwrap_or(Live::Absent(AbsenceEvidence::NotFound)))
+                    }
+                    Need::Node(_) | Need::Object(_) | Need::Owner(_) => unreachable!("the graph has it"),
+                });
             }
         }
     }

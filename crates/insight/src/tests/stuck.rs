@@ -1,15 +1,23 @@
+use std::time::Duration;
+
 use proptest::prelude::*;
 
 use super::*;
 use kube_gc_core::graph::SearchQuery;
 use kube_gc_core::graph::testing::world::*;
 
-/// After the time at which [`Cluster::read`] says that objects were deleted.
-const NOW: &str = "2026-01-01T00:01:00Z";
+/// [`Cluster::read`] says that objects were deleted a minute ago.
+const MINUTE: Duration = Duration::from_secs(60);
+/// Less than that.
+const NOW: Duration = Duration::from_secs(59);
 
-fn report(cluster: &mut Cluster, before: &str, is_meant: impl Fn(&Identity) -> bool) -> StuckReport {
+fn context(older: Duration) -> StuckContext {
+    StuckContext { older, is_all: true, ..StuckContext::default() }
+}
+
+fn report(cluster: &mut Cluster, older: Duration, is_meant: impl Fn(&Identity) -> bool) -> StuckReport {
     let deleted = cluster.graph.search(&SearchQuery { being_deleted: true, ..SearchQuery::default() });
-    cluster.ask(|asker| stuck(asker, &deleted, before, &is_meant))
+    cluster.ask(|asker| stuck(asker, &deleted, &context(older), &is_meant))
 }
 
 fn cluster(objects: &[(&Obj, &[&str])]) -> Cluster {
@@ -33,7 +41,7 @@ fn what_is_not_meant_holds_others_and_is_not_counted() {
         (&other, &["example.com/b"]),
     ]);
     let report = report(&mut cluster, NOW, |identity| &*identity.name == "top");
-    assert_eq!(sentences(&report), ["1 object waits for ConfigMap/receipt (finalizer example.com/a)"]);
+    assert_eq!(sentences(&report), ["ConfigMap/top waits for ConfigMap/receipt (finalizer example.com/a)"]);
     assert_eq!((report.stuck, report.being_deleted, report.groups[0].object_count), (1, 1, 1));
 }
 
@@ -46,11 +54,111 @@ fn objects_with_the_same_finalizer_have_one_cause_and_the_first_are_named() {
     assert_eq!(sentences(&of_all), ["30 objects wait for finalizer example.com/backup"]);
     assert_eq!((of_all.groups[0].holders.len(), of_all.groups[0].object_count), (20, 30));
     assert_eq!(of_all.groups[0].oldest.as_deref(), Some("2026-01-01T00:00:00Z"));
-    let before = report(&mut cluster, "2025-12-31T23:59:59Z", |_| true);
+    let before = report(&mut cluster, MINUTE, |_| true);
     assert_eq!((before.stuck, before.being_deleted, before.groups.len()), (0, 30, 0));
+    assert_eq!(before.oldest.as_deref(), Some("2026-01-01T00:00:00Z"));
     let deleted = [(all[0].identity(), all[0].facts.deletion_state())];
-    let unread = cluster.ask_with(0, |asker| stuck(asker, &deleted, NOW, |_| true));
+    let unread = cluster.ask_with(0, |asker| stuck(asker, &deleted, &context(NOW), |_| true));
     assert_eq!((unread.stuck, unread.not_read), (0, 1));
+}
+
+/// `tests/insight/stuck.rs` shows other causes on a real API server.
+#[test]
+fn only_a_pod_has_a_grace_period_and_each_other_cause_is_its_own() {
+    let (pod, config) = (pod("p").terminating(), config("c").terminating());
+    let namespace = obj("namespaces", "", "ns").terminating();
+    let with = |obj: &Obj, grace, particulars: &Particulars| {
+        Cluster::of(&[obj]).with(obj, |details| {
+            (details.grace, details.particulars) = (grace, particulars.clone());
+        })
+    };
+    let on_node = Particulars::Pod { node: Some("n1".into()) };
+    let of = |names: &[&str]| {
+        let finalizers = names.iter().map(|&name| name.to_owned()).collect();
+        Particulars::Namespace { finalizers, conditions: Vec::new() }
+    };
+    let own = of(&["kubernetes"]);
+    for (obj, particulars, is_all, silent, cause, predicate) in [
+        (
+            &pod,
+            &on_node,
+            true,
+            None,
+            "kubelet",
+            ": its grace period of 5 s ended 55s ago, and the kubelet of node n1 has not confirmed its end",
+        ),
+        (
+            &config,
+            &Particulars::None,
+            true,
+            None,
+            "unexplained",
+            " waits for something that the API does not show",
+        ),
+        (
+            &namespace,
+            &own,
+            true,
+            None,
+            "namespaceController",
+            " waits for the namespace controller of kube-controller-manager",
+        ),
+        (&namespace, &own, false, None, "unknown", " waits for something that could not be looked at"),
+        (
+            &namespace,
+            &of(&["kubernetes", "example.com/quota"]),
+            true,
+            None,
+            "specFinalizers",
+            " waits for finalizer example.com/quota in its spec",
+        ),
+        (
+            &namespace,
+            &own,
+            true,
+            Some("metrics.k8s.io/v1beta1"),
+            "silentApi",
+            " waits for an API that does not answer: metrics.k8s.io/v1beta1",
+        ),
+    ] {
+        let mut cluster = with(obj, if cause == "kubelet" { 5 } else { 0 }, particulars);
+        let deleted = [(obj.identity(), obj.facts.deletion_state())];
+        let silent_apis = silent.map(|what: &str| Unseen { what: what.into(), why: "503".into() });
+        let silent_apis = silent_apis.into_iter().collect();
+        let context = StuckContext { older: Duration::ZERO, silent_apis, is_all };
+        let report = cluster.ask(|asker| stuck(asker, &deleted, &context, |_| true));
+        let sentence = format!("{}{predicate}", ObjectName::from(&obj.identity()));
+        assert_eq!((&*report.groups[0].cause, sentences(&report)), (cause, vec![&*sentence]));
+        let verdict = cluster.explain(obj).verdict;
+        assert_eq!(verdict.contains("grace period"), cause == "kubelet", "{verdict}");
+    }
+    let mut before = with(&pod, 72, &on_node);
+    assert_eq!(report(&mut before, Duration::ZERO, |_| true).stuck, 0);
+    let verdict = "Pod/p is being deleted: its grace period of 72 s ends in 12s.";
+    assert_eq!(before.explain(&pod).verdict, verdict);
+}
+
+#[test]
+fn what_is_in_a_namespace_or_of_a_definition_holds_it() {
+    let namespace = obj("namespaces", "", "ns").terminating();
+    let definition =
+        obj("customresourcedefinitions.apiextensions.k8s.io", "", "widgets.example.com").terminating();
+    let widget = obj("widgets.example.com", "other", "w").terminating();
+    let inside = config("held").terminating();
+    let mut cluster = cluster(&[
+        (&namespace, &[]),
+        (&definition, &["customresourcecleanup.apiextensions.k8s.io"]),
+        (&widget, &["example.com/w"]),
+        (&inside, &["example.com/c"]),
+    ]);
+    let report = report(&mut cluster, NOW, |identity| identity.namespace.is_none());
+    assert_eq!(
+        sentences(&report),
+        [
+            "Namespace/ns waits for ConfigMap/held (finalizer example.com/c)",
+            "CustomResourceDefinition/widgets.example.com waits for Widget/w (finalizer example.com/w)",
+        ]
+    );
 }
 
 proptest! {

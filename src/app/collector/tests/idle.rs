@@ -41,7 +41,7 @@ async fn a_chain_is_gone_when_the_collector_is_idle() {
         collector.wait_idle().await.unwrap();
         configmaps.delete(&marker.name_any(), &DeleteParams::default()).await.unwrap();
         let left: Vec<_> = configmaps.list(&ListParams::default()).await.unwrap().items;
-        let left: Vec<_> = left.iter().map(ResourceExt::name_any).collect();
+        let left: Vec<_> = left.iter().map(kube::ResourceExt::name_any).collect();
         assert!(left.is_empty(), "left of chain {chain}: {left:?}");
     }
     collector.stop().await.unwrap();

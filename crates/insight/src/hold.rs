@@ -1,0 +1,297 @@
+//! Why an object that is being deleted, or that blocks one, is still there.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use strum::IntoStaticStr;
+
+use crate::finalizers::FinalizerReport;
+use crate::judge::verdict;
+use crate::knowledge::{Asker, Details, Live, LiveObject, Particulars};
+use crate::name::{ObjectName, Unseen};
+use crate::plan::{as_definition, as_namespace};
+use crate::sentence::age;
+use kube_gc_core::graph::SearchQuery;
+use kube_gc_core::object::{DeletionState, FOREGROUND_FINALIZER, Identity};
+use kube_gc_core::text::listed;
+use kube_gc_core::verdict::Decision;
+
+/// The finalizer in the spec of a namespace that the namespace controller removes.
+const OF_NAMESPACES: &str = "kubernetes";
+/// The finalizer of a definition that the API server removes when its objects are gone.
+const OF_DEFINITIONS: &str = "customresourcecleanup.apiextensions.k8s.io";
+/// The finalizer of a claim that pods use.
+const OF_CLAIMS: &str = "kubernetes.io/pvc-protection";
+/// The finalizer of a volume that is bound.
+const OF_VOLUMES: &str = "kubernetes.io/pv-protection";
+
+/// What an object waits for. It is also the cause of a group of stuck objects.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema, IntoStaticStr,
+)]
+#[serde(rename_all = "camelCase")]
+#[strum(serialize_all = "camelCase", const_into_str)]
+pub enum Hold {
+    /// It is being deleted, and finalizers hold it.
+    Finalizers,
+    /// A namespace that has finalizers of somebody else in its spec.
+    SpecFinalizers,
+    /// A namespace, while a part of the API does not answer.
+    SilentApi,
+    /// A namespace in which nothing is left that is known.
+    NamespaceController,
+    /// A pod whose grace period has not ended.
+    GracePeriod,
+    /// A pod whose grace period has ended, and whose node has not confirmed that its containers have.
+    Kubelet,
+    /// It is being deleted, and its dependents are being released.
+    Orphaning,
+    /// Nothing blocks it any more: the collector removes its finalizer.
+    Unblocked,
+    /// The collector deletes it next.
+    ToBeDeleted,
+    /// The collector removes its reference to what it blocks, because another owner keeps it.
+    ToBeReleased,
+    /// The collector cannot decide about it, because an owner cannot be resolved.
+    Undecided,
+    /// It is being deleted, and nothing in it says what it waits for.
+    Unexplained,
+    /// It could not be looked at.
+    Unknown,
+    /// Objects that block each other.
+    Circle,
+    /// There are too many causes to tell them apart.
+    Other,
+}
+
+/// One thing that holds an object.
+#[derive(Clone, Debug)]
+pub(super) struct Held {
+    pub hold: Hold,
+    /// Which finalizers, APIs or node: what objects that wait for the same have in common.
+    pub about: String,
+    /// More than that, about this object alone.
+    detail: Option<String>,
+    pub finalizers: Vec<FinalizerReport>,
+}
+
+/// What else is known, about an object that waits until others are gone.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Around<'a> {
+    /// Some of those are left.
+    pub has_contents: bool,
+    /// No others are left.
+    pub is_all: bool,
+    /// The parts of the API that do not answer.
+    pub silent_apis: &'a [Unseen],
+}
+
+/// What has to be gone before an object goes: all in a namespace, or all objects of a definition.
+pub fn contents_of(identity: &Identity) -> Option<SearchQuery> {
+    let namespace = as_namespace(identity);
+    let resource = as_definition(identity);
+    let is_one = namespace.is_some() || resource.is_some();
+    is_one.then(|| SearchQuery { namespace, resource, ..SearchQuery::default() })
+}
+
+/// What an object waits for, which blocks others or is being deleted, and waits for no dependent.
+pub(super) fn holds(
+    asker: &mut Asker<'_>,
+    identity: &Identity,
+    deletion: DeletionState,
+    around: Around<'_>,
+) -> Vec<Held> {
+    let hold = match deletion {
+        DeletionState::Terminating | DeletionState::DeletingDependents => {
+            return match asker.live(identity) {
+                Some(Live::Found(live)) => terminating(asker, identity, live, deletion, around),
+                _ => vec![Held::new(Hold::Unknown)],
+            };
+        }
+        DeletionState::Orphaning => Hold::Orphaning,
+        DeletionState::Live => match verdict(asker, &identity.key()) {
+            Some(Decision::Delete { .. }) => Hold::ToBeDeleted,
+            Some(Decision::RemoveReferences { .. }) => Hold::ToBeReleased,
+            Some(Decision::Park(_) | Decision::Report { .. }) => Hold::Undecided,
+            Some(Decision::Keep(_)) | None => Hold::Unknown,
+        },
+    };
+    vec![Held::new(hold)]
+}
+
+/// What an object waits for that is being deleted.
+fn terminating(
+    asker: &mut Asker<'_>,
+    identity: &Identity,
+    live: &LiveObject,
+    deletion: DeletionState,
+    around: Around<'_>,
+) -> Vec<Held> {
+    let details = &live.details;
+    let mut finalizers = FinalizerReport::of(details, asker.catalog());
+    // The collector removes its own finalizer, and others hold the object after that.
+    let is_unblocked = deletion == DeletionState::DeletingDependents && finalizers.len() == 1;
+    finalizers.retain(|finalizer| {
+        finalizer.name != FOREGROUND_FINALIZER && !(around.has_contents && finalizer.name == OF_DEFINITIONS)
+    });
+    let mut all = Vec::new();
+    if is_unblocked {
+        all.push(Held::new(Hold::Unblocked));
+    }
+    if !finalizers.is_empty() {
+        let detail = protects(asker, identity, details, &finalizers);
+        all.push(Held { detail, ..Held::finalizers(Hold::Finalizers, finalizers) });
+    }
+    all.extend(grace(details));
+    if let Particulars::Namespace { finalizers, conditions } = &details.particulars {
+        let mut others = finalizers.iter().filter(|name| **name != *OF_NAMESPACES).peekable();
+        if others.peek().is_some() {
+            let others = others.map(|name| FinalizerReport::named(name, asker.catalog())).collect();
+            all.push(Held::finalizers(Hold::SpecFinalizers, others));
+        }
+        let silent = around.silent_apis;
+        if !silent.is_empty() {
+            let about = listed(", ", silent.len(), silent.iter().map(|api| &api.what));
+            all.push(Held { about, ..Held::new(Hold::SilentApi) });
+        }
+        if all.is_empty() && !around.has_contents && finalizers.iter().any(|name| **name == *OF_NAMESPACES) {
+            let hold = if around.is_all { Hold::NamespaceController } else { Hold::Unknown };
+            let detail = conditions.first().map(|condition| {
+                format!(
+                    "the namespace controller of kube-controller-manager, which says: {}",
+                    condition.message
+                )
+            });
+            all.push(Held { detail, ..Held::new(hold) });
+        }
+    }
+    if all.is_empty() && !around.has_contents {
+        all.push(Held::new(Hold::Unexplained));
+    }
+    all
+}
+
+/// What protects an object from its deletion, if one of its finalizers is for that.
+fn protects(
+    asker: &mut Asker<'_>,
+    identity: &Identity,
+    details: &Details,
+    finalizers: &[FinalizerReport],
+) -> Option<String> {
+    let names = FinalizerReport::names(finalizers);
+    let has = |name: &str| finalizers.iter().any(|finalizer| finalizer.name == name);
+    if let Particulars::Volume { claim: Some((namespace, claim)) } = &details.particulars
+        && has(OF_VOLUMES)
+    {
+        return Some(format!(
+            "{names}: it is bound to PersistentVolumeClaim/{claim} in namespace {namespace}"
+        ));
+    }
+    let is_claim = &*identity.resource.group_resource.resource == "persistentvolumeclaims";
+    let pods = if is_claim && has(OF_CLAIMS) { asker.users(identity)? } else { return None };
+    let used = listed(", ", pods.len(), pods);
+    (!pods.is_empty()).then(|| format!("{names}: {used} {} it", if pods.len() == 1 { "uses" } else { "use" }))
+}
+
+/// The grace period of a pod, or of another object to which the API gives one.
+fn grace(details: &Details) -> Option<Held> {
+    let overdue = details.overdue().filter(|_| details.grace > 0)?;
+    let time = age(overdue.unsigned_abs());
+    let period = format!("its grace period of {} s", details.grace);
+    if overdue < 0 {
+        let detail = Some(format!("{period} ends in {time}"));
+        return Some(Held { detail, ..Held::new(Hold::GracePeriod) });
+    }
+    let node = if let Particulars::Pod { node } = &details.particulars { node.clone() } else { None };
+    let unconfirmed =
+        node.iter().map(|node| format!(", and the kubelet of node {node} has not confirmed its end"));
+    let detail = format!("{period} ended {time} ago{}", unconfirmed.collect::<String>());
+    Some(Held { about: node.unwrap_or_default(), detail: Some(detail), ..Held::new(Hold::Kubelet) })
+}
+
+impl Held {
+    pub(super) fn new(hold: Hold) -> Self {
+        Self { hold, about: String::new(), detail: None, finalizers: Vec::new() }
+    }
+
+    fn finalizers(hold: Hold, finalizers: Vec<FinalizerReport>) -> Self {
+        Self { about: FinalizerReport::names(&finalizers), finalizers, ..Self::new(hold) }
+    }
+
+    /// What one object waits for.
+    pub fn of_one(&self) -> String {
+        self.detail.clone().unwrap_or_else(|| self.words(false))
+    }
+
+    /// The same in few words.
+    pub fn in_short(&self) -> String {
+        if self.is_grace() { self.words(false) } else { self.of_one() }
+    }
+
+    /// Whether it is the grace period of a pod.
+    pub const fn is_grace(&self) -> bool {
+        matches!(self.hold, Hold::GracePeriod | Hold::Kubelet)
+    }
+
+    /// What one object waits for, as the end of a sentence.
+    pub fn predicate(&self) -> String {
+        let what = self.of_one();
+        if self.is_grace() { format!(": {what}") } else { format!(" waits for {what}") }
+    }
+
+    /// What one object waits for, or several.
+    pub fn words(&self, several: bool) -> String {
+        let (its, it) = if several { ("their", "them") } else { ("its", "it") };
+        let about = &self.about;
+        match self.hold {
+            Hold::Finalizers => about.clone(),
+            Hold::SpecFinalizers => format!("{about} in {its} spec"),
+            Hold::SilentApi if about.contains(", ") => format!("APIs that do not answer: {about}"),
+            Hold::SilentApi => format!("an API that does not answer: {about}"),
+            Hold::NamespaceController => "the namespace controller of kube-controller-manager".to_owned(),
+            Hold::GracePeriod => format!("the end of {its} grace period"),
+            Hold::Kubelet if about.is_empty() => format!("somebody to confirm {its} end"),
+            Hold::Kubelet => format!("the kubelet of node {about} to confirm {its} end"),
+            Hold::Orphaning => format!("the collector to release {its} dependents"),
+            Hold::Unblocked => format!("the collector to remove {its} finalizer"),
+            Hold::ToBeDeleted => format!("the collector to delete {it}"),
+            Hold::ToBeReleased => format!("the collector to remove {its} owner reference"),
+            Hold::Undecided => "an owner that cannot be resolved".to_owned(),
+            Hold::Unexplained => "something that the API does not show".to_owned(),
+            Hold::Unknown => "something that could not be looked at".to_owned(),
+            Hold::Circle => {
+                "a circle of objects that block each other, or an object that is not known".to_owned()
+            }
+            Hold::Other => "other causes".to_owned(),
+        }
+    }
+
+    /// What a person can do.
+    pub fn advice(&self, of: &ObjectName) -> Vec<String> {
+        let one = |text: &str| vec![text.to_owned()];
+        match self.hold {
+            Hold::Finalizers => self.finalizers.iter().flat_map(|finalizer| finalizer.advice(of)).collect(),
+            Hold::SpecFinalizers => {
+                let nowhere = ObjectName::default();
+                let advice = self.finalizers.iter().flat_map(|finalizer| finalizer.advice(&nowhere));
+                advice.map(|advice| format!("In the spec: {advice}")).collect()
+            }
+            Hold::SilentApi => one(&format!(
+                "A namespace only goes after every API has answered. Repair {}, or remove its APIService.",
+                self.about
+            )),
+            Hold::NamespaceController => {
+                one("If that does not change, look at the namespace controller of kube-controller-manager.")
+            }
+            Hold::Kubelet if !self.about.is_empty() => vec![format!(
+                "Look whether node {0} is ready. If it is gone for good, so that the containers cannot run any \
+                 more: kubectl delete node {0}, and the pods on it are removed.",
+                self.about
+            )],
+            Hold::Unblocked | Hold::ToBeDeleted | Hold::ToBeReleased | Hold::Orphaning | Hold::Circle => {
+                one("The collector has this to do. If it does not change, look whether it runs.")
+            }
+            Hold::Undecided => one("`check` says which owner cannot be resolved."),
+            Hold::GracePeriod | Hold::Kubelet | Hold::Unexplained | Hold::Unknown | Hold::Other => Vec::new(),
+        }
+    }
+}
