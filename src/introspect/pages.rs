@@ -41,9 +41,9 @@ const INDEX: &str = "\
 /debug/summary   sync, role, brake, queues, stuck objects and latencies at a glance
 /debug/stream    the summary each second, and an object's neighbourhood when it changes, as server-sent events
                    ?uid=UID, and the other parameters of /debug/neighbourhood; without them, only summaries
-/debug/stuck     each object that kube-gc cannot finish now: since when, why, its next retry
+/debug/stuck     each object that was deleted long ago, or that kube-gc cannot finish: since when, why, its next retry
                    ?reason=REASON   only objects that are stuck for this reason
-                   ?namespace=NAME, ?resource=RESOURCE[.GROUP], ?limit=COUNT
+                   ?namespace=NAME, ?resource=RESOURCE[.GROUP], ?older=SECONDS, ?limit=COUNT
 /debug/stuck/causes what was deleted some time ago and is still there, by what holds it
                    ?namespace=NAME, ?older=SECONDS
 /debug/decisions the last decisions and their evidence, newest first; in a dry run also the disagreements with another collector

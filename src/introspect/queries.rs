@@ -65,6 +65,9 @@ pub struct StuckQuery {
     /// Why it is stuck.
     #[serde(deserialize_with = "reason")]
     pub reason: Option<StuckReason>,
+    /// The age from which on an object is stuck that waits for what is normal for a while.
+    #[serde(deserialize_with = "some_seconds")]
+    pub older: Option<Duration>,
     /// The most entries to return.
     #[serde(deserialize_with = "some_limit")]
     pub limit: Option<usize>,
@@ -310,9 +313,13 @@ fn seconds<'de, D: Deserializer<'de>>(value: D) -> Result<Duration, D::Error> {
     parsed(value, parse, || "a number of seconds".to_owned())
 }
 
+fn some_seconds<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Duration>, D::Error> {
+    seconds(value).map(Some)
+}
+
 /// How long ago an object was deleted that counts as stuck, unless the request says otherwise.
 const fn a_minute() -> Duration {
-    Duration::from_secs(60)
+    StuckReason::OLD
 }
 
 fn number<'de, const LEAST: usize, const MOST: usize, D: Deserializer<'de>>(
@@ -398,8 +405,8 @@ mod tests {
         };
         assert_eq!(read(&query), Ok(asked));
         let reason = Some(StuckReason::InvalidScope);
-        let asked = StuckQuery { namespace, resource, reason, limit: Some(3) };
-        assert_eq!(read("namespace=n&resource=jobs.batch&reason=invalid_scope&limit=3"), Ok(asked));
+        let asked = StuckQuery { namespace, resource, reason, older: Some(Duration::ZERO), limit: Some(3) };
+        assert_eq!(read("namespace=n&resource=jobs.batch&reason=invalid_scope&older=0&limit=3"), Ok(asked));
         assert_eq!((read(""), read("")), (Ok(DecisionQuery::default()), Ok(StuckQuery::default())));
         let seen = |resource, version| (GroupResource::parse(resource), ResourceVersion::number(version));
         let asked = IdleQuery { seen: vec![seen("pods", 7), seen("deployments.apps", 8)], parked_ok: true };

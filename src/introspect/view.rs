@@ -269,6 +269,10 @@ pub const fn hint(reason: StuckReason) -> &'static str {
              retries automatically"
         }
         StuckReason::UnseenWrite => "see its type in /debug/monitors: the watch has not shown the last write",
+        StuckReason::Held => {
+            "not kube-gc, but others have to end it: /debug/stuck/causes names the finalizers, and \
+             kube-gc explain says what to do"
+        }
     }
 }
 
