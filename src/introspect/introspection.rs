@@ -10,9 +10,9 @@ use kube_gc_controller::actors::discovery::DiscoveryFailure;
 use kube_gc_controller::actors::graph_handle::PartitionEnded;
 use kube_gc_controller::actors::pool::PoolStatus;
 use kube_gc_controller::worker::comparison::Comparison;
-use kube_gc_core::object::Key;
+use kube_gc_core::object::{Identity, Key};
 use kube_gc_core::text::LISTED;
-use kube_gc_insight::{NeighbourhoodPage, State};
+use kube_gc_insight::{NeighbourhoodPage, ObjectName, State};
 use kube_gc_observe::http::Readiness;
 use kube_gc_observe::telemetry::{Exporter, ObjectView, Timestamp, names};
 
@@ -224,5 +224,17 @@ impl Streamed for CollectorIntrospection {
         query: &'a ObjectQuery,
     ) -> BoxFuture<'a, Result<Option<NeighbourhoodPage>, PartitionEnded>> {
         self.neighbourhood(query).boxed()
+    }
+
+    fn gone(&self, objects: Vec<Identity>) -> BoxFuture<'_, Result<Vec<String>, PartitionEnded>> {
+        async move {
+            let keys: Vec<Key> = objects.iter().map(Identity::key).collect();
+            let shown = self.status.graph.show(&keys).await?;
+            let is_watched =
+                |object: &Identity| self.status.registry.is_synced(&object.resource.group_resource);
+            let gone = objects.iter().zip(shown).filter(|(of, shown)| shown.is_none() && is_watched(of));
+            Ok(gone.map(|(object, _)| ObjectName::from(object).uid).collect())
+        }
+        .boxed()
     }
 }

@@ -170,9 +170,26 @@ impl Questions {
         resource: Option<&GroupResource>,
     ) -> Result<Option<Identity>, PartitionEnded> {
         let found = self.graph.locate(uid).await?;
-        let fits = |identity: &Identity| {
-            resource.is_none_or(|resource| identity.resource.group_resource == *resource)
-        };
-        Ok(found.into_iter().find(fits))
+        Ok(found.into_iter().find(|found| is_of(found, resource)))
     }
+
+    /// The same, or else the owner with this uid that references still name.
+    ///
+    /// # Errors
+    /// When a partition has ended.
+    pub async fn find_root(
+        &self,
+        uid: &Uid,
+        resource: Option<&GroupResource>,
+    ) -> Result<Option<Identity>, PartitionEnded> {
+        if let Some(found) = self.find(uid, resource).await? {
+            return Ok(Some(found));
+        }
+        let named = self.graph.only_named(uid).await?;
+        Ok(named.into_iter().find(|named| is_of(named, resource)))
+    }
+}
+
+fn is_of(identity: &Identity, resource: Option<&GroupResource>) -> bool {
+    resource.is_none_or(|resource| identity.resource.group_resource == *resource)
 }

@@ -221,6 +221,13 @@ impl GraphHandle {
         Ok(found.into_iter().flatten().collect())
     }
 
+    /// The owners with this uid that only references name, in any namespace.
+    pub async fn only_named(&self, uid: &Uid) -> Answer<Vec<Identity>> {
+        let uid = uid.clone();
+        let found = self.ask_all(move |graph, _| graph.only_named(&uid)).await?;
+        Ok(found.into_iter().flatten().collect())
+    }
+
     /// The identities of these keys, in their order, for display. For an unverified owner, it is a
     /// guess.
     pub async fn identify_all(&self, keys: &[Key]) -> Answer<Vec<Option<Identity>>> {
