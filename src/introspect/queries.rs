@@ -41,6 +41,12 @@ pub struct DecisionQuery {
     /// The object.
     #[serde(deserialize_with = "some_uid")]
     pub uid: Option<Uid>,
+    /// Its name.
+    #[serde(deserialize_with = "word")]
+    pub name: Option<String>,
+    /// The name or uid of an owner.
+    #[serde(deserialize_with = "word")]
+    pub owner: Option<String>,
     /// The action.
     #[serde(deserialize_with = "word")]
     pub action: Option<String>,
@@ -393,12 +399,16 @@ mod tests {
     #[test]
     fn every_filter_is_read() {
         let uid = "0b1e5c1e-9b1a-4b58-8b7e-0f4b7a7e9d10";
-        let query = format!("namespace=n&resource=jobs.batch&uid={uid}&action=delete&outcome=denied&limit=3");
+        let query = format!(
+            "namespace=n&resource=jobs.batch&uid={uid}&name=x&owner=y&action=delete&outcome=denied&limit=3"
+        );
         let (namespace, resource) = (Namespace::parse("n"), Some(GroupResource::parse("jobs.batch")));
         let asked = DecisionQuery {
             namespace: namespace.clone(),
             resource: resource.clone(),
             uid: Uid::parse(uid),
+            name: Some("x".to_owned()),
+            owner: Some("y".to_owned()),
             action: Some("delete".to_owned()),
             outcome: Some("denied".to_owned()),
             limit: Some(3),

@@ -157,6 +157,9 @@ pub struct DecisionsPage {
     pub capacity: usize,
     /// The matching decisions, newest first.
     pub decisions: Vec<DecisionView>,
+    /// What was deleted, also longer ago, newest first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub deletions: Vec<DeletionsView>,
     /// In a dry run: its decisions that nobody else has carried out, newest first, unfiltered.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disagreements: Option<Vec<DisagreementView>>,
@@ -186,6 +189,21 @@ pub struct DecisionView {
     pub more_owners: usize,
     /// The owner that caused the decision, if there is one.
     pub owner: Option<ObjectView>,
+}
+
+/// Objects of one type that were deleted within a second because of one owner, on `/debug/decisions`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DeletionsView {
+    /// When the first of them was deleted.
+    pub at: Timestamp,
+    /// Their namespace.
+    pub namespace: Option<String>,
+    /// Their type.
+    pub resource: String,
+    /// The owner.
+    pub owner: JudgedOwner,
+    /// How many there are.
+    pub count: usize,
 }
 
 /// The answer of `/debug/stuck`.
@@ -478,7 +496,8 @@ mod tests {
             }],
             owner: None,
         };
-        let page = DecisionsPage { total: 7, capacity: 2, decisions: vec![decision], disagreements: None };
+        let page =
+            DecisionsPage { total: 7, capacity: 2, decisions: vec![decision], ..DecisionsPage::default() };
         let fields = json!({
             "total": 7, "capacity": 2,
             "decisions": [{
