@@ -20,6 +20,7 @@ use super::decision_log::DecisionLog;
 use super::queries::{DecisionQuery, FindQuery, IdleQuery, ObjectQuery, StuckQuery};
 use super::questions::Questions;
 use super::readiness::{Facts, assess};
+use super::search::{readings, searched};
 use super::status::{CollectorStatus, counts};
 use super::stream::Streamed;
 use super::view::{
@@ -96,13 +97,27 @@ impl CollectorIntrospection {
     /// Objects by a part of their kind and name.
     pub async fn search(&self, query: FindQuery) -> Result<FoundPage, PartitionEnded> {
         let limit = query.limit;
-        let (found, more) = self.questions.search(query.into(), limit).await?;
-        let found = found.into_iter().map(|(identity, deletion)| FoundObject {
-            object: ObjectView::from(&identity),
-            kind: identity.resource.kind.to_string(),
-            state: State::from(deletion),
-        });
-        Ok(FoundPage { found: found.collect(), more })
+        let served = self.status.discovery().discovered;
+        let type_named = |name: &str| Some(served.as_ref()?.type_named(name)?.group_resource.clone());
+        let readings = readings(query, type_named);
+        let searched = readings.first().map(searched).unwrap_or_default();
+        for reading in readings {
+            let mut gone = self.decision_log.deleted(&reading);
+            let (found, more) = self.questions.search(reading, limit).await?;
+            gone.truncate(limit);
+            let keys: Vec<Key> = gone.iter().map(|(identity, _)| identity.key()).collect();
+            let still_there = self.status.graph.show(&keys).await?;
+            // It may wait for finalizers.
+            let gone = gone.into_iter().zip(still_there).filter(|(_, shown)| shown.is_none());
+            let gone = gone.map(|((identity, at), _)| FoundObject::new(&identity, State::Absent, Some(at)));
+            let found =
+                found.iter().map(|(identity, deletion)| FoundObject::new(identity, (*deletion).into(), None));
+            let found: Vec<_> = found.chain(gone).collect();
+            if !found.is_empty() {
+                return Ok(FoundPage { found, more, searched });
+            }
+        }
+        Ok(FoundPage { searched, ..FoundPage::default() })
     }
 
     /// The collector at a glance.
@@ -178,10 +193,10 @@ impl CollectorIntrospection {
     /// actor is busy.
     pub fn readiness(&self) -> Readiness {
         let status = self.status.discovery();
-        let discovery = match (&status.last_error, status.discovered) {
-            (_, true) => Ok(()),
-            (Some(error), false) => Err(error.as_str()),
-            (None, false) => Err("the first discovery has not ended yet"),
+        let discovery = match (&status.discovered, &status.last_error) {
+            (Some(_), _) => Ok(()),
+            (None, Some(error)) => Err(error.as_str()),
+            (None, None) => Err("the first discovery has not ended yet"),
         };
         let undiscovered = self.undiscovered();
         let leadership = match &*self.status.gate.role().borrow() {
@@ -196,7 +211,7 @@ impl CollectorIntrospection {
             since: self.since,
             monitors: &self.monitors(),
             // Before the first discovery, a failure is the reason why the collector is not ready.
-            undiscovered: if status.discovered { &undiscovered } else { &[] },
+            undiscovered: if discovery.is_ok() { &undiscovered } else { &[] },
             ignored: &self.ignored,
             compared: self.status.comparison.as_ref().map(Comparison::compared),
             refused: self.api.refused_credentials().map(|(since, why)| (Timestamp(since), why)),

@@ -29,7 +29,7 @@ const INDEX: &str = "\
 /debug/graph     owners and dependents in Graphviz format
                    ?uid=UID       only the objects connected to this one; repeatable
                    ?format=json   as JSON
-/debug/search    objects by a part of their kind and name, such as pod/web
+/debug/search    objects by type, namespace and name, such as deploy/web, shop/web or a part of a name
                    ?q=TEXT, ?namespace=NAME, ?resource=RESOURCE[.GROUP], ?limit=COUNT
 /debug/neighbourhood the owners and dependents of an object, to some distance
                    ?uid=UID, ?resource=RESOURCE[.GROUP], ?up=LEVELS, ?down=LEVELS, ?max=COUNT, ?limit=COUNT

@@ -5,7 +5,6 @@ use std::time::Duration;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 
-use kube_gc_core::graph::SearchQuery;
 use kube_gc_core::graph::dump::DumpFormat;
 use kube_gc_core::object::{GroupResource, Namespace, PropagationPolicy, ResourceVersion, Uid};
 use kube_gc_observe::telemetry::StuckReason;
@@ -113,7 +112,7 @@ pub struct PlanRequest {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FindQuery {
-    /// Parts of kind and name.
+    /// What a person types, such as TYPE/NAME or NAMESPACE/NAME.
     #[serde(default, deserialize_with = "short_text")]
     pub q: String,
     /// Only objects in this namespace.
@@ -125,12 +124,6 @@ pub struct FindQuery {
     /// The most objects to return.
     #[serde(default = "value::<50>", deserialize_with = "number::<1, MOST_FOUND, _>")]
     pub limit: usize,
-}
-
-impl From<FindQuery> for SearchQuery {
-    fn from(FindQuery { q, namespace, resource, limit: _ }: FindQuery) -> Self {
-        Self { text: q, namespace, resource, ..Self::default() }
-    }
 }
 
 /// The parameters of `/debug/explain`.

@@ -1,13 +1,14 @@
 //! What the debug pages show. The JSON fields are a public interface.
 
 use std::collections::BTreeMap;
+use std::time::SystemTime;
 
 use serde::Serialize;
 
 use super::queries::IdleQuery;
 use kube_gc_controller::worker::comparison::{DisagreementView, is_zero};
 use kube_gc_controller::worker::decision::JudgedOwner;
-use kube_gc_core::object::{GroupResource, ResourceVersion};
+use kube_gc_core::object::{GroupResource, Identity, ResourceVersion};
 use kube_gc_insight::{Explanation, State, Unseen};
 use kube_gc_observe::telemetry::{Distribution, ObjectView, StuckReason, Timestamp};
 
@@ -297,10 +298,13 @@ pub const fn hint(reason: StuckReason) -> &'static str {
 /// The answer of `/debug/search`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct FoundPage {
-    /// The objects, in no particular order.
+    /// The objects: those with this name first, then those whose names begin so; owners before others.
+    /// What is gone comes last.
     pub found: Vec<FoundObject>,
     /// Whether there are more.
     pub more: bool,
+    /// What was looked for first, in words.
+    pub searched: String,
 }
 
 /// An object that a search has found.
@@ -313,6 +317,17 @@ pub struct FoundObject {
     pub kind: String,
     /// Its state.
     pub state: State,
+    /// When kube-gc deleted it, if it is gone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deleted: Option<Timestamp>,
+}
+
+impl FoundObject {
+    /// An object that is there, or was deleted at this time.
+    pub fn new(identity: &Identity, state: State, deleted: Option<SystemTime>) -> Self {
+        let kind = identity.resource.kind.to_string();
+        Self { object: identity.into(), kind, state, deleted: deleted.map(Timestamp) }
+    }
 }
 
 /// The answer of `/debug/explain`: that of `kube-gc explain -o json`, with what the collector did.
@@ -384,7 +399,7 @@ pub struct QueueSummary {
 
 #[cfg(test)]
 mod tests {
-    use std::time::{Duration, SystemTime};
+    use std::time::Duration;
 
     use serde_json::json;
 
