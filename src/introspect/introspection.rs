@@ -11,8 +11,8 @@ use kube_gc_controller::actors::graph_handle::PartitionEnded;
 use kube_gc_controller::actors::pool::PoolStatus;
 use kube_gc_controller::worker::comparison::Comparison;
 use kube_gc_core::object::{Identity, Key};
-use kube_gc_core::text::LISTED;
-use kube_gc_insight::{NeighbourhoodPage, ObjectName, State};
+use kube_gc_core::text::{LISTED, bounded};
+use kube_gc_insight::{NeighbourhoodPage, ObjectName, State, Unseen};
 use kube_gc_observe::http::Readiness;
 use kube_gc_observe::telemetry::{Exporter, ObjectView, Timestamp, names};
 
@@ -41,6 +41,8 @@ pub struct CollectorIntrospection {
     api: Api,
     ignored: Vec<String>,
     since: Timestamp,
+    /// The API server, as the page names it.
+    pub server: Option<String>,
 }
 
 impl CollectorIntrospection {
@@ -54,7 +56,8 @@ impl CollectorIntrospection {
         ignored: Vec<String>,
     ) -> Self {
         let questions = Questions::new(status.graph.clone(), api.clone());
-        Self { status, questions, decision_log, exporter, api, ignored, since: Timestamp::now() }
+        let since = Timestamp::now();
+        Self { status, questions, decision_log, exporter, api, ignored, since, server: None }
     }
 
     /// Every monitor, ordered by group and resource.
@@ -94,7 +97,7 @@ impl CollectorIntrospection {
             .collect()
     }
 
-    /// Objects by a part of their kind and name.
+    /// Objects that a person may mean, the best first, and what was deleted lately.
     pub async fn search(&self, query: FindQuery) -> Result<FoundPage, PartitionEnded> {
         let limit = query.limit;
         let served = self.status.discovery().discovered;
@@ -134,7 +137,17 @@ impl CollectorIntrospection {
         let queues = queues.map(|(queue, status)| (queue.name().to_owned(), at_present(&status)));
         let stuck = self.status.stuck(&StuckQuery { limit: Some(1), ..StuckQuery::default() }).await?;
         let only_totals = DecisionQuery { limit: Some(1), ..DecisionQuery::default() };
+        let discovery = self.status.discovery();
+        let undiscovered = discovery.failing.iter().map(|failing| failing.failure.unseen());
+        let unwatched = monitors.iter().filter_map(|monitor| {
+            let why = monitor.last_error.as_deref()?;
+            Some(Unseen { what: monitor.resource.group_resource.to_string(), why: bounded(why) })
+        });
         Ok(SummaryPage {
+            server: self.server.clone(),
+            version: env!("CARGO_PKG_VERSION"),
+            dry_run: self.status.gate.is_dry_run(),
+            not_answering: undiscovered.chain(unwatched).take(LISTED).collect(),
             synced: self.status.is_ready() && monitors.iter().all(|monitor| monitor.synced),
             types: monitors.len(),
             not_synced: not_synced

@@ -38,7 +38,7 @@ const INDEX: &str = "\
                    ?uid=UID, ?resource=RESOURCE[.GROUP]
 /debug/plan      what happens to every object if one is deleted
                    ?uid=UID, ?resource=RESOURCE[.GROUP], ?policy=background|foreground|orphan, ?limit=COUNT
-/debug/summary   sync, role, brake, queues, stuck objects and latencies at a glance
+/debug/summary   server, version, sync, role, brake, queues, stuck objects and latencies at a glance
 /debug/stream    the summary each second, and an object's neighbourhood when it changes, as server-sent events
                    ?uid=UID, and the other parameters of /debug/neighbourhood; without them, only summaries
 /debug/stuck     each object that was deleted long ago, or that kube-gc cannot finish: since when, why, its next retry

@@ -348,6 +348,15 @@ pub struct ExplanationPage {
 /// The answer of `/debug/summary`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct SummaryPage {
+    /// The API server, if it is known.
+    pub server: Option<String>,
+    /// The version of kube-gc.
+    pub version: &'static str,
+    /// Whether it only says what it would do.
+    pub dry_run: bool,
+    /// Parts of the API that cannot be discovered, and types that cannot be listed or watched now, up
+    /// to 16 of both.
+    pub not_answering: Vec<Unseen>,
     /// Whether the collector works: it has started, and every type is synced.
     pub synced: bool,
     /// The number of watched types.
