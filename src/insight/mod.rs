@@ -4,6 +4,7 @@
 
 mod answers;
 mod collector;
+mod gone;
 mod lists;
 #[cfg(test)]
 mod schemas_tests;
@@ -40,4 +41,7 @@ pub enum InsightError {
     /// There is no such object.
     #[error("{0}")]
     NoSuchObject(String),
+    /// The graph of the collector does not have the object.
+    #[error("the graph of the collector has no object with the uid {0}; --from lists asks the API server")]
+    NotInGraph(String),
 }
