@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use axum::http::Uri;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -48,6 +49,8 @@ pub struct Bound {
     debug: Listening,
     /// The certificate, which has to be reloaded when its files change.
     certificates: Option<Arc<Certificates>>,
+    /// The API server, as the page names it.
+    server: Option<String>,
 }
 
 impl Bound {
@@ -88,6 +91,7 @@ impl Bound {
             health: bound(Listener::Health, settings.http.listen).await?,
             debug: bound(Listener::Debug, settings.http.debug_listen).await?,
             certificates,
+            server: connection.map(|connection| place(&connection.config().cluster_url)),
         })
     }
 
@@ -102,6 +106,12 @@ impl Bound {
         self.certificates.map(|certificates| tokio::spawn(certificates.keep(closing.clone())));
         Serving { health: addresses.0, debug: addresses.1, listeners, closing }
     }
+}
+
+/// The place that a URL names, without a user and a password.
+fn place(url: &Uri) -> String {
+    let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
+    format!("{}{port}{}", url.host().unwrap_or_default(), url.path().trim_end_matches('/'))
 }
 
 /// Both listeners, while they are served.
@@ -156,8 +166,9 @@ impl ServedCollector {
             own_graph_threads: settings.graph.has_own_threads(available_cores()),
             runtimes: Some((threads.lists.clone(), threads.watches.clone())),
         };
-        let (controller, introspection) =
+        let (controller, mut introspection) =
             Controller::configured(api, settings, placement, decisions, exporter.clone())?;
+        introspection.server.clone_from(&listeners.server);
         let asked = introspection.clone();
         let health = health_router(move || asked.readiness(), exporter);
         let serving = listeners.serve(health, debug_router(introspection.clone()), &threads.lists);

@@ -85,7 +85,10 @@ impl Session {
         filter: &TypeFilter,
     ) -> Result<ExplainAnswer, InsightError> {
         let mut lists = Lists::new(self, ViewLimits::default());
-        let root = lists.root(object, filter).await?;
+        let root = match lists.root(object, filter).await {
+            Err(InsightError::NoSuchObject(none)) => return Err(self.why_gone(None, object, none).await),
+            root => root?,
+        };
         let mut explanation = lists.ask(|asker| explain(asker, &root)).await;
         let contents = contents_of(&root).filter(|_| explanation.deleted.is_some());
         let depends_on_lists = contents.is_some()

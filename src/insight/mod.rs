@@ -4,6 +4,7 @@
 
 mod answers;
 mod collector;
+mod gone;
 mod lists;
 #[cfg(test)]
 mod schemas_tests;
@@ -43,4 +44,7 @@ pub enum InsightError {
     /// Nothing that the question is about may be listed.
     #[error("you may not list anything in {0}; ask for the right to list, or use another context")]
     Forbidden(String),
+    /// The graph of the collector does not have the object.
+    #[error("the graph of the collector has no object with the uid {0}; --from lists asks the API server")]
+    NotInGraph(String),
 }

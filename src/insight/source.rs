@@ -43,6 +43,8 @@ impl Session {
             let is_optional = matches!(source, Source::Found { required: false, .. });
             match of_collector(self, &collector).await {
                 Ok(answer) => return Ok((answer, note)),
+                // The API server said so, and the collector may know why.
+                Err(error @ InsightError::NoSuchObject(_)) => return Err(error),
                 Err(error) if is_optional && !self.waiting.interrupted.is_cancelled() => {
                     note = Some(from_lists(&error));
                 }
@@ -102,12 +104,7 @@ impl Session {
             }
         };
         let page = Box::pin(self.wait(ask(&object))).await?;
-        page.ok_or_else(|| {
-            InsightError::NoSuchObject(format!(
-                "the graph of the collector has no object with the uid {}; --from lists asks the API server",
-                object.uid.shown()
-            ))
-        })
+        page.ok_or_else(|| InsightError::NotInGraph(object.uid.shown().to_string()))
     }
 
     /// What belongs to an object, from a collector.
@@ -152,7 +149,10 @@ impl Session {
         object: &ObjectArgument,
     ) -> Result<ExplainAnswer, InsightError> {
         let ask = async |of: &ObjectRef| collector.page(&format!("/debug/explain?{of}")).await;
-        self.page_about(object, ask).await
+        match self.page_about(object, ask).await {
+            Err(InsightError::NoSuchObject(none)) => Err(self.why_gone(Some(collector), object, none).await),
+            answer => answer,
+        }
     }
 
     /// What happens to every object if one is deleted, from a collector.

@@ -236,7 +236,9 @@ impl Session {
                 _ if self.waiting.interrupted.is_cancelled() && !is_first => return Ok(()),
                 Ok(answer) if !show(&answer) => return Ok(()),
                 Ok(_) => is_first = false,
-                Err(InsightError::NoSuchObject(_)) if !is_first => return Ok(()),
+                Err(InsightError::NoSuchObject(_) | InsightError::NotInGraph(_)) if !is_first => {
+                    return Ok(());
+                }
                 // The collector may have been restarted.
                 Err(InsightError::Collector(CollectorError::Unreachable { .. })) if !is_first => {}
                 Err(error) => return Err(error),

@@ -272,12 +272,13 @@ async fn walk(graph: &GraphHandle, query: PlanQuery) -> Result<Walk, PartitionEn
 }
 
 impl CollectorIntrospection {
-    /// The owners and dependents of an object; `None` if it is not in the graph.
+    /// The owners and dependents of an object; `None` if it is not in the graph, and no reference
+    /// names it.
     pub(super) async fn neighbourhood(
         &self,
         query: &ObjectQuery,
     ) -> Result<Option<NeighbourhoodPage>, PartitionEnded> {
-        let Some(root) = self.questions.find(&query.uid, query.resource.as_ref()).await? else {
+        let Some(root) = self.questions.find_root(&query.uid, query.resource.as_ref()).await? else {
             return Ok(None);
         };
         let limits = ViewLimits { dependents_of_a_type: query.max, ..ViewLimits::default() };

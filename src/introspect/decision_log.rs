@@ -1,16 +1,19 @@
-//! The last decisions, for the debug page.
+//! The last decisions, for the debug page, and a longer memory of what was deleted.
 
 use std::collections::VecDeque;
+use std::hash::{BuildHasher as _, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use kube_gc_client::Finalizer;
-use kube_gc_controller::worker::decision::{DecisionObserver, DecisionRecord, Occurrence};
-use kube_gc_core::object::PropagationPolicy;
+use kube_gc_controller::worker::decision::{DecisionObserver, DecisionRecord, JudgedOwner, Occurrence};
+use kube_gc_core::graph::SearchQuery;
+use kube_gc_core::object::{Identity, Namespace, OwnerReference, PropagationPolicy, ResourceType};
+use kube_gc_core::verdict::ReferenceClass;
 use kube_gc_observe::telemetry::{ObjectView, Timestamp, record};
 
 use super::queries::{DEFAULT_LIMIT, DecisionQuery};
-use super::view::{DecisionView, DecisionsPage};
+use super::view::{DecisionView, DecisionsPage, DeletionsView};
 
 /// Keeps the last decisions. Clones share them.
 ///
@@ -22,6 +25,8 @@ pub struct DecisionLog(Arc<Inner>);
 struct Inner {
     capacity: usize,
     entries: Mutex<Entries>,
+    /// Of the names of what was deleted. Its seed is random, so nobody can choose names that collide.
+    hasher: RandomState,
 }
 
 #[derive(Debug, Default)]
@@ -30,11 +35,81 @@ struct Entries {
     /// The size of these entries.
     bytes: usize,
     total: u64,
+    deletions: VecDeque<Deletions>,
+    /// The size of these.
+    deletions_bytes: usize,
 }
 
 /// The maximum size of the log in bytes, whatever the number of decisions: each may name owners
 /// with long names.
-pub const MAX_LOG_BYTES: usize = 4 << 20;
+pub const MAX_LOG_BYTES: usize = 3 << 20;
+/// The maximum size of the memory of what was deleted: eight bytes for each object of a cascade.
+const MAX_DELETIONS_BYTES: usize = 1 << 20;
+/// What was deleted within this time because of one owner is one entry.
+const TOGETHER: Duration = Duration::from_secs(1);
+/// The most objects of one entry, so that a large cascade is forgotten part by part.
+const MOST_NAMES: usize = 1 << 14;
+/// How many entries may grow at a time. Of more owners, each has several entries.
+const OPEN: usize = 16;
+
+/// Objects of one type that were deleted within a second, because of one owner.
+#[derive(Debug)]
+struct Deletions {
+    /// When the first of them was deleted.
+    at: SystemTime,
+    namespace: Option<Namespace>,
+    resource: Arc<ResourceType>,
+    owner: JudgedOwner,
+    /// The hashes of their names.
+    names: Vec<u64>,
+}
+
+impl Deletions {
+    fn bytes(&self) -> usize {
+        let namespace = self.namespace.as_ref().map_or(0, |namespace| namespace.as_str().len());
+        size_of::<Self>() + self.owner.bytes() + namespace + self.names.capacity() * size_of::<u64>()
+    }
+
+    /// Whether another object that is deleted now belongs to it.
+    fn takes(&self, at: SystemTime, object: &Identity, owner: &JudgedOwner) -> bool {
+        at.duration_since(self.at).is_ok_and(|age| age < TOGETHER)
+            && self.names.len() < MOST_NAMES
+            && self.owner == *owner
+            && self.namespace == object.namespace
+            && self.resource == object.resource
+    }
+
+    fn view(&self) -> DeletionsView {
+        DeletionsView {
+            at: Timestamp(self.at),
+            namespace: self.namespace.as_ref().map(Namespace::to_string),
+            resource: self.resource.group_resource.to_string(),
+            owner: self.owner.clone(),
+            count: self.names.len(),
+        }
+    }
+}
+
+impl Entries {
+    /// Remembers an object that was deleted because of an owner, by the hash of its name.
+    fn deleted(&mut self, at: SystemTime, object: &Identity, owner: &JudgedOwner, name: u64) {
+        let mut open = self.deletions.iter_mut().rev().take(OPEN);
+        if let Some(together) = open.find(|deletions| deletions.takes(at, object, owner)) {
+            let before = together.bytes();
+            together.names.push(name);
+            self.deletions_bytes += together.bytes() - before;
+        } else {
+            let (namespace, resource) = (object.namespace.clone(), Arc::clone(&object.resource));
+            let new = Deletions { at, namespace, resource, owner: owner.clone(), names: vec![name] };
+            self.deletions_bytes += new.bytes();
+            self.deletions.push_back(new);
+        }
+        while self.deletions_bytes > MAX_DELETIONS_BYTES {
+            let Some(first) = self.deletions.pop_front() else { break };
+            self.deletions_bytes -= first.bytes();
+        }
+    }
+}
 
 /// A decision and when it ended.
 #[derive(Clone, Debug)]
@@ -47,7 +122,7 @@ pub struct DecisionLogEntry {
 impl DecisionLog {
     /// A log of at most this many decisions.
     pub fn new(capacity: usize) -> Self {
-        Self(Arc::new(Inner { capacity, entries: Mutex::default() }))
+        Self(Arc::new(Inner { capacity, entries: Mutex::default(), hasher: RandomState::new() }))
     }
 
     /// The maximum number of decisions.
@@ -67,7 +142,41 @@ impl DecisionLog {
         let selected =
             last.iter().filter(|entry| matches(query, entry)).take(query.limit.unwrap_or(DEFAULT_LIMIT));
         let decisions = selected.map(|entry| view(entry)).collect();
-        DecisionsPage { total, capacity: self.capacity(), decisions, disagreements: None }
+        let deletions = self.deletions(query);
+        DecisionsPage { total, capacity: self.capacity(), decisions, deletions, disagreements: None }
+    }
+
+    /// What was deleted and fits a query, the last first.
+    fn deletions(&self, query: &DecisionQuery) -> Vec<DeletionsView> {
+        let DecisionQuery { namespace, resource, uid, name, owner, action, outcome, limit } = query;
+        // Uids are not remembered.
+        let is_other =
+            |wanted: &Option<String>, own: &str| wanted.as_ref().is_some_and(|wanted| wanted != own);
+        if uid.is_some() || is_other(action, DELETE) || is_other(outcome, DELETED) {
+            return Vec::new();
+        }
+        let name = name.as_ref().map(|name| self.hash(name));
+        let fits = |deletions: &&Deletions| {
+            namespace.as_ref().is_none_or(|wanted| deletions.namespace.as_ref() == Some(wanted))
+                && resource.as_ref().is_none_or(|wanted| deletions.resource.group_resource == *wanted)
+                && owner.as_ref().is_none_or(|wanted| names(&deletions.owner.reference, wanted))
+                && name.is_none_or(|name| deletions.names.contains(&name))
+        };
+        let entries = self.entries();
+        let fitting = entries.deletions.iter().rev().filter(fits).take(limit.unwrap_or(DEFAULT_LIMIT));
+        fitting.map(Deletions::view).collect()
+    }
+
+    /// The last objects that were deleted and fit a search, each with the time, the last first.
+    pub fn deleted(&self, query: &SearchQuery) -> Vec<(Identity, SystemTime)> {
+        let (_, last) = self.last();
+        let deleted = last.iter().filter(|entry| is_deletion(&entry.decision));
+        let fitting = deleted.filter(|entry| query.fits(&entry.decision.object));
+        fitting.map(|entry| (entry.decision.object.clone(), entry.at)).collect()
+    }
+
+    fn hash(&self, name: &str) -> u64 {
+        self.0.hasher.hash_one(name)
     }
 
     fn entries(&self) -> MutexGuard<'_, Entries> {
@@ -78,31 +187,66 @@ impl DecisionLog {
 
 impl DecisionObserver for DecisionLog {
     fn decided(&self, decision: &DecisionRecord) -> Occurrence {
+        let at = SystemTime::now();
         let mut entries = self.entries();
         entries.total += 1;
         if self.0.capacity > 0 {
             entries.bytes += decision.bytes();
-            entries
-                .last
-                .push_back(Arc::new(DecisionLogEntry { at: SystemTime::now(), decision: decision.clone() }));
+            entries.last.push_back(Arc::new(DecisionLogEntry { at, decision: decision.clone() }));
+            if let Some(owner) = is_deletion(decision).then(|| cause(&decision.owners)).flatten() {
+                entries.deleted(at, &decision.object, owner, self.hash(&decision.object.name));
+            }
         }
         while entries.last.len() > self.0.capacity || entries.bytes > MAX_LOG_BYTES {
             let Some(first) = entries.last.pop_front() else { break };
             entries.bytes -= first.decision.bytes();
         }
-        record::decision_log_bytes(entries.bytes);
+        record::decision_log_bytes(entries.bytes + entries.deletions_bytes);
         drop(entries);
         Occurrence::First
     }
 }
 
+/// The action of a deletion, and the outcome of one that ended at once.
+const DELETE: &str = "delete";
+const DELETED: &str = "deleted";
+
+fn is_deletion(decision: &DecisionRecord) -> bool {
+    decision.action == DELETE && matches!(decision.outcome, DELETED | "deletion_pending")
+}
+
+/// The owner because of which an object was deleted.
+fn cause(owners: &[JudgedOwner]) -> Option<&JudgedOwner> {
+    use ReferenceClass::{Absent, Orphaned, Waiting};
+    owners.iter().find(|owner| matches!(owner.class, Absent | Waiting | Orphaned)).or(owners.first())
+}
+
+/// Whether a reference has this name or uid.
+fn names(owner: &OwnerReference, wanted: &str) -> bool {
+    *owner.name == *wanted || owner.uid.to_string() == wanted
+}
+
 fn matches(query: &DecisionQuery, entry: &DecisionLogEntry) -> bool {
-    let DecisionRecord { object, action, outcome, .. } = &entry.decision;
-    let DecisionQuery { namespace, resource, uid, action: wanted_action, outcome: wanted_outcome, limit: _ } =
-        query;
+    let DecisionRecord { object, action, outcome, owners, owner, .. } = &entry.decision;
+    let DecisionQuery {
+        namespace,
+        resource,
+        uid,
+        name,
+        owner: wanted_owner,
+        action: wanted_action,
+        outcome: wanted_outcome,
+        limit: _,
+    } = query;
+    let is_owned_by = |wanted: &String| {
+        owners.iter().any(|owner| names(&owner.reference, wanted))
+            || owner.as_ref().is_some_and(|owner| *owner.name == **wanted)
+    };
     namespace.as_ref().is_none_or(|wanted| object.namespace.as_ref() == Some(wanted))
         && resource.as_ref().is_none_or(|wanted| object.resource.group_resource == *wanted)
         && uid.as_ref().is_none_or(|wanted| object.uid == *wanted)
+        && name.as_ref().is_none_or(|wanted| *object.name == **wanted)
+        && wanted_owner.as_ref().is_none_or(is_owned_by)
         && wanted_action.as_ref().is_none_or(|wanted| action == wanted)
         && wanted_outcome.as_ref().is_none_or(|wanted| outcome == wanted)
 }
@@ -246,5 +390,62 @@ mod tests {
         assert_eq!((total, log.entries().bytes), (3000, bytes));
         assert!(bytes <= MAX_LOG_BYTES && bytes > MAX_LOG_BYTES - 5000, "{bytes} bytes");
         assert_eq!(&*last[0].decision.object.name, "2999", "the newest decision is kept");
+    }
+
+    fn cascade(log: &DecisionLog, owner: &str, numbers: std::ops::Range<usize>) {
+        let reference = OwnerReference {
+            api_version: "v1".into(),
+            kind: "ConfigMap".into(),
+            name: owner.into(),
+            uid: Uid::parse(owner).unwrap(),
+            controller: false,
+            block_owner_deletion: false,
+        };
+        let judged =
+            JudgedOwner { reference, class: ReferenceClass::Absent, evidence: Evidence::Graph, error: None };
+        for number in numbers {
+            let owners = vec![judged.clone()];
+            log.decided(&DecisionRecord { owners, ..decision(&format!("{owner}-{number}")) });
+        }
+    }
+
+    /// Fails if a large cascade leaves nothing to say about an object of it.
+    #[test]
+    fn what_was_deleted_because_of_an_owner_is_remembered_longer_than_single_decisions() {
+        let log = DecisionLog::new(2);
+        cascade(&log, "root", 0..500);
+        cascade(&log, "other", 0..1);
+        log.decided(&DecisionRecord { outcome: "denied", ..decision("denied") });
+        let name = |name: &str| DecisionQuery { name: Some(name.to_owned()), ..DecisionQuery::default() };
+        let page = log.page(&name("root-7"));
+        assert_eq!((page.decisions.len(), page.deletions.len()), (0, 1));
+        let DeletionsView { owner, resource, count, .. } = &page.deletions[0];
+        assert_eq!(
+            (&*owner.reference.name, resource.as_str(), owner.class),
+            ("root", "configmaps", ReferenceClass::Absent)
+        );
+        assert!((8..=500).contains(count), "{count} in a second");
+        let of = |query: DecisionQuery| log.page(&query).deletions.len();
+        let owner = DecisionQuery { owner: Some("other".to_owned()), ..DecisionQuery::default() };
+        let elsewhere = DecisionQuery { namespace: Namespace::parse("x"), ..name("root-7") };
+        let kept = DecisionQuery { action: Some("keep".to_owned()), ..name("root-7") };
+        assert_eq!([of(owner), of(elsewhere), of(kept), of(name("root-500"))], [1, 0, 0, 0]);
+        let found =
+            |text: &str| log.deleted(&SearchQuery { text: text.to_owned(), ..SearchQuery::default() });
+        assert_eq!((found("other-0").len(), found("denied").len()), (1, 0));
+    }
+
+    #[test]
+    fn the_memory_of_what_was_deleted_is_bounded_whatever_the_number_of_owners() {
+        for owners in [2, 10_000] {
+            let log = DecisionLog::new(1);
+            for owner in 0..owners {
+                cascade(&log, &format!("owner-{owner}"), 0..300_000 / owners);
+            }
+            let entries = log.entries();
+            let bytes: usize = entries.deletions.iter().map(Deletions::bytes).sum();
+            assert_eq!(entries.deletions_bytes, bytes);
+            assert!(bytes <= MAX_DELETIONS_BYTES && bytes > MAX_DELETIONS_BYTES / 4, "{bytes} bytes");
+        }
     }
 }

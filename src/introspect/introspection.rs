@@ -10,9 +10,9 @@ use kube_gc_controller::actors::discovery::DiscoveryFailure;
 use kube_gc_controller::actors::graph_handle::PartitionEnded;
 use kube_gc_controller::actors::pool::PoolStatus;
 use kube_gc_controller::worker::comparison::Comparison;
-use kube_gc_core::object::Key;
-use kube_gc_core::text::LISTED;
-use kube_gc_insight::{NeighbourhoodPage, State};
+use kube_gc_core::object::{Identity, Key};
+use kube_gc_core::text::{LISTED, bounded};
+use kube_gc_insight::{NeighbourhoodPage, ObjectName, State, Unseen};
 use kube_gc_observe::http::Readiness;
 use kube_gc_observe::telemetry::{Exporter, ObjectView, Timestamp, names};
 
@@ -20,6 +20,7 @@ use super::decision_log::DecisionLog;
 use super::queries::{DecisionQuery, FindQuery, IdleQuery, ObjectQuery, StuckQuery};
 use super::questions::Questions;
 use super::readiness::{Facts, assess};
+use super::search::{readings, searched};
 use super::status::{CollectorStatus, counts};
 use super::stream::Streamed;
 use super::view::{
@@ -40,6 +41,8 @@ pub struct CollectorIntrospection {
     api: Api,
     ignored: Vec<String>,
     since: Timestamp,
+    /// The API server, as the page names it.
+    pub server: Option<String>,
 }
 
 impl CollectorIntrospection {
@@ -53,7 +56,8 @@ impl CollectorIntrospection {
         ignored: Vec<String>,
     ) -> Self {
         let questions = Questions::new(status.graph.clone(), api.clone());
-        Self { status, questions, decision_log, exporter, api, ignored, since: Timestamp::now() }
+        let since = Timestamp::now();
+        Self { status, questions, decision_log, exporter, api, ignored, since, server: None }
     }
 
     /// Every monitor, ordered by group and resource.
@@ -93,16 +97,30 @@ impl CollectorIntrospection {
             .collect()
     }
 
-    /// Objects by a part of their kind and name.
+    /// Objects that a person may mean, the best first, and what was deleted lately.
     pub async fn search(&self, query: FindQuery) -> Result<FoundPage, PartitionEnded> {
         let limit = query.limit;
-        let (found, more) = self.questions.search(query.into(), limit).await?;
-        let found = found.into_iter().map(|(identity, deletion)| FoundObject {
-            object: ObjectView::from(&identity),
-            kind: identity.resource.kind.to_string(),
-            state: State::from(deletion),
-        });
-        Ok(FoundPage { found: found.collect(), more })
+        let served = self.status.discovery().discovered;
+        let type_named = |name: &str| Some(served.as_ref()?.type_named(name)?.group_resource.clone());
+        let readings = readings(query, type_named);
+        let searched = readings.first().map(searched).unwrap_or_default();
+        for reading in readings {
+            let mut gone = self.decision_log.deleted(&reading);
+            let (found, more) = self.questions.search(reading, limit).await?;
+            gone.truncate(limit);
+            let keys: Vec<Key> = gone.iter().map(|(identity, _)| identity.key()).collect();
+            let still_there = self.status.graph.show(&keys).await?;
+            // It may wait for finalizers.
+            let gone = gone.into_iter().zip(still_there).filter(|(_, shown)| shown.is_none());
+            let gone = gone.map(|((identity, at), _)| FoundObject::new(&identity, State::Absent, Some(at)));
+            let found =
+                found.iter().map(|(identity, deletion)| FoundObject::new(identity, (*deletion).into(), None));
+            let found: Vec<_> = found.chain(gone).collect();
+            if !found.is_empty() {
+                return Ok(FoundPage { found, more, searched });
+            }
+        }
+        Ok(FoundPage { searched, ..FoundPage::default() })
     }
 
     /// The collector at a glance.
@@ -119,7 +137,17 @@ impl CollectorIntrospection {
         let queues = queues.map(|(queue, status)| (queue.name().to_owned(), at_present(&status)));
         let stuck = self.status.stuck(&StuckQuery { limit: Some(1), ..StuckQuery::default() }).await?;
         let only_totals = DecisionQuery { limit: Some(1), ..DecisionQuery::default() };
+        let discovery = self.status.discovery();
+        let undiscovered = discovery.failing.iter().map(|failing| failing.failure.unseen());
+        let unwatched = monitors.iter().filter_map(|monitor| {
+            let why = monitor.last_error.as_deref()?;
+            Some(Unseen { what: monitor.resource.group_resource.to_string(), why: bounded(why) })
+        });
         Ok(SummaryPage {
+            server: self.server.clone(),
+            version: env!("CARGO_PKG_VERSION"),
+            dry_run: self.status.gate.is_dry_run(),
+            not_answering: undiscovered.chain(unwatched).take(LISTED).collect(),
             synced: self.status.is_ready() && monitors.iter().all(|monitor| monitor.synced),
             types: monitors.len(),
             not_synced: not_synced
@@ -178,10 +206,10 @@ impl CollectorIntrospection {
     /// actor is busy.
     pub fn readiness(&self) -> Readiness {
         let status = self.status.discovery();
-        let discovery = match (&status.last_error, status.discovered) {
-            (_, true) => Ok(()),
-            (Some(error), false) => Err(error.as_str()),
-            (None, false) => Err("the first discovery has not ended yet"),
+        let discovery = match (&status.discovered, &status.last_error) {
+            (Some(_), _) => Ok(()),
+            (None, Some(error)) => Err(error.as_str()),
+            (None, None) => Err("the first discovery has not ended yet"),
         };
         let undiscovered = self.undiscovered();
         let leadership = match &*self.status.gate.role().borrow() {
@@ -196,7 +224,7 @@ impl CollectorIntrospection {
             since: self.since,
             monitors: &self.monitors(),
             // Before the first discovery, a failure is the reason why the collector is not ready.
-            undiscovered: if status.discovered { &undiscovered } else { &[] },
+            undiscovered: if discovery.is_ok() { &undiscovered } else { &[] },
             ignored: &self.ignored,
             compared: self.status.comparison.as_ref().map(Comparison::compared),
             refused: self.api.refused_credentials().map(|(since, why)| (Timestamp(since), why)),
@@ -224,5 +252,17 @@ impl Streamed for CollectorIntrospection {
         query: &'a ObjectQuery,
     ) -> BoxFuture<'a, Result<Option<NeighbourhoodPage>, PartitionEnded>> {
         self.neighbourhood(query).boxed()
+    }
+
+    fn gone(&self, objects: Vec<Identity>) -> BoxFuture<'_, Result<Vec<String>, PartitionEnded>> {
+        async move {
+            let keys: Vec<Key> = objects.iter().map(Identity::key).collect();
+            let shown = self.status.graph.show(&keys).await?;
+            let is_watched =
+                |object: &Identity| self.status.registry.is_synced(&object.resource.group_resource);
+            let gone = objects.iter().zip(shown).filter(|(of, shown)| shown.is_none() && is_watched(of));
+            Ok(gone.map(|(object, _)| ObjectName::from(object).uid).collect())
+        }
+        .boxed()
     }
 }

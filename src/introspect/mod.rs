@@ -11,6 +11,7 @@ mod pages;
 pub mod queries;
 pub mod questions;
 mod readiness;
+mod search;
 pub mod status;
 pub mod stream;
 pub mod stuck;

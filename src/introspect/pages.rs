@@ -29,7 +29,7 @@ const INDEX: &str = "\
 /debug/graph     owners and dependents in Graphviz format
                    ?uid=UID       only the objects connected to this one; repeatable
                    ?format=json   as JSON
-/debug/search    objects by a part of their kind and name, such as pod/web
+/debug/search    objects by type, namespace and name, such as deploy/web, shop/web or a part of a name
                    ?q=TEXT, ?namespace=NAME, ?resource=RESOURCE[.GROUP], ?limit=COUNT
 /debug/neighbourhood the owners and dependents of an object, to some distance
                    ?uid=UID, ?resource=RESOURCE[.GROUP], ?up=LEVELS, ?down=LEVELS, ?max=COUNT, ?limit=COUNT
@@ -38,16 +38,17 @@ const INDEX: &str = "\
                    ?uid=UID, ?resource=RESOURCE[.GROUP]
 /debug/plan      what happens to every object if one is deleted
                    ?uid=UID, ?resource=RESOURCE[.GROUP], ?policy=background|foreground|orphan, ?limit=COUNT
-/debug/summary   sync, role, brake, queues, stuck objects and latencies at a glance
+/debug/summary   server, version, sync, role, brake, queues, stuck objects and latencies at a glance
 /debug/stream    the summary each second, and an object's neighbourhood when it changes, as server-sent events
                    ?uid=UID, and the other parameters of /debug/neighbourhood; without them, only summaries
-/debug/stuck     each object that kube-gc cannot finish now: since when, why, its next retry
+/debug/stuck     each object that was deleted long ago, or that kube-gc cannot finish: since when, why, its next retry
                    ?reason=REASON   only objects that are stuck for this reason
-                   ?namespace=NAME, ?resource=RESOURCE[.GROUP], ?limit=COUNT
+                   ?namespace=NAME, ?resource=RESOURCE[.GROUP], ?older=SECONDS, ?limit=COUNT
 /debug/stuck/causes what was deleted some time ago and is still there, by what holds it
                    ?namespace=NAME, ?older=SECONDS
 /debug/decisions the last decisions and their evidence, newest first; in a dry run also the disagreements with another collector
-                   ?namespace=NAME, ?resource=RESOURCE[.GROUP], ?uid=UID, ?action=ACTION, ?outcome=OUTCOME, ?limit=COUNT
+                   ?namespace=NAME, ?resource=RESOURCE[.GROUP], ?name=NAME, ?uid=UID, ?owner=NAME, ?action=ACTION
+                   ?outcome=OUTCOME, ?limit=COUNT
 /debug/queues    the work queues and the objects that keep failing
 /debug/idle      200 if no work is left, 503 otherwise
                    ?seen=RESOURCE[.GROUP]=VERSION   also wait until the watches have reached this version; repeatable

@@ -5,7 +5,6 @@ use std::time::Duration;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 
-use kube_gc_core::graph::SearchQuery;
 use kube_gc_core::graph::dump::DumpFormat;
 use kube_gc_core::object::{GroupResource, Namespace, PropagationPolicy, ResourceVersion, Uid};
 use kube_gc_observe::telemetry::StuckReason;
@@ -41,6 +40,12 @@ pub struct DecisionQuery {
     /// The object.
     #[serde(deserialize_with = "some_uid")]
     pub uid: Option<Uid>,
+    /// Its name.
+    #[serde(deserialize_with = "word")]
+    pub name: Option<String>,
+    /// The name or uid of an owner.
+    #[serde(deserialize_with = "word")]
+    pub owner: Option<String>,
     /// The action.
     #[serde(deserialize_with = "word")]
     pub action: Option<String>,
@@ -65,6 +70,9 @@ pub struct StuckQuery {
     /// Why it is stuck.
     #[serde(deserialize_with = "reason")]
     pub reason: Option<StuckReason>,
+    /// The age from which on an object is stuck that waits for what is normal for a while.
+    #[serde(deserialize_with = "some_seconds")]
+    pub older: Option<Duration>,
     /// The most entries to return.
     #[serde(deserialize_with = "some_limit")]
     pub limit: Option<usize>,
@@ -104,7 +112,7 @@ pub struct PlanRequest {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FindQuery {
-    /// Parts of kind and name.
+    /// What a person types, such as TYPE/NAME or NAMESPACE/NAME.
     #[serde(default, deserialize_with = "short_text")]
     pub q: String,
     /// Only objects in this namespace.
@@ -116,12 +124,6 @@ pub struct FindQuery {
     /// The most objects to return.
     #[serde(default = "value::<50>", deserialize_with = "number::<1, MOST_FOUND, _>")]
     pub limit: usize,
-}
-
-impl From<FindQuery> for SearchQuery {
-    fn from(FindQuery { q, namespace, resource, limit: _ }: FindQuery) -> Self {
-        Self { text: q, namespace, resource, ..Self::default() }
-    }
 }
 
 /// The parameters of `/debug/explain`.
@@ -317,9 +319,13 @@ fn seconds<'de, D: Deserializer<'de>>(value: D) -> Result<Duration, D::Error> {
     parsed(value, parse, || "a number of seconds".to_owned())
 }
 
+fn some_seconds<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Duration>, D::Error> {
+    seconds(value).map(Some)
+}
+
 /// How long ago an object was deleted that counts as stuck, unless the request says otherwise.
 const fn a_minute() -> Duration {
-    Duration::from_secs(60)
+    StuckReason::OLD
 }
 
 fn number<'de, const LEAST: usize, const MOST: usize, D: Deserializer<'de>>(
@@ -393,20 +399,24 @@ mod tests {
     #[test]
     fn every_filter_is_read() {
         let uid = "0b1e5c1e-9b1a-4b58-8b7e-0f4b7a7e9d10";
-        let query = format!("namespace=n&resource=jobs.batch&uid={uid}&action=delete&outcome=denied&limit=3");
+        let query = format!(
+            "namespace=n&resource=jobs.batch&uid={uid}&name=x&owner=y&action=delete&outcome=denied&limit=3"
+        );
         let (namespace, resource) = (Namespace::parse("n"), Some(GroupResource::parse("jobs.batch")));
         let asked = DecisionQuery {
             namespace: namespace.clone(),
             resource: resource.clone(),
             uid: Uid::parse(uid),
+            name: Some("x".to_owned()),
+            owner: Some("y".to_owned()),
             action: Some("delete".to_owned()),
             outcome: Some("denied".to_owned()),
             limit: Some(3),
         };
         assert_eq!(read(&query), Ok(asked));
         let reason = Some(StuckReason::InvalidScope);
-        let asked = StuckQuery { namespace, resource, reason, limit: Some(3) };
-        assert_eq!(read("namespace=n&resource=jobs.batch&reason=invalid_scope&limit=3"), Ok(asked));
+        let asked = StuckQuery { namespace, resource, reason, older: Some(Duration::ZERO), limit: Some(3) };
+        assert_eq!(read("namespace=n&resource=jobs.batch&reason=invalid_scope&older=0&limit=3"), Ok(asked));
         assert_eq!((read(""), read("")), (Ok(DecisionQuery::default()), Ok(StuckQuery::default())));
         let seen = |resource, version| (GroupResource::parse(resource), ResourceVersion::number(version));
         let asked = IdleQuery {

@@ -129,8 +129,8 @@ impl Questions {
         Fact::Live(identity, live)
     }
 
-    /// The first objects that a search finds, in the order of the partitions, and whether there are
-    /// more.
+    /// The best objects that a search finds, the best first, and whether there are more. Without a
+    /// text, one is as good as another.
     ///
     /// # Errors
     /// When a partition has ended.
@@ -143,23 +143,28 @@ impl Questions {
             Some(namespace) => vec![self.graph.partition_of(Some(namespace))],
             None => self.graph.partitions().collect(),
         };
-        let (query, mut found) = (Arc::new(query), Vec::new());
-        for partition in partitions {
+        let (query, mut best, mut is_more) = (Arc::new(query), Vec::new(), false);
+        'all: for partition in partitions {
             let mut after = None;
             loop {
-                let page = self.graph.search(partition, &query, after, SEARCH_SLOTS).await?;
-                found.extend(page.found);
-                if found.len() > limit {
-                    found.truncate(limit);
-                    return Ok((found, true));
+                let page = self.graph.search(partition, &query, after, SEARCH_SLOTS, limit + 1);
+                let (found, next) = page.await?;
+                best.extend(found);
+                best.sort_by(|(fit, one, _), (other_fit, other, _)| {
+                    (fit, &one.name, &one.namespace).cmp(&(other_fit, &other.name, &other.namespace))
+                });
+                is_more |= best.len() > limit;
+                best.truncate(limit);
+                if is_more && query.text.is_empty() {
+                    break 'all;
                 }
-                after = page.next;
+                after = next;
                 if after.is_none() {
                     break;
                 }
             }
         }
-        Ok((found, false))
+        Ok((best.into_iter().map(|(_, identity, deletion)| (identity, deletion)).collect(), is_more))
     }
 
     /// The object with this uid; of several in different resources, that of `resource`, or else
@@ -173,9 +178,26 @@ impl Questions {
         resource: Option<&GroupResource>,
     ) -> Result<Option<Identity>, PartitionEnded> {
         let found = self.graph.locate(uid).await?;
-        let fits = |identity: &Identity| {
-            resource.is_none_or(|resource| identity.resource.group_resource == *resource)
-        };
-        Ok(found.into_iter().find(fits))
+        Ok(found.into_iter().find(|found| is_of(found, resource)))
     }
+
+    /// The same, or else the owner with this uid that references still name.
+    ///
+    /// # Errors
+    /// When a partition has ended.
+    pub async fn find_root(
+        &self,
+        uid: &Uid,
+        resource: Option<&GroupResource>,
+    ) -> Result<Option<Identity>, PartitionEnded> {
+        if let Some(found) = self.find(uid, resource).await? {
+            return Ok(Some(found));
+        }
+        let named = self.graph.only_named(uid).await?;
+        Ok(named.into_iter().find(|named| is_of(named, resource)))
+    }
+}
+
+fn is_of(identity: &Identity, resource: Option<&GroupResource>) -> bool {
+    resource.is_none_or(|resource| identity.resource.group_resource == *resource)
 }

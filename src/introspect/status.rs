@@ -79,7 +79,7 @@ impl CollectorStatus {
 
     /// Whether a discovery has succeeded and the workers have started.
     pub fn is_ready(&self) -> bool {
-        self.discovery.borrow().discovered && self.is_collecting()
+        self.discovery.borrow().discovered.is_some() && self.is_collecting()
     }
 
     /// The status of every partition.

@@ -4,6 +4,7 @@
 //! connection has room for it. So a client that reads slowly gets fewer events and costs no memory,
 //! and a stream that begins anew has missed nothing.
 
+use std::collections::HashSet;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,6 +17,7 @@ use axum::routing::get;
 use axum::{Extension, Router};
 use futures::future::BoxFuture;
 use futures::stream::unfold;
+use serde::Serialize;
 use tokio::sync::{Mutex, Semaphore};
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
@@ -23,6 +25,7 @@ use tokio_util::sync::CancellationToken;
 use super::queries::ObjectQuery;
 use super::view::SummaryPage;
 use kube_gc_controller::actors::graph_handle::PartitionEnded;
+use kube_gc_core::object::Identity;
 use kube_gc_insight::NeighbourhoodPage;
 use kube_gc_observe::http::page::{TIMEOUT, json_line, read, text};
 use kube_gc_observe::http::{Closing, STREAM};
@@ -57,6 +60,9 @@ pub trait Streamed: Send + Sync + 'static {
         &'a self,
         query: &'a ObjectQuery,
     ) -> BoxFuture<'a, Result<Option<NeighbourhoodPage>, PartitionEnded>>;
+
+    /// The uids of those of these objects that no monitor shows any more.
+    fn gone(&self, objects: Vec<Identity>) -> BoxFuture<'_, Result<Vec<String>, PartitionEnded>>;
 }
 
 /// The page. Its questions take turns with others.
@@ -182,8 +188,18 @@ struct Followed {
     query: ObjectQuery,
     /// When it is looked at again.
     due: Instant,
-    /// What was sent last.
-    sent: Option<String>,
+    /// What was sent last, and the objects in it.
+    sent: Option<(String, Vec<Identity>)>,
+}
+
+/// A look, with what has left the graph since the last one. What merely has no place on the page any
+/// more is not gone.
+#[derive(Serialize)]
+struct Look {
+    #[serde(flatten)]
+    page: NeighbourhoodPage,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    gone: Vec<String>,
 }
 
 impl Followed {
@@ -199,10 +215,17 @@ impl Followed {
             page
         };
         // An object that is not in the graph has no nodes. It may come, for example after a start.
-        let text = json_line(&page.unwrap_or_default())?;
-        let is_new = self.sent.as_ref() != Some(&text);
-        self.sent = Some(text.clone());
-        Some(is_new.then_some(text))
+        let page = page.unwrap_or_default();
+        let text = json_line(&page)?;
+        if self.sent.as_ref().is_some_and(|(sent, _)| *sent == text) {
+            return Some(None);
+        }
+        let nodes: Vec<Identity> = page.shown.nodes.iter().filter_map(|node| node.identity.clone()).collect();
+        let mut missing = self.sent.replace((text, nodes)).map(|(_, before)| before).unwrap_or_default();
+        let now: HashSet<&Identity> = self.sent.iter().flat_map(|(_, nodes)| nodes).collect();
+        missing.retain(|before| !now.contains(before));
+        let gone = if missing.is_empty() { Vec::new() } else { in_time(streams.shown.gone(missing)).await? };
+        json_line(&Look { page, gone }).map(Some)
     }
 }
 

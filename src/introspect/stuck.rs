@@ -32,7 +32,7 @@ impl CollectorStatus {
         if self.is_standby() {
             return Ok(tallies(&[], &[]));
         }
-        Ok(self.find_stuck(AskStuck::default()).await?.0)
+        Ok(self.find_stuck(AskStuck { older: StuckReason::OLD, ..AskStuck::default() }).await?.0)
     }
 
     /// The stuck objects, with reasons.
@@ -41,8 +41,9 @@ impl CollectorStatus {
     /// When a part of the collector has ended.
     pub async fn stuck(&self, query: &StuckQuery) -> Result<StuckPage, PartitionEnded> {
         let limit = query.limit.unwrap_or(DEFAULT_LIMIT);
-        let StuckQuery { namespace, resource, reason, .. } = query.clone();
-        let ask = AskStuck { limit, per_namespace: None, namespace, resource, only: reason };
+        let StuckQuery { namespace, resource, reason, older, .. } = query.clone();
+        let older = older.unwrap_or(StuckReason::OLD);
+        let ask = AskStuck { limit, per_namespace: None, namespace, resource, only: reason, older };
         let (totals, found) = self.find_stuck(ask).await?;
         Ok(StuckPage {
             standby: self.is_standby(),
@@ -62,8 +63,13 @@ impl CollectorStatus {
         limit: usize,
         per_namespace: usize,
     ) -> Result<Vec<NamedStuck>, PartitionEnded> {
-        let ask =
-            AskStuck { limit, per_namespace: Some(per_namespace), only: Some(reason), ..AskStuck::default() };
+        let ask = AskStuck {
+            limit,
+            per_namespace: Some(per_namespace),
+            only: Some(reason),
+            older: StuckReason::OLD,
+            ..AskStuck::default()
+        };
         let (_, found) = self.find_stuck(ask).await?;
         let named = found.into_iter().filter_map(|Found { identity, waited, item }| {
             Some(NamedStuck { object: identity?, reason, waited, message: item.message })
@@ -91,7 +97,7 @@ impl CollectorStatus {
             namespace: ask.namespace.clone(),
             resource: ask.resource.clone(),
             only: only.flatten(),
-            patience: StuckReason::UnseenWrite.patience(),
+            patience: ask.older,
         };
         let delete: Result<_, MailboxError> = self.delete.send(ask.clone()).await;
         let orphan: Result<_, MailboxError> = self.orphan.send(ask).await;
@@ -196,6 +202,12 @@ fn in_graph(stuck: StuckObject, now: SystemTime) -> Found {
         StuckDetail::UnseenWrite => {
             "it was written, and is evaluated again when the watch shows the result".to_owned()
         }
+        StuckDetail::Held { by_finalizers: true } => {
+            "it was deleted, and finalizers of others hold it".to_owned()
+        }
+        StuckDetail::Held { by_finalizers: false } => {
+            "it was deleted, and is still there without a finalizer of others".to_owned()
+        }
     };
     Found { identity: Some(object), waited, item }
 }
@@ -232,7 +244,8 @@ const fn wording(reason: StuckReason) -> Option<(&'static str, &'static str)> {
         | StuckReason::InvalidScope
         | StuckReason::UnseenWrite
         | StuckReason::Braked
-        | StuckReason::Deferred => None,
+        | StuckReason::Deferred
+        | StuckReason::Held => None,
     }
 }
 

@@ -1,13 +1,14 @@
 //! What the debug pages show. The JSON fields are a public interface.
 
 use std::collections::BTreeMap;
+use std::time::SystemTime;
 
 use serde::Serialize;
 
 use super::queries::IdleQuery;
 use kube_gc_controller::worker::comparison::{DisagreementView, is_zero};
 use kube_gc_controller::worker::decision::JudgedOwner;
-use kube_gc_core::object::{GroupResource, ResourceVersion};
+use kube_gc_core::object::{GroupResource, Identity, ResourceVersion};
 use kube_gc_insight::{Explanation, State, Unseen};
 use kube_gc_observe::telemetry::{Distribution, ObjectView, StuckReason, Timestamp};
 
@@ -157,6 +158,9 @@ pub struct DecisionsPage {
     pub capacity: usize,
     /// The matching decisions, newest first.
     pub decisions: Vec<DecisionView>,
+    /// What was deleted, also longer ago, newest first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub deletions: Vec<DeletionsView>,
     /// In a dry run: its decisions that nobody else has carried out, newest first, unfiltered.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disagreements: Option<Vec<DisagreementView>>,
@@ -186,6 +190,21 @@ pub struct DecisionView {
     pub more_owners: usize,
     /// The owner that caused the decision, if there is one.
     pub owner: Option<ObjectView>,
+}
+
+/// Objects of one type that were deleted within a second because of one owner, on `/debug/decisions`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DeletionsView {
+    /// When the first of them was deleted.
+    pub at: Timestamp,
+    /// Their namespace.
+    pub namespace: Option<String>,
+    /// Their type.
+    pub resource: String,
+    /// The owner.
+    pub owner: JudgedOwner,
+    /// How many there are.
+    pub count: usize,
 }
 
 /// The answer of `/debug/stuck`.
@@ -269,16 +288,23 @@ pub const fn hint(reason: StuckReason) -> &'static str {
              retries automatically"
         }
         StuckReason::UnseenWrite => "see its type in /debug/monitors: the watch has not shown the last write",
+        StuckReason::Held => {
+            "not kube-gc, but others have to end it: /debug/stuck/causes names the finalizers, and \
+             kube-gc explain says what to do"
+        }
     }
 }
 
 /// The answer of `/debug/search`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct FoundPage {
-    /// The objects, in no particular order.
+    /// The objects: those with this name first, then those whose names begin so; owners before others.
+    /// What is gone comes last.
     pub found: Vec<FoundObject>,
     /// Whether there are more.
     pub more: bool,
+    /// What was looked for first, in words.
+    pub searched: String,
 }
 
 /// An object that a search has found.
@@ -291,6 +317,17 @@ pub struct FoundObject {
     pub kind: String,
     /// Its state.
     pub state: State,
+    /// When kube-gc deleted it, if it is gone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deleted: Option<Timestamp>,
+}
+
+impl FoundObject {
+    /// An object that is there, or was deleted at this time.
+    pub fn new(identity: &Identity, state: State, deleted: Option<SystemTime>) -> Self {
+        let kind = identity.resource.kind.to_string();
+        Self { object: identity.into(), kind, state, deleted: deleted.map(Timestamp) }
+    }
 }
 
 /// The answer of `/debug/explain`: that of `kube-gc explain -o json`, with what the collector did.
@@ -311,6 +348,15 @@ pub struct ExplanationPage {
 /// The answer of `/debug/summary`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct SummaryPage {
+    /// The API server, if it is known.
+    pub server: Option<String>,
+    /// The version of kube-gc.
+    pub version: &'static str,
+    /// Whether it only says what it would do.
+    pub dry_run: bool,
+    /// Parts of the API that cannot be discovered, and types that cannot be listed or watched now, up
+    /// to 16 of both.
+    pub not_answering: Vec<Unseen>,
     /// Whether the collector works: it has started, and every type is synced.
     pub synced: bool,
     /// The number of watched types.
@@ -362,7 +408,7 @@ pub struct QueueSummary {
 
 #[cfg(test)]
 mod tests {
-    use std::time::{Duration, SystemTime};
+    use std::time::Duration;
 
     use serde_json::json;
 
@@ -474,7 +520,8 @@ mod tests {
             }],
             owner: None,
         };
-        let page = DecisionsPage { total: 7, capacity: 2, decisions: vec![decision], disagreements: None };
+        let page =
+            DecisionsPage { total: 7, capacity: 2, decisions: vec![decision], ..DecisionsPage::default() };
         let fields = json!({
             "total": 7, "capacity": 2,
             "decisions": [{

@@ -228,7 +228,7 @@ async fn an_api_that_was_never_discovered_holds_owners_that_orphan_their_depende
     cluster.delete(owner, Policy::Orphan).await?;
     let mut message = String::new();
     poll("the owner to be stuck", async || {
-        let page = scene.collector.get_debug("/debug/stuck?reason=orphaning").await?.json()?;
+        let page = scene.collector.get_debug("/debug/stuck?reason=orphaning&older=2").await?.json()?;
         let stuck = page["stuck"].as_array().cloned().unwrap_or_default();
         let found = stuck.iter().find(|item| item["object"]["uid"] == owner.uid.as_str());
         message = found.map(|item| item["message"].to_string()).unwrap_or_default();

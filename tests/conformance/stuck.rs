@@ -131,6 +131,12 @@ async fn stuck_objects_are_listed_until_they_are_finished() -> Result<()> {
     ensure!(blocked["message"].as_str().is_some_and(|message| message.contains(&blocking.uid)), "{blocked}");
     ensure!(blocked["next_retry_seconds"].is_null() && blocked["since"].is_string(), "{blocked}");
 
+    poll("what blocks it to be held by its finalizer", async || {
+        let held = page(&collector, "?reason=held&older=0").await?;
+        Ok(about(&held, &blocking).is_some())
+    })
+    .await?;
+
     let scope = is_listed(&collector, &invalid, "invalid_scope").await?;
     ensure!(scope["message"].as_str().is_some_and(|message| message.contains("ConfigMap solid")), "{scope}");
     ensure!(scope["object"]["namespace"].is_null(), "{scope}");

@@ -440,8 +440,7 @@ impl LocalGraph {
 
     /// All observed objects that a search finds.
     pub fn search(&self, query: &SearchQuery) -> Vec<(Identity, DeletionState)> {
-        let pages = self.partitions.iter().map(|one| one.page_of_search(query, None, usize::MAX));
-        pages.flat_map(|page| page.found).collect()
+        self.partitions.iter().flat_map(|one| one.found_by(query)).collect()
     }
 
     /// An observed object, as a worker would see it.

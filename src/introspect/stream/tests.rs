@@ -1,5 +1,6 @@
 //! Tests of `/debug/stream`, with a collector whose object changes on demand.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use axum::body::{Body, BodyDataStream};
@@ -9,7 +10,7 @@ use serde_json::{Value, json};
 use tower::ServiceExt as _;
 
 use super::*;
-use kube_gc_core::object::Uid;
+use kube_gc_core::object::{Uid, config_map};
 use kube_gc_insight::{Neighbourhood, ObjectName, Shown, State};
 
 const UID: &str = "0b1e5c1e-9b1a-4b58-8b7e-0f4b7a7e9d10";
@@ -25,6 +26,8 @@ struct Live {
     look_takes: Duration,
     /// The dependents that the object waits for.
     waits_for: AtomicUsize,
+    /// The names of its dependents.
+    dependents: Mutex<Vec<&'static str>>,
     summaries: AtomicUsize,
     looks: AtomicUsize,
 }
@@ -47,7 +50,10 @@ impl Live {
         };
         let waits_for = self.waits_for.load(Ordering::Relaxed);
         let root = Shown { name, state: State::DeletingDependents, waits_for, ..Shown::default() };
-        let shown = Neighbourhood { nodes: vec![root], ..Neighbourhood::default() };
+        let mut shown = Neighbourhood { nodes: vec![root], ..Neighbourhood::default() };
+        for name in self.dependents.lock().unwrap().iter() {
+            shown.nodes.push(Shown { identity: Some(config_map("a", name, name)), ..Shown::default() });
+        }
         NeighbourhoodPage { shown, incomplete: Vec::new(), next: None }
     }
 }
@@ -70,6 +76,11 @@ impl Streamed for Live {
             Ok((Some(&query.uid) == Uid::parse(UID).as_ref()).then_some(page))
         }
         .boxed()
+    }
+
+    fn gone(&self, objects: Vec<Identity>) -> BoxFuture<'_, Result<Vec<String>, PartitionEnded>> {
+        let uids = objects.iter().map(|object| object.uid.to_string());
+        std::future::ready(Ok(uids.filter(|uid| uid.starts_with("deleted")).collect())).boxed()
     }
 }
 
@@ -105,14 +116,20 @@ impl Open {
         Some((field("event").unwrap().to_owned(), data, self.began.elapsed().as_millis()))
     }
 
-    /// The next neighbourhood: what its object waits for, and when it came.
-    async fn neighbourhood(&mut self) -> (Value, u128) {
+    /// The next neighbourhood, and when it came.
+    async fn look(&mut self) -> (Value, u128) {
         loop {
             let (event, data, at) = self.next().await.unwrap();
             if event == "neighbourhood" {
-                return (data["nodes"][0]["waitsFor"].clone(), at);
+                return (data, at);
             }
         }
+    }
+
+    /// The same, but only what its object waits for.
+    async fn neighbourhood(&mut self) -> (Value, u128) {
+        let (data, at) = self.look().await;
+        (data["nodes"][0]["waitsFor"].clone(), at)
     }
 }
 
@@ -150,6 +167,19 @@ async fn an_object_is_looked_at_twice_a_second_and_a_look_that_shows_nothing_new
     }
     let looks = live.looks.load(Ordering::Relaxed);
     assert!((16..=17).contains(&looks), "{looks}");
+}
+
+/// An object may also lose its place on the page, or its reference to the owner.
+#[tokio::test(start_paused = true)]
+async fn only_what_no_monitor_shows_any_more_is_gone() {
+    let live = Live::slow(0);
+    *live.dependents.lock().unwrap() = vec!["deleted-1", "moved-1", "stays"];
+    let mut stream = Open::begin(&pages(&live), OF_OBJECT).await;
+    assert_eq!(stream.look().await.0["gone"], Value::Null);
+    *live.dependents.lock().unwrap() = vec!["stays", "new"];
+    assert_eq!(stream.look().await.0["gone"], json!(["deleted-1"]));
+    live.change(1);
+    assert_eq!(stream.look().await.0["gone"], Value::Null, "it is said once");
 }
 
 /// A look shows the state at its beginning, so a change during it needs another one.

@@ -53,8 +53,8 @@ pub struct DiscoveryContext {
 /// What discovery knows, for readiness and debugging.
 #[derive(Clone, Debug)]
 pub struct DiscoveryStatus {
-    /// Whether any discovery has succeeded.
-    pub discovered: bool,
+    /// The last answer, if any discovery has succeeded.
+    pub discovered: Option<Arc<Discovered>>,
     /// Whether a discovery is under way, or an announced change is not shown yet.
     pub busy: bool,
     /// The error of the last discovery, if it failed.
@@ -138,7 +138,7 @@ impl Discovery {
 
     /// The status before anything is known.
     pub const fn initial_status() -> DiscoveryStatus {
-        DiscoveryStatus { discovered: false, busy: true, last_error: None, failing: Vec::new() }
+        DiscoveryStatus { discovered: None, busy: true, last_error: None, failing: Vec::new() }
     }
 }
 
@@ -281,7 +281,7 @@ impl Discovery {
         discovered.failures.iter().for_each(|_| record::discovery_error());
         let is_outage = self.context.monitors.api.is_unreachable();
         self.status.send_modify(|status| {
-            status.discovered = true;
+            status.discovered = Some(Arc::clone(&discovered));
             status.last_error = None;
             let mut failing = failing::after(&status.failing, &discovered.failures, SystemTime::now());
             failing::log(&status.failing, &mut failing, is_outage);

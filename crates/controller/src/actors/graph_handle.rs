@@ -11,8 +11,8 @@ use tokio::time::Instant;
 use crate::actors::graph::{GraphActor, PartitionStatus, Question, TakeInChanges};
 use kube_gc_core::graph::{
     Cursor, Effects, ExpectedChange, Generation, MemberMark, MemberPage, MembersOf, ObservedObject,
-    OwnerState, Partition, PartitionId, SearchPage, SearchQuery, Sharding, Snapshot, StuckFilter,
-    StuckObjects, Verification, ViewLimits,
+    OwnerState, Partition, PartitionId, Ranked, SearchQuery, Sharding, Snapshot, StuckFilter, StuckObjects,
+    Verification, ViewLimits,
 };
 use kube_gc_core::object::{Catalog, GroupResource, Identity, Key, Namespace, Uid};
 use kube_gc_insight::{Fact, Need, facts};
@@ -221,6 +221,13 @@ impl GraphHandle {
         Ok(found.into_iter().flatten().collect())
     }
 
+    /// The owners with this uid that only references name, in any namespace.
+    pub async fn only_named(&self, uid: &Uid) -> Answer<Vec<Identity>> {
+        let uid = uid.clone();
+        let found = self.ask_all(move |graph, _| graph.only_named(&uid)).await?;
+        Ok(found.into_iter().flatten().collect())
+    }
+
     /// The identities of these keys, in their order, for display. For an unverified owner, it is a
     /// guess.
     pub async fn identify_all(&self, keys: &[Key]) -> Answer<Vec<Option<Identity>>> {
@@ -305,16 +312,17 @@ impl GraphHandle {
         Ok(all)
     }
 
-    /// A page of a search in one partition.
+    /// The `most` best of a page of a search in one partition, and where to go on.
     pub async fn search(
         &self,
         of: PartitionId,
         query: &Arc<SearchQuery>,
         after: Option<Cursor>,
         slots: usize,
-    ) -> Answer<SearchPage> {
+        most: usize,
+    ) -> Answer<(Vec<Ranked>, Option<Cursor>)> {
         let query = Arc::clone(query);
-        self.ask(of, move |partition, _| partition.page_of_search(&query, after, slots)).await
+        self.ask(of, move |partition, _| partition.page_of_search(&query, after, slots, most)).await
     }
 
     /// Pages of these objects in one partition: one for each question, up to the one that brings

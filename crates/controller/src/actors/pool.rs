@@ -397,7 +397,8 @@ const fn may_be_over(reason: StuckReason) -> bool {
         // Only the graph has these reasons; no worker returns a key with one of them.
         | StuckReason::Blocked
         | StuckReason::InvalidScope
-        | StuckReason::UnseenWrite => false,
+        | StuckReason::UnseenWrite
+        | StuckReason::Held => false,
     }
 }
 

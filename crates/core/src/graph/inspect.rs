@@ -93,13 +93,41 @@ pub struct SearchQuery {
     pub being_deleted: bool,
 }
 
-/// A part of the answer to a search.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SearchPage {
-    pub found: Vec<(Identity, DeletionState)>,
-    /// Where to go on; `None` after the last page.
-    pub next: Option<Cursor>,
+impl SearchQuery {
+    /// Whether an object fits, unless it matters that it is being deleted.
+    pub fn fits(&self, object: &Identity) -> bool {
+        let Identity { resource, namespace, name, .. } = object;
+        self.resource.as_ref().is_none_or(|wanted| resource.group_resource == *wanted)
+            && self.namespace.as_ref().is_none_or(|wanted| namespace.as_ref() == Some(wanted))
+            && self.is_in(&resource.kind, name, &self.text.to_lowercase())
+    }
+
+    /// Whether `kind/name` contains the text, which is given in lower case. If the type is known, a
+    /// part of its kind says nothing.
+    fn is_in(&self, kind: &str, name: &str, wanted: &str) -> bool {
+        let may_name_kind = self.resource.is_none() || wanted.contains('/');
+        wanted.is_empty()
+            || name.contains(wanted)
+            || may_name_kind && format!("{kind}/{name}").to_lowercase().contains(wanted)
+    }
 }
+
+/// How well an object fits a search, the best first: by its name, and owners before others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Fit {
+    by_name: NameFit,
+    is_no_owner: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum NameFit {
+    Whole,
+    Beginning,
+    Part,
+}
+
+/// An object that a search found, with its place in the order of all that it found.
+pub type Ranked = (Fit, Identity, DeletionState);
 
 /// A dependent, its place in the order, and its flags.
 struct Seen {
@@ -188,30 +216,52 @@ impl Partition {
         (seen, edges.next().is_none())
     }
 
-    /// The observed objects of this partition that a search finds, in no particular order. Visits
-    /// at most this many slots, so that the partition soon returns to its work. An empty page may
-    /// have successors.
-    pub fn page_of_search(&self, query: &SearchQuery, after: Option<Cursor>, slots: usize) -> SearchPage {
-        let wanted = query.text.to_lowercase();
-        let start = after.unwrap_or_default();
-        let mut found = Vec::new();
-        for (id, node) in self.store.nodes.iter_from(start.0, slots) {
-            let is_meant = !query.being_deleted || node.deletion.is_being_deleted();
-            if !is_meant || !node.is_observed() || self.is_alias(id) {
-                continue;
-            }
-            let resource = self.store.resource(id);
-            let fits = query.resource.as_ref().is_none_or(|wanted| resource.group_resource == *wanted)
-                && query.namespace.as_ref().is_none_or(|wanted| self.store.namespace(id) == Some(wanted));
-            if fits && contains(&resource.kind, self.store.name(id), &wanted) {
-                found.push((self.store.identity(id), node.deletion));
-            }
-        }
-        SearchPage { found, next: self.next_places(start, slots) }
+    /// The observed objects of this partition that a search finds, in no particular order.
+    pub fn found_by(&self, query: &SearchQuery) -> impl Iterator<Item = (Identity, DeletionState)> {
+        let found = self.fitting(query, Cursor::default(), usize::MAX);
+        found.map(|id| (self.store.identity(id), self.store.nodes[id].deletion))
     }
-}
 
-/// Whether `kind/name` contains a text that is in lower case.
-fn contains(kind: &str, name: &str, wanted: &str) -> bool {
-    wanted.is_empty() || name.contains(wanted) || format!("{kind}/{name}").to_lowercase().contains(wanted)
+    /// The `most` best of them, the best first, and where to go on. Visits at most this many slots, so
+    /// that the partition soon returns to its work. An empty page may have successors.
+    pub fn page_of_search(
+        &self,
+        query: &SearchQuery,
+        after: Option<Cursor>,
+        slots: usize,
+        most: usize,
+    ) -> (Vec<Ranked>, Option<Cursor>) {
+        let start = after.unwrap_or_default();
+        let wanted = query.text.rsplit('/').next().unwrap_or_default().to_lowercase();
+        let ranked = |id: NodeId| {
+            let name = self.store.name(id);
+            let by_name = match name.strip_prefix(&*wanted) {
+                Some("") => NameFit::Whole,
+                Some(_) => NameFit::Beginning,
+                None => NameFit::Part,
+            };
+            let is_no_owner = self.counted_dependents(id).next().is_none();
+            (Fit { by_name, is_no_owner }, name, self.store.namespace(id), id)
+        };
+        let mut best: Vec<_> = self.fitting(query, start, slots).map(ranked).collect();
+        best.sort();
+        best.truncate(most);
+        let found = best.into_iter();
+        let found = found.map(|(fit, .., id)| (fit, self.store.identity(id), self.store.nodes[id].deletion));
+        (found.collect(), self.next_places(start, slots))
+    }
+
+    fn fitting(&self, query: &SearchQuery, start: Cursor, slots: usize) -> impl Iterator<Item = NodeId> {
+        let wanted = query.text.to_lowercase();
+        let fits = move |id: NodeId| {
+            let resource = self.store.resource(id);
+            query.resource.as_ref().is_none_or(|wanted| resource.group_resource == *wanted)
+                && query.namespace.as_ref().is_none_or(|wanted| self.store.namespace(id) == Some(wanted))
+                && query.is_in(&resource.kind, self.store.name(id), &wanted)
+        };
+        self.store.nodes.iter_from(start.0, slots).filter_map(move |(id, node)| {
+            let is_meant = !query.being_deleted || node.deletion.is_being_deleted();
+            (is_meant && node.is_observed() && !self.is_alias(id) && fits(id)).then_some(id)
+        })
+    }
 }

@@ -43,7 +43,9 @@ mod tests;
 pub use attach::LARGE;
 pub use delete::Verification;
 pub use dump::Dump;
-pub use inspect::{DependentSummary, NodePresence, NodeView, SearchPage, SearchQuery, TypeCount, ViewLimits};
+pub use inspect::{
+    DependentSummary, Fit, NodePresence, NodeView, Ranked, SearchQuery, TypeCount, ViewLimits,
+};
 pub use message::{DeletesProve, Effects, Epoch, Link, Report, WatchEvent};
 pub use pages::{Cursor, DependentId, DependentView, Member, MemberMark, MemberPage, MembersOf};
 pub use partition::{ExpectedChange, Partition, Stats};

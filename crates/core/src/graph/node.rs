@@ -107,6 +107,11 @@ impl Node {
     pub(super) fn is_deleting_dependents(&self) -> bool {
         self.deletion == DeletionState::DeletingDependents
     }
+
+    /// Whether it was deleted, and only others have something left to do for it.
+    pub(super) fn is_terminating(&self) -> bool {
+        self.is_observed() && self.deletion == DeletionState::Terminating
+    }
 }
 
 /// One owner reference. Its uid is that of the owner node. So is its name, unless the store

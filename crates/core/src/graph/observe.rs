@@ -180,6 +180,9 @@ impl Partition {
             }
             DeletionState::Live | DeletionState::Terminating => {}
         }
+        if now == DeletionState::Terminating {
+            self.terminating.insert(id);
+        }
     }
 
     /// Queues a node if its state requires work.

@@ -334,6 +334,15 @@ impl Partition {
         self.store.observed_with(uid).first().map(|&id| self.store.identity(id))
     }
 
+    /// The owners with this uid that only references name. Those that were proved absent come first.
+    pub fn only_named(&self, uid: &Uid) -> Vec<Identity> {
+        let with = |presence| {
+            let is = move |id: &NodeId| self.store.nodes[*id].presence == presence;
+            self.store.with_uid(uid).filter(is).map(|id| self.store.identity(id))
+        };
+        with(Presence::Absent).chain(with(Presence::Virtual)).collect()
+    }
+
     /// The first observed objects with this uid in this partition, under all their names.
     pub fn all_observed(&self, uid: &Uid, most: usize) -> impl Iterator<Item = Identity> {
         self.store.observed_with(uid).into_iter().take(most).map(|id| self.store.identity(id))

@@ -26,10 +26,12 @@ pub enum StuckCause {
     InvalidScope,
     /// It has to be evaluated, and the event of our own last write has not arrived.
     UnseenWrite,
+    /// It was deleted and is still there, held by others.
+    Held,
 }
 
 impl StuckCause {
-    pub const ALL: [Self; 3] = [Self::Blocked, Self::InvalidScope, Self::UnseenWrite];
+    pub const ALL: [Self; 4] = [Self::Blocked, Self::InvalidScope, Self::UnseenWrite, Self::Held];
 }
 
 /// A node that was stuck at the last query, and since when by the caller's clock.
@@ -54,7 +56,7 @@ pub struct StuckFilter {
     pub resource: Option<GroupResource>,
     /// Only return objects that are stuck for this cause. All are counted.
     pub only: Option<StuckCause>,
-    /// Ignore unseen writes that are younger than this.
+    /// Ignore what is normal for a while and is younger than this.
     pub patience: Duration,
 }
 
@@ -106,6 +108,9 @@ pub enum StuckDetail {
     InvalidScope { count: usize, some: Vec<OwnerReference> },
     /// The event of our own write has not arrived.
     UnseenWrite,
+    /// It was deleted and is still there; `by_finalizers` of others, or else by its kubelet or
+    /// whatever else ends it.
+    Held { by_finalizers: bool },
 }
 
 impl StuckDetail {
@@ -114,6 +119,7 @@ impl StuckDetail {
             Self::Blocked { .. } => StuckCause::Blocked,
             Self::InvalidScope { .. } => StuckCause::InvalidScope,
             Self::UnseenWrite => StuckCause::UnseenWrite,
+            Self::Held { .. } => StuckCause::Held,
         }
     }
 }
@@ -137,7 +143,8 @@ impl Partition {
         let mut counts = StuckCause::ALL.map(|cause| (cause, StuckCount::default()));
         for (&id, noticed) in &self.noticed {
             let waited = now.saturating_sub(noticed.since);
-            let mentioned = noticed.cause != StuckCause::UnseenWrite || waited >= filter.patience;
+            let is_normal = matches!(noticed.cause, StuckCause::UnseenWrite | StuckCause::Held);
+            let mentioned = !is_normal || waited >= filter.patience;
             if !mentioned || !self.is_in(id, filter) {
                 continue;
             }
@@ -172,9 +179,12 @@ impl Partition {
     /// Finds the stuck objects among the nodes that may be stuck.
     fn notice(&mut self, now: Duration) {
         let empty = KeyedSet::with_hasher(self.store.hasher);
-        let mut invalid_scope = std::mem::replace(&mut self.invalid_scope_candidates, empty);
+        let mut invalid_scope = std::mem::replace(&mut self.invalid_scope_candidates, empty.clone());
         invalid_scope.retain(|&id| self.has_invalid_scope_reference(id));
+        let mut terminating = std::mem::replace(&mut self.terminating, empty);
+        terminating.retain(|&id| self.store.nodes.get(id).is_some_and(Node::is_terminating));
         let candidates = self.expected.keys().chain(&invalid_scope).chain(self.progress.keys());
+        let candidates = candidates.chain(&terminating);
         let mut noticed = KeyedMap::with_hasher(self.store.hasher);
         for &id in candidates {
             let Some(cause) = self.stuck_cause(id) else { continue };
@@ -184,6 +194,7 @@ impl Partition {
             noticed.insert(id, Noticed { uid: uid.clone(), cause, since });
         }
         self.invalid_scope_candidates = invalid_scope;
+        self.terminating = terminating;
         self.noticed = noticed;
     }
 
@@ -204,6 +215,9 @@ impl Partition {
         }
         if self.expected.get(&id).is_some_and(|expectation| expectation.asked) {
             return Some(StuckCause::UnseenWrite);
+        }
+        if node.is_terminating() {
+            return Some(StuckCause::Held);
         }
         // An object with an unresolved reference is parked in a queue.
         let parked = |edge| self.store.nodes[self.store.edges[edge].owner].presence == Presence::Unresolved;
@@ -238,6 +252,7 @@ impl Partition {
                 StuckDetail::InvalidScope { count: invalid().count(), some }
             }
             StuckCause::UnseenWrite => StuckDetail::UnseenWrite,
+            StuckCause::Held => StuckDetail::Held { by_finalizers: self.store.nodes[id].held_by_others },
         })
     }
 }

@@ -161,6 +161,8 @@ labels! {
         Braked = "braked",
         /// The request was not sent: the API server is unreachable, or requests of this kind hang.
         Deferred = "deferred",
+        /// It was deleted and is still there: others have to remove a finalizer or to end it.
+        Held = "held",
     }
 }
 
@@ -175,11 +177,15 @@ impl From<StuckCause> for StuckReason {
             StuckCause::Blocked => Self::Blocked,
             StuckCause::InvalidScope => Self::InvalidScope,
             StuckCause::UnseenWrite => Self::UnseenWrite,
+            StuckCause::Held => Self::Held,
         }
     }
 }
 
 impl StuckReason {
+    /// The age from which on an object is stuck that waits for what is normal for a while.
+    pub const OLD: Duration = Duration::from_secs(60);
+
     /// Whether the object waits for something else to change, and not for a request to succeed.
     pub const fn is_parked(self) -> bool {
         match self {
@@ -189,6 +195,7 @@ impl StuckReason {
             | Self::Orphaning
             | Self::InvalidScope
             | Self::UnseenWrite
+            | Self::Held
             | Self::Braked => true,
             Self::Conflict
             | Self::Denied
@@ -199,21 +206,16 @@ impl StuckReason {
         }
     }
 
-    /// How long an object must have been in this state to count as stuck. A single conflict, a
-    /// late list or a successful orphaning ends within moments; a denial does not.
-    pub const fn patience(self) -> Duration {
+    /// How long an object must have been in this state to count as stuck, if what is normal for a
+    /// while does so after `older`. A single conflict or a late list ends within moments; a denial
+    /// does not.
+    pub const fn patience(self, older: Duration) -> Duration {
         match self {
             Self::Denied | Self::Panicked | Self::Blocked | Self::InvalidScope | Self::Braked => {
                 Duration::ZERO
             }
-            Self::Conflict
-            | Self::Failed
-            | Self::Deferred
-            | Self::Throttled
-            | Self::Unresolved
-            | Self::NotObserved
-            | Self::Orphaning
-            | Self::UnseenWrite => Duration::from_secs(2),
+            Self::Conflict | Self::Failed | Self::Unresolved | Self::NotObserved => Duration::from_secs(2),
+            Self::Deferred | Self::Throttled | Self::Orphaning | Self::UnseenWrite | Self::Held => older,
         }
     }
 }

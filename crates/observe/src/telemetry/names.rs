@@ -193,7 +193,8 @@ metrics! {
 
     // Stuck objects.
 
-    /// Objects that kube-gc cannot finish now, by reason; /debug/stuck lists them. 0 on a standby.
+    /// Objects that were deleted more than a minute ago and are still there, or that kube-gc cannot finish, by
+    /// reason; /debug/stuck lists them. 0 on a standby.
     STUCK_OBJECTS = "kube_gc_stuck_objects", Kind::Gauge, Count, ["reason"];
     /// Age of the oldest stuck object, by reason; 0 if there is none.
     STUCK_OLDEST_AGE = "kube_gc_stuck_oldest_age_seconds", Kind::Gauge, Seconds, ["reason"];

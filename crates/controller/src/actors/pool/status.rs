@@ -79,7 +79,12 @@ impl Class {
     }
 
     /// The stuck keys. `until_done` is why keys that have not failed are stuck, too, if they are.
-    fn stuck(&self, now: Time, until_done: Option<StuckReason>) -> impl Iterator<Item = StuckKey> {
+    fn stuck(
+        &self,
+        now: Time,
+        until_done: Option<StuckReason>,
+        older: Duration,
+    ) -> impl Iterator<Item = StuckKey> {
         let failing = self.mailbox.failing().map(move |item| StuckKey::failing(&item, now));
         let first_tries = until_done.into_iter().flat_map(move |reason| {
             self.mailbox.unfailed().map(move |(key, since)| StuckKey {
@@ -90,7 +95,7 @@ impl Class {
                 next_retry: Duration::ZERO,
             })
         });
-        failing.chain(first_tries).filter(|stuck| stuck.waited >= stuck.reason.patience())
+        failing.chain(first_tries).filter(move |stuck| stuck.waited >= stuck.reason.patience(older))
     }
 }
 
@@ -117,6 +122,8 @@ pub struct AskStuck {
     pub resource: Option<GroupResource>,
     /// Names only keys that are stuck for this reason.
     pub only: Option<StuckReason>,
+    /// The age from which on keys count whose reason is normal for a while.
+    pub older: Duration,
 }
 
 impl AskStuck {
@@ -171,7 +178,7 @@ impl<W: Work> Handler<AskStuck> for Pool<W> {
         let mut tallies = StuckReason::ALL.map(|reason| (reason, StuckCount::default()));
         let mut named: Vec<StuckKey> = Vec::new();
         let now = self.now();
-        let stuck = self.classes.iter().flat_map(|class| class.stuck(now, W::UNTIL_DONE));
+        let stuck = self.classes.iter().flat_map(|class| class.stuck(now, W::UNTIL_DONE, ask.older));
         for stuck in stuck.filter(|stuck| ask.is_in(&stuck.key)) {
             for (reason, tally) in &mut tallies {
                 if *reason == stuck.reason {

@@ -116,7 +116,7 @@ impl JudgedOwner {
     }
 
     /// About how many bytes it takes up. Texts that many references share are counted for each.
-    fn bytes(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         size_of::<Self>() + self.text()
     }
 }

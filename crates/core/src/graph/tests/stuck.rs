@@ -65,7 +65,11 @@ fn a_reference_of_invalid_scope_is_listed_until_it_goes() {
     let stuck = w.partition("").stuck_objects(seconds(3), &all()).objects.remove(0);
     assert_eq!(stuck.detail, StuckDetail::InvalidScope { count: 1, some: vec![config("owner").reference()] });
     w.see(&[&thing.clone().terminating().at(12)]);
-    assert_eq!(w.waiting(4, &all()), [], "it is being deleted, whatever it names");
+    assert_eq!(
+        w.waiting(4, &all()),
+        [("thing".to_owned(), StuckCause::Held, 0)],
+        "it is being deleted, whatever it names"
+    );
     w.see(&[&thing.clone().at(13)]);
     assert_eq!(
         w.waiting(5, &all()),
@@ -100,6 +104,19 @@ fn a_write_without_an_event_is_stuck_after_a_while_if_work_waits_for_it() {
     assert_eq!(w.waiting(3, &filter), [("a".to_owned(), StuckCause::UnseenWrite, 2)]);
     w.see(&[&pod("a").at(20)]);
     assert_eq!(w.waiting(9, &filter), []);
+}
+
+#[test]
+fn what_was_deleted_is_stuck_if_others_hold_it_for_long() {
+    let mut w = World::of(1, &[&pod("a").held().terminating(), &pod("b")]);
+    let filter = StuckFilter { patience: seconds(60), ..all() };
+    assert_eq!(w.waiting(1, &filter), []);
+    assert_eq!(w.waiting(61, &filter), [("a".to_owned(), StuckCause::Held, 60)]);
+    let stuck = w.partition("ns").stuck_objects(seconds(61), &filter).objects.remove(0);
+    assert_eq!(stuck.detail, StuckDetail::Held { by_finalizers: true });
+    w.delete(&pod("a"));
+    assert_eq!(w.waiting(99, &filter), []);
+    assert!(w.partition("ns").terminating.is_empty(), "no candidate is left");
 }
 
 #[test]

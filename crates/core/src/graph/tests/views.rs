@@ -100,4 +100,28 @@ fn a_uid_is_located_wherever_it_is_observed() {
     let uid = |text| Uid::parse(text).unwrap();
     assert_eq!(w.partition("ns").observed(&uid("a")), Some(pod("a").identity()));
     assert_eq!(w.partition("ns").observed(&uid("owner")), None, "no monitor shows it");
+    assert_eq!(w.partition("ns").only_named(&uid("owner")), [config("owner").identity()]);
+    assert_eq!(w.partition("ns").only_named(&uid("a")), []);
+}
+
+#[test]
+fn a_search_has_whole_names_first_and_owners_before_others() {
+    let owner = config("web-owner");
+    let named = ["a-web", "web-b", "web", "web-a"].map(pod);
+    let mut w = World::of(1, &[&owner, &pod("other").owned(&owner)]);
+    w.see(&named.iter().collect::<Vec<_>>());
+    let mut search = |text: &str, most| -> Vec<String> {
+        let query = SearchQuery { text: text.to_owned(), ..SearchQuery::default() };
+        let (found, next) = w.partition("ns").page_of_search(&query, None, usize::MAX, most);
+        assert_eq!(next, None);
+        found.into_iter().map(|(_, identity, _)| identity.name.to_string()).collect()
+    };
+    assert_eq!(search("web", 10), ["web", "web-owner", "web-a", "web-b", "a-web"]);
+    assert_eq!(search("pod/WEB", 2), ["web", "web-a"]);
+    let typed = SearchQuery { resource: Some(GroupResource::parse("pods")), ..SearchQuery::default() };
+    let mut found = |text: &str| {
+        let query = SearchQuery { text: text.to_owned(), ..typed.clone() };
+        w.partition("ns").found_by(&query).count()
+    };
+    assert_eq!([found("web"), found("pod"), found("pod/web")], [4, 0, 3], "a part of the kind says nothing");
 }

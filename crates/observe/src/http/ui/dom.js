@@ -47,6 +47,14 @@ export function s(tag, props = {}, ...children) {
   return element;
 }
 
+const title = { subject: "", site: "kube-gc" };
+
+/** Names the tab: what is shown, and where. @param {Partial<typeof title>} change */
+export function entitle(change) {
+  Object.assign(title, change);
+  document.title = [title.subject, title.site].filter(Boolean).join(" – ");
+}
+
 /**
  * The element of the page with this id.
  * @param {string} id

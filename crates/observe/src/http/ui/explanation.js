@@ -1,7 +1,7 @@
 // Why an object is still there, what holds it, and what was decided about it.
 
 import { foreign, h, shown, swap } from "./dom.js";
-import { decisionRow } from "./panels.js";
+import { NO_DECISION, decisionRow } from "./panels.js";
 import { icon } from "./shapes.js";
 import { ago, capital, duration, kinds, number, plain, plural } from "./words.js";
 
@@ -138,6 +138,6 @@ export function explain(place, of, moveOn) {
       return h("li", {}, link(reference.owner, /** @type {State} */ (state), moveOn), h("span", { class: `badge ${state === "live" ? "fine" : state === "deletingDependents" ? "busy" : "bad"}` }, word),
         h("p", { class: "soft" }, foreign(`${evidence(reference)}${tags ? ` It is ${reference.controller ? "the controller" : "an owner"}${reference.blockOwnerDeletion ? ", and its deletion in the foreground waits for this object" : ""}.` : ""}`)));
     })), more > 0 ? h("p", { class: "soft" }, `${number(more)} more.`) : null) : null,
-    part("Decisions", of.decisions.length > 0 ? h("ul", { class: "rows" }, ...of.decisions.map((decision) => decisionRow(decision, null))) : h("p", { class: "soft" }, "None about this object is kept.")),
+    part("Decisions", of.decisions.length > 0 ? h("ul", { class: "rows" }, ...of.decisions.map((decision) => decisionRow(decision, null))) : h("p", { class: "soft" }, NO_DECISION)),
     of.incomplete.length > 0 ? part("Not looked at", h("ul", { class: "rows" }, ...of.incomplete.map(({ what, why }) => h("li", {}, foreign(what, { class: "title" }), message(why))))) : null);
 }

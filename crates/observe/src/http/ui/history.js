@@ -1,4 +1,5 @@
-// The neighbourhood with what has gone in the last seconds, which fades out.
+// The neighbourhood with what has gone in the last seconds, which fades out. Only what the collector
+// names as gone is: an object may also lose its place on the page, or its owner references.
 
 /** How long something stays that has gone. The style sheet fades it out in the same time. */
 export const FADE = 4_000;
@@ -19,7 +20,7 @@ export class History {
   }
 
   /**
-   * Takes the newest state. `null`: the root is unknown, so everything has gone.
+   * Takes the newest state. `null`: the root is unknown.
    * @param {Neighbourhood|null} next
    * @param {number} now
    * @returns {{gone: GraphNode[], changed: {from: string, node: GraphNode}[], appeared: number}}
@@ -32,6 +33,7 @@ export class History {
     const before = this.last;
     const nodes = next ? next.nodes : [];
     const present = new Map(nodes.map((node) => [keyOf(node), node]));
+    const named = new Set(next?.gone);
     if (before) {
       for (const node of before.nodes) {
         const key = keyOf(node);
@@ -40,6 +42,7 @@ export class History {
           if (same.state !== node.state) changed.push({ from: node.state, node: same });
           continue;
         }
+        if (!named.has(node.uid)) continue;
         if (node.state !== "absent") gone.push(node);
         this.ghosts.set(key, { node: { ...node, state: "gone", waitsFor: 0 }, since: now, links: linksOf(before, key) });
       }
@@ -65,8 +68,10 @@ export class History {
   shown() {
     const last = this.last ?? { nodes: [], edges: [], more: [], truncated: false, incomplete: [] };
     const room = Math.max(0, MOST - last.nodes.length);
-    // The newest are the last ones.
-    const ghosts = room === 0 ? [] : [...this.ghosts.values()].slice(-room);
+    const isRoot = (/** @type {Ghost} */ { node }) => node.distance === 0;
+    // The newest are the last ones. Without a root, only what hangs on its ghost can be drawn.
+    let ghosts = room === 0 ? [] : [...this.ghosts.values()].slice(-room);
+    if (last.nodes.length === 0) ghosts = ghosts.some(isRoot) ? [...ghosts.filter(isRoot), ...ghosts.filter((ghost) => !isRoot(ghost))] : [];
     const nodes = [...last.nodes, ...ghosts.map((ghost) => ghost.node)];
     const places = new Map(nodes.map((node, place) => [keyOf(node), place]));
     const edges = [...last.edges];

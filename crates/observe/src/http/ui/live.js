@@ -131,8 +131,7 @@ export class Live {
         this.listener.mode("live", "");
         if (event === "summary") this.listener.summary(JSON.parse(data));
         if (event === "neighbourhood" && object) {
-          const shown = /** @type {Neighbourhood} */ (JSON.parse(data));
-          this.listener.neighbourhood(object, shown.nodes.length > 0 ? shown : null);
+          this.listener.neighbourhood(object, JSON.parse(data));
         }
       }
       return "";

@@ -3,7 +3,7 @@
 import { query, read, same, write } from "./address.js";
 import { Announcer } from "./announcer.js";
 import { Refused, get, useToken } from "./api.js";
-import { byId, foreign, h, swap } from "./dom.js";
+import { byId, entitle, foreign, h, shown, swap } from "./dom.js";
 import { Live } from "./live.js";
 import { ObjectPage } from "./object.js";
 import { decisions, stuck } from "./panels.js";
@@ -19,6 +19,8 @@ const LISTED = 100;
 /** How often the lists are asked for, at most; and those that nothing announces, at least. */
 const AGAIN = 1_500;
 const AT_LEAST = 10_000;
+/** How often the collector is asked what holds what was deleted: it has to read these objects. */
+const CAUSES = 30_000;
 /** How long a hidden page keeps its stream: there are few, and browsers open only six connections. */
 const HIDDEN = 60_000;
 
@@ -53,6 +55,11 @@ const live = new Live({
 
 /** The two lists, which are asked for when the summary says that they have changed. */
 const lists = {
+  /** @type {StuckPage} */
+  held: { standby: false, totals: {}, stuck: [] },
+  /** @type {StuckGroup[]} */
+  causes: [],
+  causesAsked: -Infinity,
   signature: "",
   asked: -Infinity,
   asking: false,
@@ -72,7 +79,9 @@ const lists = {
         /** @type {Promise<StuckPage>} */ (get("stuck", { limit: LISTED })),
         /** @type {Promise<DecisionsPage>} */ (get("decisions", { limit: LISTED })),
       ]);
-      stuck(byId("stuck-body"), held, moveOn);
+      this.held = held;
+      stuck(byId("stuck-body"), held, this.causes, moveOn);
+      void this.explain(held.totals.held ?? 0);
       const count = Object.values(held.totals).reduce((sum, count) => sum + count, 0);
       byId("stuck-count").textContent = count > 0 ? number(count) : "";
       byId("stuck-count").classList.toggle("bad", count > 0);
@@ -86,16 +95,42 @@ const lists = {
       this.asking = false;
     }
   },
+  /** Finds out what holds objects that were deleted too long ago. @param {number} count */
+  async explain(count) {
+    const now = performance.now();
+    if (count > 0 && now - this.causesAsked < CAUSES || count === 0 && this.causes.length === 0) return;
+    this.causesAsked = count > 0 ? now : -Infinity;
+    this.causes = count > 0 ? await /** @type {Promise<Causes>} */ (get("stuck/causes")).then(({ groups }) => groups, () => []) : [];
+    stuck(byId("stuck-body"), this.held, this.causes, moveOn);
+  },
 };
 
+/** What the collector does with its decisions. @param {Summary} summary @returns {[string, string]} */
+function purpose({ dry_run, role, leader }) {
+  if (dry_run) return ["dry run", "It writes nothing. Its decisions say what it would do."];
+  if (role === "standby") return ["standby", leader ? `The leader is ${leader}` : "Another replica leads"];
+  return [role === "leader" ? "leader, writes" : "writes", "It deletes and patches objects."];
+}
+
+/** Whether the whole API is watched. @param {Summary} summary */
+function watched({ synced, types, not_synced, not_answering }) {
+  const all = `${plural(types, "type")} synced`;
+  if (not_synced.length > 0) return h("span", { class: "chip busy", title: `Not synced: ${not_synced.join(", ")}` }, `${plural(not_synced.length, "type")} not synced`);
+  if (not_answering.length > 0) return h("span", { class: "chip busy", title: shown(not_answering.map(({ what, why }) => `${what}: ${why}`).join("\n"), 2_000) }, `${plural(not_answering.length, "API")} not answering`);
+  return h("span", { class: `chip ${synced ? "fine" : "busy"}`, title: all }, synced ? all : "starting");
+}
+
 /** @param {Summary} summary */
-function health({ synced, types, not_synced, role, leader, brake, objects, references }) {
-  const rest = not_synced.length;
+function health(summary) {
+  const { server, version, role, leader, brake, objects, references } = summary;
+  const [does, meaning] = purpose(summary);
+  entitle({ site: [server ? shown(server, 100) : "", "kube-gc", does === "writes" ? "" : does].filter(Boolean).join(" ") });
   swap(byId("health"),
+    h("span", { class: "fact where", title: `kube-gc ${version}${server ? ` at ${server}` : ""}` }, foreign(server ?? ""), ` ${version}`),
+    h("span", { class: `chip ${does === "dry run" ? "busy" : ""}`, title: meaning }, does),
     h("span", { class: "fact" }, h("b", {}, number(objects)), objects === 1 ? " object" : " objects"),
     h("span", { class: "fact wide" }, h("b", {}, number(references)), references === 1 ? " reference" : " references"),
-    h("span", { class: `chip ${synced ? "fine" : "busy"}`, title: rest > 0 ? `Not synced: ${not_synced.join(", ")}` : `${plural(types, "type")} synced` }, synced ? `${plural(types, "type")} synced` : rest > 0 ? `${plural(rest, "type")} not synced` : "starting"),
-    role === "alone" ? null : h("span", { class: "chip", title: leader ? `The leader is ${leader}` : "" }, role),
+    watched(summary),
     brake ? h("span", { class: "chip bad", title: brake }, "brake engaged") : null);
   if (brake) notice(`The brake is engaged: ${brake}`);
   else if (role === "standby") notice(`This replica is a standby${leader ? `; ${leader} leads` : ""}. Its work is done by the leader.`);
@@ -159,7 +194,7 @@ function show(next, isFirst = false) {
   if (next.theme) document.documentElement.dataset.theme = next.theme;
   else delete document.documentElement.dataset.theme;
   if (!isOther) return;
-  if (!next.object) document.title = "kube-gc";
+  if (!next.object) entitle({ subject: "" });
   object.show(next.object);
   live.watch(next.object);
 }

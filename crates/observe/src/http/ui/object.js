@@ -1,14 +1,14 @@
 // The object that is looked at: its drawing, the same as a list, and its explanation.
 
 import { Refused, get } from "./api.js";
-import { byId, foreign, h, s, shown, swap } from "./dom.js";
+import { byId, entitle, foreign, h, s, shown, swap } from "./dom.js";
 import { Drawing } from "./drawing.js";
 import { explain } from "./explanation.js";
 import { History } from "./history.js";
 import { List } from "./list.js";
-import { decisionRow } from "./panels.js";
+import { NO_DECISION, decisionRow, remembered } from "./panels.js";
 import { icon, outline } from "./shapes.js";
-import { STATES, capital } from "./words.js";
+import { STATES, capital, number, plural } from "./words.js";
 
 /** An explanation may cost the collector requests, so it is not asked for more often. */
 const AGAIN = 2_000;
@@ -32,6 +32,9 @@ export class ObjectPage {
     this.asking = new AbortController();
     this.asked = -Infinity;
     this.signature = "";
+    /** The dependents of the root that are left, and the most that there were since it is shown. */
+    this.left = 0;
+    this.most = 0;
     /** @type {ReturnType<typeof setTimeout>|undefined} */
     this.fading = undefined;
     /** @type {ReturnType<typeof setTimeout>|undefined} */
@@ -47,6 +50,8 @@ export class ObjectPage {
     this.root = null;
     this.history = new History();
     this.signature = "";
+    this.left = 0;
+    this.most = 0;
     this.asking.abort();
     clearTimeout(this.fading);
     clearTimeout(this.explaining);
@@ -69,11 +74,14 @@ export class ObjectPage {
     this.signature = signature;
     const { gone, changed, appeared } = this.history.take(next, performance.now());
     this.announcer.count("gone", gone.length);
-    this.announcer.count("now terminating", changed.filter(({ node }) => node.state !== "live").length);
+    this.announcer.count("now terminating", changed.filter(({ node }) => isTerminating(node.state)).length);
     this.announcer.count("appeared", appeared);
     const root = next?.nodes[0];
     if (root) this.root = root;
-    else if (this.root) this.root = { ...this.root, state: "gone" };
+    else if (this.root) this.root = { ...this.root, state: this.root.state === "gone" || next?.gone?.includes(this.root.uid) ? "gone" : "unknown" };
+    const rest = next?.more.filter((more) => more.owner === 0) ?? [];
+    this.left = rest.reduce((sum, more) => sum + more.count, next?.edges.filter((edge) => edge.owner === 0).length ?? 0);
+    this.most = Math.max(this.most, this.left);
     this.head();
     this.draw();
     this.plan(AGAIN);
@@ -86,6 +94,7 @@ export class ObjectPage {
     this.list.draw(all);
     this.legend(all);
     byId("nothing").hidden = all.nodes.length > 0;
+    byId("nothing").textContent = this.root?.state === "gone" ? "It is gone, and no object names it as its owner." : "There is nothing to draw.";
     clearTimeout(this.fading);
     if (next !== null) this.fading = setTimeout(() => this.draw(), Math.max(100, next - performance.now()));
   }
@@ -94,13 +103,15 @@ export class ObjectPage {
     const { root, ref } = this;
     if (!ref) return;
     const state = root?.state ?? "unknown";
-    const title = root ? root.name : this.signature === "null" ? "Not in the graph" : "…";
-    document.title = root ? `${shown(`${root.kind} ${root.name}`, 100)} – kube-gc` : "kube-gc";
+    const title = root ? root.name : this.signature ? "Not in the graph" : "…";
+    entitle({ subject: root ? shown(`${root.kind} ${root.name}`, 100) : "" });
+    const left = root && state !== "live" && this.most > 0 ? `${this.history.last?.truncated ? "at least " : ""}${number(this.left)} of ${plural(this.most, "dependent")} left` : "";
     swap(byId("object-head"),
       icon(state, root?.kind ?? "?"),
       h("div", {},
         h("h2", { id: "object-title" }, root ? h("span", { class: "kind" }, foreign(root.kind)) : null, " ", foreign(title)),
         h("p", { class: "soft" }, root ? h("span", { class: "state", "data-state": state }, STATES[state]) : null,
+          left ? h("span", { class: "left", title: "Of those that there were since the page shows this object" }, left) : null,
           root?.namespace ? foreign(`in ${root.namespace}`) : root ? "cluster-scoped" : null,
           foreign(root ? root.apiVersion : ref.resource ?? ""), h("code", {}, foreign(ref.uid)))));
   }
@@ -142,13 +153,22 @@ export class ObjectPage {
 
   /** What can be said of an object that the graph does not hold. @param {Ref} ref @param {AbortSignal} signal */
   async unknown(ref, signal) {
-    const page = /** @type {DecisionsPage|null} */ (await get("decisions", { uid: ref.uid, limit: 10 }, signal).catch(() => null));
+    const { root } = this;
+    const of = root ? { name: root.name, namespace: root.namespace, resource: root.resource } : { uid: ref.uid };
+    const page = /** @type {DecisionsPage|null} */ (await get("decisions", { ...of, limit: 10 }, signal).catch(() => null));
     if (signal.aborted) return;
-    const decisions = page?.decisions ?? [];
+    const single = page?.decisions ?? [];
+    const decisions = single.length > 0 ? single : (page?.deletions ?? []).map(remembered);
+    const [word, sentence] = root?.state === "gone" ? ["gone", "The object does not exist any more."]
+      : root?.state === "absent" ? ["absent", "The object does not exist any more. Others still name it as their owner."]
+      : ["not in the graph", "No object in the graph has this uid."];
     swap(byId("explanation"),
-      h("p", { class: "outcome", "data-tone": "gone" }, this.root ? "gone" : "not in the graph"),
-      h("p", { class: "verdict" }, this.root ? "The object does not exist any more." : "No object in the graph has this uid. It is gone, or nothing owns it and it owns nothing."),
+      h("p", { class: "outcome", "data-tone": "gone" }, word),
+      h("p", { class: "verdict" }, sentence),
       h("section", { class: "part" }, h("h3", {}, "Decisions"),
-        decisions.length > 0 ? h("ul", { class: "rows" }, ...decisions.map((decision) => decisionRow(decision, null))) : h("p", { class: "soft" }, "None about this object is kept.")));
+        decisions.length > 0 ? h("ul", { class: "rows" }, ...decisions.map((decision) => decisionRow(decision, null))) : h("p", { class: "soft" }, NO_DECISION)));
   }
 }
+
+/** @param {State} state */
+const isTerminating = (state) => state === "terminating" || state === "deletingDependents" || state === "orphaning";

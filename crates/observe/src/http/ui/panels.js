@@ -5,6 +5,8 @@ import { capital, clock, duration, number, plain } from "./words.js";
 
 /** @typedef {(ref: Ref) => void} MoveOn */
 
+export const NO_DECISION = "No decision about it is remembered.";
+
 /** @type {Record<string, [string, string]>} what a successful decision did, and its tone */
 const DONE = {
   deleted: ["deleted", "gone"],
@@ -27,14 +29,14 @@ const DONE = {
   braked: ["braked", "bad"],
 };
 
-/** @param {ObjectView} object */
+/** @param {ObjectView|ObjectName} object */
 const name = (object) => object.name ?? `uid ${object.uid}`;
 
-/** @param {ObjectView} object */
+/** @param {ObjectView|ObjectName} object */
 function label(object) {
   return [
     foreign(name(object), { class: "title" }),
-    h("span", { class: "soft where" }, foreign(object.resource), object.namespace ? " in " : "", object.namespace ? foreign(object.namespace) : null),
+    h("span", { class: "soft where" }, foreign(object.resource ?? ""), object.namespace ? " in " : "", object.namespace ? foreign(object.namespace) : null),
   ];
 }
 
@@ -50,13 +52,25 @@ function reason({ owners, owner, action, finalizer, error }) {
 }
 
 /**
+ * The decision about one of many objects that were deleted because of one owner.
+ * @param {Deletions} of
+ * @returns {Decision}
+ */
+export const remembered = ({ at, namespace, resource, owner }) => ({
+  at, object: { resource, namespace, name: null, uid: "" }, action: "delete", policy: null, finalizer: null,
+  outcome: "deleted", error: null, owners: [owner], owner: null,
+});
+
+/**
  * @param {Decision} decision
  * @param {MoveOn|null} moveOn
+ * @param {number} [count] how often the same was decided
  */
-export function decisionRow(decision, moveOn) {
+export function decisionRow(decision, moveOn, count = 1) {
   const [word, tone] = DONE[decision.outcome] ?? [plain(decision.outcome), "quiet"];
   const why = reason(decision);
   const badge = h("span", { class: `badge ${tone}`, title: `${plain(decision.action)}${decision.policy ? `, ${decision.policy}` : ""}: ${plain(decision.outcome)}` }, word);
+  if (count > 1) badge.append(` ×${number(count)}`);
   const at = h("time", { datetime: decision.at, title: decision.at }, clock(decision.at));
   const because = why ? h("span", { class: "soft why" }, foreign(why)) : null;
   if (!moveOn) return h("li", { class: "decision" }, at, badge, because);
@@ -71,36 +85,49 @@ export function decisionRow(decision, moveOn) {
  */
 export function decisions(place, decisions, moveOn) {
   if (decisions.length === 0) return empty(place, "No decision yet. Each deletion, release and refusal is listed here with its reason.");
-  // The same decision can be there twice, so its place among its likes makes it unique.
-  /** @type {Map<string, number>} */
-  const counts = new Map();
-  const keys = new Map([...decisions].reverse().map((decision) => {
-    const key = `${decision.at} ${decision.object.uid} ${decision.action} ${decision.outcome}`;
-    counts.set(key, (counts.get(key) ?? 0) + 1);
-    return [decision, `${key} ${counts.get(key) ?? 0}`];
-  }));
-  keep(list(place), decisions, (decision) => keys.get(decision) ?? "", (decision) => decisionRow(decision, moveOn));
+  // What is tried again and again is one row, so that it does not hide the others.
+  /** @type {Map<string, {key: string, decision: Decision, count: number}>} */
+  const rows = new Map();
+  for (const decision of decisions) {
+    const key = `${decision.object.uid} ${decision.object.resource} ${decision.action} ${decision.outcome}`;
+    const row = rows.get(key);
+    if (row) row.count += 1;
+    else rows.set(key, { key, decision, count: 1 });
+  }
+  keep(list(place), [...rows.values()], ({ key }) => key, ({ decision, count }) => decisionRow(decision, moveOn, count));
 }
 
 /**
+ * What was deleted too long ago, by what holds it, and what the collector cannot finish, by its reason.
  * @param {HTMLElement} place
  * @param {StuckPage} page
+ * @param {StuckGroup[]} causes
  * @param {MoveOn} moveOn
  */
-export function stuck(place, page, moveOn) {
-  if (page.stuck.length === 0) return empty(place, page.standby ? "Another replica leads and has the work to do." : "Nothing is stuck.");
+export function stuck(place, page, causes, moveOn) {
+  // Until it is known what holds these, they are listed one by one.
+  const items = causes.length > 0 ? page.stuck.filter((item) => item.reason !== "held") : page.stuck;
+  if (items.length === 0 && causes.length === 0) return empty(place, page.standby ? "Another replica leads and has the work to do." : "Nothing is stuck.");
+  const held = causes.map(({ sentence, advice, objectCount, objects }) => ({
+    key: `cause ${sentence}`, badge: "", sentence, hint: advice.join(" "), count: objectCount,
+    objects: objects.map((object) => ({ object, time: "", title: "", message: "" })),
+  }));
   /** @type {Map<string, StuckItem[]>} */
   const groups = new Map();
-  for (const item of page.stuck) groups.set(item.reason, [...(groups.get(item.reason) ?? []), item]);
-  const rows = [...groups].flatMap(([reason, items]) => [
-    { reason, hint: items[0]?.hint ?? "", count: page.totals[reason] ?? items.length, item: null },
-    ...items.map((item) => ({ reason, hint: "", count: 0, item })),
+  for (const item of items) groups.set(item.reason, [...(groups.get(item.reason) ?? []), item]);
+  const unfinished = [...groups].map(([reason, items]) => ({
+    key: reason, badge: plain(reason), sentence: "", hint: `${capital(items[0]?.hint ?? "")}.`, count: page.totals[reason] ?? items.length,
+    objects: items.map(({ object, waiting_seconds, since, message }) => ({ object, time: duration(waiting_seconds), title: `since ${since}`, message })),
+  }));
+  const rows = [...held, ...unfinished].flatMap(({ objects, ...group }) => [
+    { key: group.key, group, row: null },
+    ...objects.map((row) => ({ key: `${group.key} ${row.object.uid}/${row.object.resource ?? ""}`, group: null, row })),
   ]);
-  keep(list(place), rows, ({ reason, item }) => item ? `${item.object.uid}/${item.object.resource}` : reason, ({ reason, hint, count, item }) => {
-    if (!item) return h("li", { class: "cause" }, h("p", {}, h("span", { class: "badge bad" }, plain(reason)), h("span", { class: "count" }, number(count))), h("p", { class: "soft" }, `${capital(hint)}.`));
-    return h("li", {}, h("button", { type: "button", class: "row", click: () => moveOn(item.object) },
-      h("time", { title: `since ${item.since}` }, duration(item.waiting_seconds)), ...label(item.object),
-      h("span", { class: "soft why" }, foreign(shown(item.message, 300)))));
+  keep(list(place), rows, ({ key }) => key, ({ group, row }) => {
+    if (!row) return h("li", { class: "cause" }, h("p", {}, group.badge ? h("span", { class: "badge bad" }, group.badge) : foreign(group.sentence, { class: "title" }), h("span", { class: "count" }, number(group.count))), h("p", { class: "soft" }, foreign(shown(group.hint, 500))));
+    return h("li", {}, h("button", { type: "button", class: "row", click: () => moveOn(row.object) },
+      row.time ? h("time", { title: row.title }, row.time) : null, ...label(row.object),
+      row.message ? h("span", { class: "soft why" }, foreign(shown(row.message, 300))) : null));
   });
 }
 

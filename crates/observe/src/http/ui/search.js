@@ -1,12 +1,15 @@
-// Search by kind and name.
+// Search by type, namespace and name.
 
 import { Refused, get } from "./api.js";
 import { byId, foreign, h } from "./dom.js";
 import { icon } from "./shapes.js";
-import { STATES } from "./words.js";
+import { STATES, clock } from "./words.js";
 
 const DELAY = 150;
 const LIMIT = 30;
+
+/** @type {FoundPage} */
+const NOTHING = { found: [], more: false, searched: "" };
 
 export class Search {
   /**
@@ -48,22 +51,22 @@ export class Search {
     if (!q) return this.close();
     try {
       const page = /** @type {FoundPage} */ (await get("search", { q, limit: LIMIT }, signal));
-      if (!signal.aborted && document.activeElement === this.input) this.show(page.found, page.more);
+      if (!signal.aborted && document.activeElement === this.input) this.show(page);
     } catch (error) {
       if (signal.aborted) return;
-      this.show([], false, error instanceof Refused ? error.message : "The search failed.");
+      this.show(NOTHING, error instanceof Refused ? error.message : "The search failed.");
     }
   }
 
-  /** @param {Found[]} found @param {boolean} more @param {string} [problem] */
-  show(found, more, problem) {
+  /** @param {FoundPage} page @param {string} [problem] */
+  show({ found, more, searched }, problem) {
     this.found = found;
     this.list.replaceChildren(...found.map((object, place) => h("li", { role: "option", id: `found-${place}`, "aria-selected": "false" },
       icon(object.state, object.kind), h("span", { class: "kind" }, foreign(object.kind)), foreign(object.name, { class: "title" }),
-      h("span", { class: "soft where" }, foreign(object.namespace ?? "cluster"), object.state === "live" ? "" : `, ${STATES[object.state]}`))));
+      h("span", { class: "soft where" }, foreign(object.namespace ?? "cluster"), object.deleted ? `, deleted ${clock(object.deleted)}` : object.state === "live" ? "" : `, ${STATES[object.state]}`))));
     if (found.length === 0 || more) {
-      const text = problem ?? (more ? "There are more. Type more of the name to see them." : "No object is named so.");
-      this.list.append(h("li", { role: "option", "aria-disabled": "true", "aria-selected": "false", class: "soft" }, text));
+      const text = problem ?? (more ? "There are more. Type more of the name to see them." : `There are no ${searched}. Search takes TYPE/NAME, NAMESPACE/NAME or a part of a name.`);
+      this.list.append(h("li", { role: "option", "aria-disabled": "true", "aria-selected": "false", class: "soft" }, foreign(text)));
     }
     this.list.hidden = false;
     this.input.setAttribute("aria-expanded", "true");

@@ -4,7 +4,7 @@ const LEAST = 0.15;
 const MOST = 2.5;
 const MARGIN = 52;
 /** Text is not readable below this. */
-const READABLE = 0.5;
+const READABLE = 0.75;
 /** A pointer that moves less has clicked. */
 const STILL = 4;
 
@@ -94,6 +94,11 @@ export class View {
   apply(smooth) {
     this.viewport.classList.toggle("smooth", smooth);
     this.viewport.style.transform = `translate(${this.x}px, ${this.y}px) scale(${this.scale})`;
+    // Says where the drawing goes on.
+    const { width } = this.place.getBoundingClientRect();
+    const { left, right } = this.of;
+    this.place.toggleAttribute("data-left", this.x + left * this.scale < 0);
+    this.place.toggleAttribute("data-right", this.x + right * this.scale > width);
   }
 
   /** @param {PointerEvent} event */

@@ -14,10 +14,12 @@ export const STATES = {
 };
 
 /**
- * The two letters of a kind's icon: its capitals, or its first two letters.
+ * The two letters of a kind's icon: its capitals, or its first two letters. Those of a Secret are not
+ * those of a Service.
  * @param {string} kind
  */
 export function letters(kind) {
+  if (kind === "Service") return "Sv";
   const capitals = kind.replace(/[^A-Z]/g, "");
   return [...(capitals.length > 1 ? capitals : kind)].slice(0, 2).join("");
 }
@@ -57,12 +59,14 @@ export function duration(seconds) {
 }
 
 /**
- * The time of day.
+ * The time of day, and the day unless it is today.
  * @param {string} at
  */
 export function clock(at) {
   const date = new Date(at);
-  return Number.isNaN(date.getTime()) ? at : date.toLocaleTimeString("en-GB");
+  if (Number.isNaN(date.getTime())) return at;
+  const day = date.toDateString() === new Date().toDateString() ? "" : `${date.toLocaleDateString("en-GB", { day: "numeric", month: "short" })} `;
+  return day + date.toLocaleTimeString("en-GB");
 }
 
 /**
