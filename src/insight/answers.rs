@@ -97,9 +97,7 @@ impl Session {
             lists.list(root.namespace.as_ref(), filter).await;
             explanation = lists.ask(|asker| explain(asker, &root)).await;
         }
-        // A part of the API that cannot be discovered, or listed, may have further dependents.
-        explanation.depends_on_unseen |= depends_on_lists && !lists.unseen.is_empty();
-        let Answer { report, incomplete, left_out } = lists.answer(explanation);
+        let Answer { report, incomplete, left_out, .. } = lists.answer(explanation);
         Ok(ExplainAnswer { explanation: report, incomplete, left_out, decisions: None, stuck: None })
     }
 
@@ -167,8 +165,6 @@ impl Session {
         }
         let walk = lists.graph.walk(PlanQuery { root, policy: asked.policy, limit: MOST_OBJECTS });
         let mut plan = lists.ask(|asker| plan(asker, &walk, asked.listed)).await;
-        // What cannot be listed may have further dependents.
-        plan.depends_on_unseen |= !lists.unseen.is_empty();
         if let Some(limits) = &asked.brake {
             let is_known = is_everything_listed && lists.unseen.is_empty() && lists.left_out == 0;
             plan.forecast(limits, |resource| is_known.then(|| lists.graph.population(resource) as u64));

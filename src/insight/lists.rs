@@ -13,8 +13,8 @@ use kube_gc_core::graph::{OwnerState, SearchQuery, ViewLimits};
 use kube_gc_core::object::{HashSeed, Identity, Key, Namespace, ResourceVersion, Uid};
 use kube_gc_core::text::bounded;
 use kube_gc_insight::{
-    Answer, Asker, CheckedObject, Circles, Fact, Knowledge, Live, LocalGraph, Need, StuckReport, Suspect,
-    Unseen, ask, check_object, stuck,
+    Answer, Asker, CheckedObject, Circles, Fact, Knowledge, Live, LocalGraph, Need, Outside, Report,
+    StuckReport, Suspect, Unseen, ask, check_object, stuck,
 };
 
 /// How many types are listed, and how many objects are read, at the same time.
@@ -50,7 +50,8 @@ impl<'a> Lists<'a> {
         let seed = HashSeed::new(RandomState::new().hash_one(0));
         let graph = LocalGraph::new(&session.discovered.catalog, seed);
         let unseen = session.undiscovered();
-        let knowledge = Knowledge::default();
+        let outside = Outside { silent_apis: unseen.clone(), types: Vec::new() };
+        let knowledge = Knowledge::new(outside);
         Self { session, graph, knowledge, limits, most_reads: MOST_READS, unseen, left_out: 0 }
     }
 
@@ -125,12 +126,10 @@ impl<'a> Lists<'a> {
         while let Some(unseen) = lists.next().await {
             done += 1;
             progress(done, of);
+            self.knowledge.miss(unseen.iter().cloned());
             self.unseen.extend(unseen);
         }
         drop(lists);
-        self.unseen.sort();
-        // What no list shows is named once.
-        self.unseen.dedup_by(|one, other| one.what == other.what);
         self.knowledge.forget_graph();
     }
 
@@ -231,10 +230,7 @@ impl<'a> Lists<'a> {
     }
 
     /// An answer, and what could not be listed or read.
-    pub fn answer<A>(self, report: A) -> Answer<A> {
-        let mut incomplete = self.unseen;
-        incomplete.extend(self.knowledge.unseen());
-        incomplete.sort();
-        Answer { report, incomplete, left_out: self.left_out }
+    pub fn answer<A: Report>(self, report: A) -> Answer<A> {
+        Answer::new(report, &self.knowledge, self.unseen, self.left_out)
     }
 }

@@ -138,7 +138,8 @@ impl Session {
         }
         let mut lists = Lists::new(self, ViewLimits::default());
         let report = lists.ranked(page.shown, query).await;
-        Ok(Answer { report, incomplete: page.incomplete, left_out: 0 })
+        lists.unseen = page.incomplete;
+        Ok(lists.answer(report))
     }
 
     /// Why an object is still there, and what the collector has done about it.

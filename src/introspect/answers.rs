@@ -7,15 +7,15 @@ use super::introspection::CollectorIntrospection;
 use super::queries::{
     CausesQuery, DecisionQuery, ExplainQuery, MOST_PAGED, ObjectQuery, PlanRequest, StuckQuery,
 };
-use super::questions::Freshness;
+use super::questions::{Freshness, Reach};
 use super::view::{ExplanationPage, StuckItem};
 use crate::insight::before;
 use kube_gc_controller::actors::graph_handle::{GraphHandle, PartitionEnded};
 use kube_gc_core::graph::{MemberMark, MembersOf, PartitionId, SearchQuery, ViewLimits};
-use kube_gc_core::object::{GroupResource, Identity, Namespace, Scope};
+use kube_gc_core::object::{GroupResource, Identity, Namespace};
 use kube_gc_core::text::{Thousands, bounded};
 use kube_gc_insight::{
-    Answer, Explanation, Forecast, NamespaceContents, NeighbourhoodPage, NeighbourhoodQuery, Plan, PlanQuery,
+    Answer, Asker, Explanation, Forecast, NamespaceContents, NeighbourhoodPage, NeighbourhoodQuery, Plan, PlanQuery,
     StuckReport, Unseen, Walk, counted, explain, explain_namespace, neighbourhood, page, plan, stuck,
 };
 
@@ -43,22 +43,14 @@ impl CollectorIntrospection {
         let Some(root) = self.questions.find(&query.uid, query.resource.as_ref()).await? else {
             return Ok(None);
         };
-        let limits = ViewLimits::default();
-        let (mut explanation, mut incomplete) =
-            self.questions.ask(limits, Freshness::Now, |asker| explain(asker, &root)).await?;
+        let (limits, outside) = (ViewLimits::default(), self.questions.outside(Reach::below(&root)).await?);
+        let asked = self.questions.ask(limits, Freshness::Now, outside, |asker| explain(asker, &root));
+        let mut answer = asked.await?;
         let is_namespace = root.resource.group_resource == GroupResource::new("", "namespaces");
-        let mut outside = self.undiscovered_types();
-        let mut depends_on_types = explanation.depends_on_dependents();
-        if is_namespace && explanation.deleted.is_some() {
-            (explanation, incomplete) = self.namespace(&root, outside.clone()).await?;
-            depends_on_types = true;
+        if is_namespace && answer.report.deleted.is_some() {
+            answer = self.namespace(&root).await?;
         }
-        if depends_on_types {
-            outside.extend(self.unsynced_types(is_namespace || root.namespace.is_some()));
-            explanation.depends_on_unseen |= !outside.is_empty();
-        }
-        incomplete.extend(outside);
-        incomplete.sort();
+        let Answer { report: explanation, incomplete, .. } = answer;
         let of_object = DecisionQuery {
             uid: Some(query.uid.clone()),
             limit: Some(DECISIONS),
@@ -70,11 +62,8 @@ impl CollectorIntrospection {
     }
 
     /// Why a namespace that is being deleted is still there.
-    async fn namespace(
-        &self,
-        root: &Identity,
-        silent_apis: Vec<Unseen>,
-    ) -> Result<(Explanation, Vec<Unseen>), PartitionEnded> {
+    async fn namespace(&self, root: &Identity) -> Result<Answer<Explanation>, PartitionEnded> {
+        let outside = self.questions.outside(Reach::Namespace).await?;
         let mut unseen = Vec::new();
         let (objects, more) = match Namespace::parse(&root.name) {
             Some(namespace) => {
@@ -94,13 +83,13 @@ impl CollectorIntrospection {
             unseen.push(Unseen { what, why: bounded(&error) });
             Vec::new()
         });
+        let silent_apis = outside.silent_apis.clone();
         let contents = NamespaceContents { objects, conditions, silent_apis };
-        let question = self
-            .questions
-            .ask(ViewLimits::default(), Freshness::Now, |asker| explain_namespace(asker, root, &contents));
-        let (explanation, unread) = question.await?;
-        unseen.extend(unread);
-        Ok((explanation, unseen))
+        let question = |asker: &mut Asker<'_>| explain_namespace(asker, root, &contents);
+        let asked = self.questions.ask(ViewLimits::default(), Freshness::Now, outside, question);
+        let mut answer = asked.await?;
+        unseen.into_iter().for_each(|unseen| answer.miss(unseen));
+        Ok(answer)
     }
 
     /// What keeps the collector from finishing with an object.
@@ -114,55 +103,31 @@ impl CollectorIntrospection {
         let stuck = self.status.stuck(&in_place).await?.stuck;
         Ok(stuck.into_iter().find(|item| item.object.uid == uid))
     }
-
-    /// The parts of the API that cannot be discovered, so that their objects are not in the graph.
-    pub(super) fn undiscovered_types(&self) -> Vec<Unseen> {
-        self.status.discovery().failing.iter().map(|failing| failing.failure.unseen()).collect()
-    }
-
-    /// The types whose objects are not, or not all, in the graph.
-    pub(super) fn unsynced_types(&self, only_namespaced: bool) -> Vec<Unseen> {
-        let monitors = self.status.registry.all().into_iter();
-        let unsynced = monitors.filter(|monitor| {
-            let is_outside = only_namespaced && monitor.resource.scope == Scope::Cluster;
-            !monitor.synced && !is_outside
-        });
-        unsynced
-            .map(|monitor| Unseen {
-                what: monitor.resource.group_resource.to_string(),
-                why: bounded(monitor.last_error.as_deref().unwrap_or("not listed yet")),
-            })
-            .collect()
-    }
 }
 
 impl CollectorIntrospection {
     /// What was deleted longer ago than a time and is still there, by what holds it.
     pub(super) async fn causes(&self, query: CausesQuery) -> Result<Answer<StuckReport>, PartitionEnded> {
-        let is_namespaced = query.namespace.is_some();
+        let reach = if query.namespace.is_some() { Reach::Namespace } else { Reach::Cluster };
+        let outside = self.questions.outside(reach).await?;
         let deleted =
             SearchQuery { namespace: query.namespace, being_deleted: true, ..SearchQuery::default() };
         let (found, more) = self.questions.search(deleted, MOST_DELETED).await?;
         let limits = ViewLimits { dependents_of_a_type: MOST_DEPENDENTS, ..ViewLimits::default() };
         let before = before(query.older);
-        let (report, mut incomplete) = self
-            .questions
-            .ask(limits, Freshness::Now, |asker| stuck(asker, &found, &before, |_| true))
-            .await?;
-        if report.not_read > 0 {
-            let what = counted(report.not_read, "object");
+        let question = |asker: &mut Asker<'_>| stuck(asker, &found, &before, |_| true);
+        let mut answer = self.questions.ask(limits, Freshness::Now, outside, question).await?;
+        if answer.report.not_read > 0 {
+            let what = counted(answer.report.not_read, "object");
             let why = "the collector reads only the first for an answer; --from lists reads more".to_owned();
-            incomplete.push(Unseen { what, why });
+            answer.miss(Unseen { what, why });
         }
         if more {
             let why =
                 format!("only the first {} that are being deleted are looked at", Thousands(MOST_DELETED));
-            incomplete.push(Unseen { what: "further objects".to_owned(), why });
+            answer.miss(Unseen { what: "further objects".to_owned(), why });
         }
-        incomplete.extend(self.undiscovered_types());
-        incomplete.extend(self.unsynced_types(is_namespaced));
-        incomplete.sort();
-        Ok(Answer { report, incomplete, left_out: 0 })
+        Ok(answer)
     }
 
     /// What happens to every object if one is deleted, and what the brake would do; `None` if it is not
@@ -173,11 +138,12 @@ impl CollectorIntrospection {
         };
         let (brake, graph) = (&self.status.brake, &self.status.graph);
         let is_held = brake.holds(root.namespace.as_ref()).is_some();
+        let outside = self.questions.outside(Reach::below(&root)).await?;
         let walk = walk(graph, PlanQuery { root, policy: request.policy, limit: MOST_PLANNED }).await?;
-        let (mut plan, incomplete) = self
-            .questions
-            .ask(ViewLimits::default(), Freshness::Now, |asker| plan(asker, &walk, request.limit))
-            .await?;
+        let question = |asker: &mut Asker<'_>| plan(asker, &walk, request.limit);
+        let asked = self.questions.ask(ViewLimits::default(), Freshness::Now, outside, question);
+        let mut answer = asked.await?;
+        let plan = &mut answer.report;
         let limits = brake.limits();
         let mut populations: HashMap<GroupResource, u64> = HashMap::new();
         if limits.share.is_some() {
@@ -189,7 +155,7 @@ impl CollectorIntrospection {
         if is_held && let Some(why) = brake.warning() {
             plan.brake = Forecast::Engages { why };
         }
-        Ok(Some(Answer { report: plan, incomplete, left_out: 0 }))
+        Ok(Some(answer))
     }
 }
 
@@ -239,16 +205,13 @@ impl CollectorIntrospection {
         let limits = ViewLimits { dependents_of_a_type: query.max, ..ViewLimits::default() };
         // One more than the page, which shows whether there is another page.
         let limit = query.after + query.limit + 1;
-        let only_namespaced = root.namespace.is_some();
+        let reach = if query.down > 0 { Reach::below(&root) } else { Reach::Owners };
+        let outside = self.questions.outside(reach).await?;
         let question = NeighbourhoodQuery { root, up: query.up, down: query.down, limit };
-        let asked = self.questions.ask(limits, Freshness::Recent, |asker| neighbourhood(asker, &question));
-        let (answer, mut incomplete) = asked.await?;
-        incomplete.extend(self.undiscovered_types());
-        if query.down > 0 {
-            incomplete.extend(self.unsynced_types(only_namespaced));
-        }
-        incomplete.sort();
-        let (mut shown, next) = page(&answer, query.after, query.limit);
+        let asked =
+            self.questions.ask(limits, Freshness::Recent, outside, |asker| neighbourhood(asker, &question));
+        let Answer { report, incomplete, .. } = asked.await?;
+        let (mut shown, next) = page(&report, query.after, query.limit);
         shown.truncated |= next.is_some_and(|next| next > MOST_PAGED);
         let next = next.filter(|next| *next <= MOST_PAGED).map(|next| next.to_string());
         Ok(Some(NeighbourhoodPage { shown, incomplete, next }))

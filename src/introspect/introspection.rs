@@ -52,7 +52,7 @@ impl CollectorIntrospection {
         exporter: Exporter,
         ignored: Vec<String>,
     ) -> Self {
-        let questions = Questions::new(status.graph.clone(), api.clone());
+        let questions = Questions::new(status.clone(), api.clone());
         Self { status, questions, decision_log, exporter, api, ignored, since: Timestamp::now() }
     }
 

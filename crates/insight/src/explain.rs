@@ -10,7 +10,7 @@ use strum::IntoStaticStr;
 use crate::finalizers::FinalizerReport;
 use crate::judge::{Evidence, JudgedReference, judged, snapshot, verdict};
 use crate::knowledge::{Asker, Live};
-use crate::name::{ObjectName, Unseen};
+use crate::name::{ObjectName, Report, Unseen};
 use crate::sentence;
 use kube_gc_core::graph::ObjectSnapshot;
 use kube_gc_core::object::{DeletionState, Identity, Key};
@@ -91,6 +91,16 @@ pub fn explain(asker: &mut Asker<'_>, identity: &Identity) -> Explanation {
     explanation.references = judged;
     explanation.references.truncate(LISTED_REFERENCES);
     explanation
+}
+
+impl Report for Explanation {
+    fn rests_on_all(&self) -> bool {
+        self.depends_on_dependents() || self.namespace.is_some()
+    }
+
+    fn doubt(&mut self) {
+        self.depends_on_unseen = true;
+    }
 }
 
 impl Explanation {

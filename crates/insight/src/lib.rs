@@ -52,7 +52,7 @@ pub use knowledge::{
     ask, facts,
 };
 pub use layout::{NeighbourhoodPage, Row, RowKind, join, page, rows};
-pub use name::{Answer, Document, ObjectName, Unseen};
+pub use name::{Answer, Document, ObjectName, Outside, Report, Unseen};
 pub use neighbourhood::{
     Edge, More, Neighbourhood, NeighbourhoodQuery, NodeExtra, Shown, Standing, State, neighbourhood,
 };

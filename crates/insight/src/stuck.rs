@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::explain::{Hold, leaf};
 use crate::finalizers::FinalizerReport;
 use crate::knowledge::{Asker, Live};
-use crate::name::ObjectName;
+use crate::name::{ObjectName, Report};
 use crate::sentence::{advice_on_finalizers, counted};
 use kube_gc_core::object::{DeletionState, FOREGROUND_FINALIZER, Identity, Key};
 
@@ -30,6 +30,8 @@ pub struct StuckReport {
     /// How many of them were not read, because there are too many.
     pub not_read: usize,
 }
+
+impl Report for StuckReport {}
 
 /// Objects that wait for the same cause.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

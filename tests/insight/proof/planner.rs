@@ -10,7 +10,7 @@ use kube_gc_core::object::{
     PropagationPolicy, ResourceType, ResourceVersion, Scope, ServedKind, Uid,
 };
 use kube_gc_insight::{
-    AbsenceEvidence, Details, Fact, Knowledge, Live, LiveObject, LocalGraph, Plan, PlanQuery, ask, plan,
+    AbsenceEvidence, Details, Fact, Knowledge, Live, LiveObject, LocalGraph, Outside, Plan, PlanQuery, ask, plan,
 };
 use kube_gc_testkit::cluster::key;
 use kube_gc_testkit::{Cluster, Ns, Obj, Policy};
@@ -138,7 +138,7 @@ impl Planner {
             Policy::Orphan => PropagationPolicy::Orphan,
         };
         let walk = self.graph.walk(PlanQuery { root, policy, limit: 10_000 });
-        let mut knowledge = Knowledge::default();
+        let mut knowledge = Knowledge::new(Outside::default());
         loop {
             let question = ask(&knowledge, &self.catalog, 10_000, |asker| plan(asker, &walk, 10_000));
             let needs = match question {

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;
 
 use crate::finalizers::FinalizerReport;
-use crate::name::ObjectName;
+use crate::name::{ObjectName, Report};
 use crate::neighbourhood::State;
 use crate::sentence::counted;
 use kube_gc_core::brake::Limits;
@@ -185,6 +185,16 @@ pub(super) fn is_precious(resource: &GroupResource, effect: Effect) -> bool {
         _ => false,
     };
     is_precious && matches!(effect, Effect::Deleted | Effect::Held | Effect::Unknown)
+}
+
+impl Report for Plan {
+    fn rests_on_all(&self) -> bool {
+        self.exists != Some(false)
+    }
+
+    fn doubt(&mut self) {
+        self.depends_on_unseen = true;
+    }
 }
 
 impl Plan {
