@@ -14,7 +14,7 @@ mod tree;
 use kube_gc_client::ApiError;
 
 pub use answers::{ExplainAnswer, PlanArgument, QueryScope, before};
-pub use collector::{Collector, CollectorError, Credentials, Decision, Endpoint, SearchScope, Stuck};
+pub use collector::{Collector, CollectorError, Credentials, Decision, Endpoint, Stuck};
 pub use session::{ObjectArgument, Session, TypeFilter, Waiting};
 pub use source::Source;
 pub use tree::{Hidden, MOST_OBJECTS, TreeQuery};
@@ -35,7 +35,7 @@ pub enum InsightError {
     #[error("the server does not understand the selector: {0}")]
     Selector(String),
     /// The server has no such type.
-    #[error("the server has no type {0:?}; `kubectl api-resources` lists its types")]
+    #[error("the server doesn't have a resource type {0:?}; `kubectl api-resources` lists its types")]
     NoSuchType(String),
     /// There is no such object.
     #[error("{0}")]

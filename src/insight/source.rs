@@ -1,7 +1,7 @@
 //! Which source a question is put to, and the answers of a collector.
 
 use super::answers::{ExplainAnswer, PlanArgument};
-use super::collector::{Collector, ObjectRef, SearchScope, find};
+use super::collector::{Collector, ObjectRef, find};
 use super::lists::Lists;
 use super::session::{ObjectArgument, Session};
 use super::tree::{MOST_OBJECTS, MOST_ROWS, TreeQuery};
@@ -21,8 +21,9 @@ pub enum Source {
     Lists,
     /// The collector at this address.
     Collector(Box<Endpoint>),
-    /// The collector that is found in the cluster. Unless it is `required`, lists answer without one.
-    Found { place: SearchScope, credentials: Credentials, required: bool },
+    /// The collector that is found in a namespace; `None` for the usual one. Unless it is `required`, lists
+    /// answer without one.
+    Found { namespace: Option<String>, credentials: Credentials, required: bool },
 }
 
 impl Session {
@@ -65,8 +66,8 @@ impl Session {
                 let collector = self.wait(Collector::at(Endpoint::clone(endpoint))).await?;
                 Ok((Some(collector), None))
             }
-            Source::Found { place, credentials, required } => {
-                match Box::pin(self.wait(find(&self.api, place, credentials))).await {
+            Source::Found { namespace, credentials, required } => {
+                match Box::pin(self.wait(find(&self.api, namespace.as_deref(), credentials))).await {
                     Ok(collector) => {
                         let standby = if collector.is_standby() { ", a standby" } else { "" };
                         let note = format!("From the collector at {collector}{standby}");

@@ -155,18 +155,14 @@ pub struct LabelledPod {
 }
 
 impl Api {
-    /// The first pods with a label, in one namespace or in all.
+    /// The first pods of a namespace with a label.
     ///
     /// # Errors
     ///
     /// The pods cannot be listed.
-    pub async fn pods_labelled(
-        &self,
-        namespace: Option<&str>,
-        label: &str,
-    ) -> Result<Vec<LabelledPod>, ApiError> {
+    pub async fn pods_labelled(&self, namespace: &str, label: &str) -> Result<Vec<LabelledPod>, ApiError> {
         let pods = path::built_in("pods", "Pod", Scope::Namespaced);
-        let call = Call::list(&pods, namespace, JSON)
+        let call = Call::list(&pods, Some(namespace), JSON)
             .with("limit", &MOST_PODS.to_string())
             .with("labelSelector", label);
         let answer = Box::pin(self.call(call)).await?;
@@ -321,7 +317,7 @@ mod tests {
              {"name":"debug","containerPort":2}]},{}]},"status":{"phase":"Running","conditions":[{"type":"Ready","status":"True"}]}},
             {"metadata":{"namespace":"a","name":"c","deletionTimestamp":"2026-01-01T00:00:00Z"},"status":{"phase":"Running"}}]}"#;
         let server = Server::replying([Reply::ok(list)]);
-        let pods = server.api().pods_labelled(Some("a"), "x/y=z").await.unwrap();
+        let pods = server.api().pods_labelled("a", "x/y=z").await.unwrap();
         let pod = |name: &str, runs, debug_port| LabelledPod {
             namespace: "a".into(),
             name: name.into(),
@@ -331,7 +327,7 @@ mod tests {
         };
         assert_eq!(pods, [pod("b", true, Some(2)), pod("c", false, None)]);
         let server = Server::replying([Reply::ok(r#"{"kind":"Nothing"}"#)]);
-        assert_eq!(server.api().pods_labelled(None, "x").await.unwrap_err().class, ErrorClass::Unusable);
+        assert_eq!(server.api().pods_labelled("a", "x").await.unwrap_err().class, ErrorClass::Unusable);
     }
 
     #[tokio::test]
