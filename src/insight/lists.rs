@@ -42,6 +42,8 @@ pub(super) struct Lists<'a> {
     pub unseen: Vec<Unseen>,
     /// The types that were left out on request.
     pub left_out: usize,
+    /// Whether all namespaces were listed.
+    pub has_everything: bool,
 }
 
 impl<'a> Lists<'a> {
@@ -52,7 +54,8 @@ impl<'a> Lists<'a> {
         let unseen = session.undiscovered();
         let outside = Outside { silent_apis: unseen.clone(), types: Vec::new() };
         let knowledge = Knowledge::new(outside);
-        Self { session, graph, knowledge, limits, most_reads: MOST_READS, unseen, left_out: 0 }
+        let (most_reads, left_out, has_everything) = (MOST_READS, 0, false);
+        Self { session, graph, knowledge, limits, most_reads, unseen, left_out, has_everything }
     }
 
     /// Shows so many dependents of each owner and type from now on.
@@ -68,14 +71,17 @@ impl<'a> Lists<'a> {
         filter: &TypeFilter,
     ) -> Result<Identity, InsightError> {
         let uid = match object {
-            ObjectArgument::Named { of_type, name } => {
-                let (identity, live) = self.session.wait(self.session.find(of_type, name)).await?;
+            ObjectArgument::Named { of_type, namespace, name } => {
+                let found = self.session.find(of_type, namespace.as_ref(), name);
+                let (identity, live) = self.session.wait(found).await?;
                 self.knowledge.learn(Fact::Live(identity.clone(), Live::Found(Box::new(live))));
                 return Ok(identity);
             }
             ObjectArgument::Uid(uid) => uid,
         };
-        self.list(None, filter).await;
+        if !self.has_everything {
+            self.list(None, filter).await;
+        }
         self.graph.holders(uid, 1).pop().ok_or_else(|| {
             let unseen = self.unseen.len();
             let but = if unseen == 0 {
@@ -91,7 +97,7 @@ impl<'a> Lists<'a> {
     /// answers of the graph are forgotten.
     pub async fn list(&mut self, namespace: Option<&Namespace>, filter: &TypeFilter) {
         let (types, left_out) = self.session.types(namespace, filter);
-        self.left_out = left_out;
+        (self.left_out, self.has_everything) = (left_out, namespace.is_none());
         for resource in &types {
             self.graph.begin(resource);
         }
@@ -149,9 +155,14 @@ impl<'a> Lists<'a> {
         let mut lists = futures::stream::iter(types)
             .map(async |resource| {
                 let mut uids = Vec::new();
-                let list = session
-                    .api
-                    .list_selected(&resource, namespace, Some(selector), |facts| uids.push(facts.uid));
+                let list = session.api.list_selected(
+                    &resource,
+                    namespace,
+                    Some(("labelSelector", selector)),
+                    |facts| {
+                        uids.push(facts.uid);
+                    },
+                );
                 let listed = interrupted.run_until_cancelled(list).await;
                 (resource, uids, listed)
             })

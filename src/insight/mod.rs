@@ -5,6 +5,8 @@
 mod answers;
 mod collector;
 mod lists;
+mod manifest;
+mod plan;
 #[cfg(test)]
 mod schemas_tests;
 mod session;
@@ -13,8 +15,9 @@ mod tree;
 
 use kube_gc_client::ApiError;
 
-pub use answers::{ExplainAnswer, PlanArgument, QueryScope, before};
+pub use answers::{ExplainAnswer, QueryScope, before};
 pub use collector::{Collector, CollectorError, Credentials, Decision, Endpoint, Stuck};
+pub use plan::PlanArgument;
 pub use session::{ObjectArgument, Session, TypeFilter, Waiting};
 pub use source::Source;
 pub use tree::{Hidden, MOST_OBJECTS, TreeQuery};

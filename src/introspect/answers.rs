@@ -7,7 +7,7 @@ use super::introspection::CollectorIntrospection;
 use super::queries::{
     CausesQuery, DecisionQuery, ExplainQuery, MOST_PAGED, ObjectQuery, PlanRequest, StuckQuery,
 };
-use super::questions::{Freshness, Reach};
+use super::questions::Freshness;
 use super::view::{ExplanationPage, StuckItem};
 use crate::insight::before;
 use kube_gc_controller::actors::graph_handle::{GraphHandle, PartitionEnded};
@@ -15,8 +15,9 @@ use kube_gc_core::graph::{MemberMark, MembersOf, PartitionId, SearchQuery, ViewL
 use kube_gc_core::object::{GroupResource, Identity, Namespace};
 use kube_gc_core::text::{Thousands, bounded};
 use kube_gc_insight::{
-    Answer, Asker, Explanation, Forecast, NamespaceContents, NeighbourhoodPage, NeighbourhoodQuery, Plan, PlanQuery,
-    StuckReport, Unseen, Walk, counted, explain, explain_namespace, neighbourhood, page, plan, stuck,
+    Answer, Asker, Explanation, Forecast, NamespaceContents, NeighbourhoodPage, NeighbourhoodQuery, Plan,
+    PlanQuery, StuckReport, Unseen, Walk, counted, explain, explain_namespace, neighbourhood, page, plan,
+    stuck,
 };
 
 /// The maximum number of decisions that an explanation names.
@@ -43,7 +44,8 @@ impl CollectorIntrospection {
         let Some(root) = self.questions.find(&query.uid, query.resource.as_ref()).await? else {
             return Ok(None);
         };
-        let (limits, outside) = (ViewLimits::default(), self.questions.outside(Reach::below(&root)).await?);
+        let (limits, outside) =
+            (ViewLimits::default(), self.questions.outside(root.namespace.as_ref()).await?);
         let asked = self.questions.ask(limits, Freshness::Now, outside, |asker| explain(asker, &root));
         let mut answer = asked.await?;
         let is_namespace = root.resource.group_resource == GroupResource::new("", "namespaces");
@@ -63,9 +65,10 @@ impl CollectorIntrospection {
 
     /// Why a namespace that is being deleted is still there.
     async fn namespace(&self, root: &Identity) -> Result<Answer<Explanation>, PartitionEnded> {
-        let outside = self.questions.outside(Reach::Namespace).await?;
+        let namespace = Namespace::parse(&root.name);
+        let outside = self.questions.outside(namespace.as_ref()).await?;
         let mut unseen = Vec::new();
-        let (objects, more) = match Namespace::parse(&root.name) {
+        let (objects, more) = match namespace {
             Some(namespace) => {
                 let inside = SearchQuery { namespace: Some(namespace), ..SearchQuery::default() };
                 self.questions.search(inside, MOST_LEFT).await?
@@ -108,8 +111,7 @@ impl CollectorIntrospection {
 impl CollectorIntrospection {
     /// What was deleted longer ago than a time and is still there, by what holds it.
     pub(super) async fn causes(&self, query: CausesQuery) -> Result<Answer<StuckReport>, PartitionEnded> {
-        let reach = if query.namespace.is_some() { Reach::Namespace } else { Reach::Cluster };
-        let outside = self.questions.outside(reach).await?;
+        let outside = self.questions.outside(query.namespace.as_ref()).await?;
         let deleted =
             SearchQuery { namespace: query.namespace, being_deleted: true, ..SearchQuery::default() };
         let (found, more) = self.questions.search(deleted, MOST_DELETED).await?;
@@ -138,11 +140,14 @@ impl CollectorIntrospection {
         };
         let (brake, graph) = (&self.status.brake, &self.status.graph);
         let is_held = brake.holds(root.namespace.as_ref()).is_some();
-        let outside = self.questions.outside(Reach::below(&root)).await?;
-        let walk = walk(graph, PlanQuery { root, policy: request.policy, limit: MOST_PLANNED }).await?;
+        let outside = self.questions.outside(root.namespace.as_ref()).await?;
+        let (pods, unlisted) = self.questions.pods_on(&root).await;
+        let query = PlanQuery { roots: vec![root], policy: request.policy, pods, limit: MOST_PLANNED };
+        let walk = walk(graph, query).await?;
         let question = |asker: &mut Asker<'_>| plan(asker, &walk, request.limit);
         let asked = self.questions.ask(ViewLimits::default(), Freshness::Now, outside, question);
         let mut answer = asked.await?;
+        unlisted.into_iter().for_each(|unseen| answer.miss(unseen));
         let plan = &mut answer.report;
         let limits = brake.limits();
         let mut populations: HashMap<GroupResource, u64> = HashMap::new();
@@ -205,8 +210,7 @@ impl CollectorIntrospection {
         let limits = ViewLimits { dependents_of_a_type: query.max, ..ViewLimits::default() };
         // One more than the page, which shows whether there is another page.
         let limit = query.after + query.limit + 1;
-        let reach = if query.down > 0 { Reach::below(&root) } else { Reach::Owners };
-        let outside = self.questions.outside(reach).await?;
+        let outside = self.questions.outside(root.namespace.as_ref()).await?;
         let question = NeighbourhoodQuery { root, up: query.up, down: query.down, limit };
         let asked =
             self.questions.ask(limits, Freshness::Recent, outside, |asker| neighbourhood(asker, &question));

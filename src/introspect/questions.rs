@@ -9,7 +9,9 @@ use futures::StreamExt as _;
 use kube_gc_client::{Api, ApiError, RateLimiter};
 use kube_gc_controller::actors::graph_handle::{GraphHandle, PartitionEnded};
 use kube_gc_core::graph::{PartitionId, SearchQuery, ViewLimits};
-use kube_gc_core::object::{DeletionState, GroupResource, Identity, Scope, Uid};
+use kube_gc_core::object::{
+    DeletionState, GroupResource, Identity, Key, Namespace, ResourceType, Scope, Uid,
+};
 use kube_gc_core::text::bounded;
 use kube_gc_insight::{
     Answer, Asker, Details, Fact, Knowledge, Live, NamespaceCondition, Need, Outside, Report, Unseen, ask,
@@ -54,24 +56,6 @@ pub enum Freshness {
     Recent,
 }
 
-/// What an answer rests on, besides owners, which are looked up one by one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reach {
-    /// Nothing else.
-    Owners,
-    /// What is in a namespace.
-    Namespace,
-    /// What is anywhere.
-    Cluster,
-}
-
-impl Reach {
-    /// The dependents of an object.
-    pub const fn below(root: &Identity) -> Self {
-        if root.namespace.is_some() { Self::Namespace } else { Self::Cluster }
-    }
-}
-
 impl Questions {
     /// Questions to the graph of this collector and this API server.
     pub fn new(status: CollectorStatus, api: Api) -> Self {
@@ -79,33 +63,29 @@ impl Questions {
         Self { graph: status.graph.clone(), status, api, pace, recent: Cache::new(MOST_KEPT) }
     }
 
-    /// What the graph does not show, whatever it is asked. What becomes complete during a question was not
-    /// when it began, so this is asked first.
+    /// What the graph does not show of a namespace, or of the cluster, whatever it is asked. What becomes
+    /// complete during a question was not when it began, so this is asked first.
     ///
     /// # Errors
     /// When a partition has ended.
-    pub async fn outside(&self, reach: Reach) -> Result<Outside, PartitionEnded> {
+    pub async fn outside(&self, of: Option<&Namespace>) -> Result<Outside, PartitionEnded> {
         let catalog = self.graph.catalog().await?;
         let discovery = self.status.discovery();
         let silent_apis = discovery.failing.iter().map(|failing| failing.failure.unseen()).collect();
-        let matters = |scope: Scope| match reach {
-            Reach::Owners => false,
-            Reach::Namespace => scope == Scope::Namespaced,
-            Reach::Cluster => true,
-        };
+        let matters = |resource: &ResourceType| of.is_none() || resource.scope == Scope::Namespaced;
         let mut types = Vec::new();
-        if !discovery.discovered && reach != Reach::Owners {
+        if !discovery.discovered {
             let why = "the collector has just started, and has not discovered any type yet".to_owned();
             types.push(Unseen { what: "all objects".to_owned(), why });
         }
         for monitor in self.status.registry.all().iter().filter(|monitor| !monitor.is_up_to_date()) {
-            if matters(monitor.resource.scope) {
+            if matters(&monitor.resource) {
                 let why = bounded(monitor.last_error.as_deref().unwrap_or("not listed yet"));
                 types.push(Unseen { what: monitor.resource.group_resource.to_string(), why });
             }
         }
         let ignored = self.status.ignored.iter().filter_map(|resource| catalog.resource(resource));
-        types.extend(ignored.filter(|resource| matters(resource.scope)).map(|resource| Unseen {
+        types.extend(ignored.filter(|resource| matters(resource)).map(|resource| Unseen {
             what: resource.group_resource.to_string(),
             why: "the collector ignores this type (`discovery.ignored`)".to_owned(),
         }));
@@ -182,6 +162,12 @@ impl Questions {
     pub async fn namespace_conditions(&self, root: &Identity) -> Result<Vec<NamespaceCondition>, ApiError> {
         self.pace.acquire().await;
         self.api.namespace_conditions(root).await
+    }
+
+    /// The pods of a node; nothing of other objects.
+    pub async fn pods_on(&self, root: &Identity) -> (Vec<(usize, Key)>, Option<Unseen>) {
+        self.pace.acquire().await;
+        self.api.pods_on(0, root).await
     }
 
     /// The first objects that a search finds, in the order of the partitions, and whether there are

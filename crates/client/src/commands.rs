@@ -2,6 +2,7 @@
 //! label, and connections to a port of a pod through the API server, as `kubectl port-forward` makes them.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
@@ -11,7 +12,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use tokio::io::DuplexStream;
 
-use super::call::{Answer, Call, JSON};
+use super::call::{Answer, Call, JSON, list_accept};
 use super::client::Api;
 use super::connection_error::error_chain;
 use super::error::{ApiError, ErrorClass};
@@ -19,9 +20,14 @@ use super::namespaces::LiveNamespace;
 use super::path;
 use super::read::read_object;
 use super::settings::Verb;
-use kube_gc_core::object::{Identity, Namespace, ResourceType, ResourceVersion, Scope};
+use kube_gc_core::object::{
+    GroupResource, Identity, Key, Namespace, ObjectFacts, ResourceType, ResourceVersion, Scope,
+};
 use kube_gc_core::text::{bounded, word};
-use kube_gc_insight::{AbsenceEvidence, Details, FinalizerSetter, Live, LiveObject, NamespaceCondition};
+use kube_gc_decode::Encoding;
+use kube_gc_insight::{
+    AbsenceEvidence, Details, FinalizerSetter, Live, LiveObject, NamespaceCondition, Unseen,
+};
 
 /// The most finalizers of an object that are read.
 const MOST_FINALIZERS: usize = 64;
@@ -80,6 +86,42 @@ impl Api {
             message: bounded(&condition.message),
         });
         Ok(shown.collect())
+    }
+}
+
+impl Api {
+    /// The pods of a node, each with this place, and what could not be listed; nothing of other objects.
+    pub async fn pods_on(&self, place: usize, node: &Identity) -> (Vec<(usize, Key)>, Option<Unseen>) {
+        let mut pods = Vec::new();
+        if node.resource.group_resource != GroupResource::new("", "nodes") {
+            return (pods, None);
+        }
+        let resource = Arc::new(path::built_in("pods", "Pod", Scope::Namespaced));
+        let selector = ("fieldSelector", &*format!("spec.nodeName={}", node.name));
+        let listed =
+            self.list_selected(&resource, None, Some(selector), |ObjectFacts { uid, namespace, .. }| {
+                pods.push((place, Key { uid, resource: Arc::clone(&resource), namespace }));
+            });
+        let failed = listed.await.err();
+        (pods, failed.map(|error| Unseen { what: "pods of the node".to_owned(), why: bounded(&error) }))
+    }
+
+    /// The names of the first objects of a type, without more requests than one.
+    ///
+    /// # Errors
+    ///
+    /// They cannot be listed.
+    pub async fn first_names(
+        &self,
+        resource: &ResourceType,
+        namespace: Option<&Namespace>,
+        limit: u32,
+    ) -> Result<Vec<String>, ApiError> {
+        let call = Call::list(resource, namespace.map(Namespace::as_str), list_accept(Encoding::Json));
+        let answer = Box::pin(self.call(call.with("limit", &limit.to_string()))).await?;
+        let list: Value = answer.json()?;
+        let names = each(&list["items"]).filter_map(|item| item["metadata"]["name"].as_str());
+        Ok(names.map(str::to_owned).collect())
     }
 }
 

@@ -172,7 +172,7 @@ impl ScopeArgs {
 }
 
 impl ReachArgs {
-    fn connection(&self, namespace: Option<String>) -> Connection {
+    pub fn connection(&self, namespace: Option<String>) -> Connection {
         let Self { server, request_timeout, .. } = self;
         Connection { target: server.clone(), request_timeout: *request_timeout, namespace }
     }

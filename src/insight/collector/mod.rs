@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use super::tree::TreeQuery;
 use kube_gc_client::{Api, ErrorClass, LabelledPod, encode};
-use kube_gc_core::object::{GroupResource, Namespace, Uid};
+use kube_gc_core::object::{GroupResource, Identity, Namespace, Uid};
 use kube_gc_core::text::bounded;
 use kube_gc_insight::{Answer, NeighbourhoodPage, StuckReport, join};
 
@@ -45,6 +45,12 @@ pub struct ObjectRef {
     pub uid: Uid,
     /// Unless it is named by its uid alone.
     pub resource: Option<GroupResource>,
+}
+
+impl From<&Identity> for ObjectRef {
+    fn from(identity: &Identity) -> Self {
+        Self { uid: identity.uid.clone(), resource: Some(identity.resource.group_resource.clone()) }
+    }
 }
 
 /// As the parameters of a page.
@@ -100,20 +106,10 @@ impl Collector {
     /// It cannot be reached, or is none.
     pub async fn at(endpoint: Endpoint) -> Result<Self, CollectorError> {
         let at = endpoint.to_string();
-        let Some(body) = endpoint.get("/debug/summary").await? else {
-            // Older ones have other pages.
-            let monitors = endpoint.get("/debug/monitors").await?;
-            let is_kube_gc = monitors.is_some_and(|body| serde_json::from_slice::<Vec<Value>>(&body).is_ok());
-            let why = "it has no page /debug/summary".to_owned();
-            return Err(if is_kube_gc {
-                CollectorError::OtherVersion { at, why }
-            } else {
-                CollectorError::NotKubeGc { at, why }
-            });
-        };
+        let body = endpoint.get("/debug/summary").await?.unwrap_or_default();
         let summary: Value = serde_json::from_slice(&body).unwrap_or_default();
         if summary.get("decisions_total").is_none() {
-            let why = "its /debug/summary is something else".to_owned();
+            let why = "it has no page /debug/summary".to_owned();
             return Err(CollectorError::NotKubeGc { at, why });
         }
         Ok(Self { endpoint, is_standby: summary["role"] == "standby" })

@@ -39,7 +39,6 @@ async fn only_a_collector_is_taken_for_one_and_refusals_say_what_to_do() {
         ("/nothing", "200 OK", "", "is not the debug listener of kube-gc"),
         ("/debug/summary", "200 OK", "{}", "is not the debug listener of kube-gc"),
         ("/debug/summary", "200 OK", "<p>", "is not the debug listener of kube-gc"),
-        ("/debug/monitors", "200 OK", "[]", "is of another version"),
         ("/debug/summary", "401 Unauthorized", "no", "use --collector-token-file"),
         ("/debug/summary", "403 Forbidden", "user x may not", "(403): user x may not"),
         ("/debug/summary", "503 Service Unavailable", "busy", "answers 503: busy"),
@@ -86,11 +85,7 @@ fn pods_that_are_ready_come_first() {
         ready,
         debug_port: None,
     };
-    let mut pods = vec![
-        pod("a", true, false),
-        pod("b", true, true),
-        pod("gone", false, true),
-    ];
+    let mut pods = vec![pod("a", true, false), pod("b", true, true), pod("gone", false, true)];
     let names =
         |pods: Vec<LabelledPod>| -> Vec<String> { in_order(pods).into_iter().map(|pod| pod.name).collect() };
     assert_eq!(names(pods.clone()), ["b", "a"]);

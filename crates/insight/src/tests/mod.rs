@@ -104,7 +104,8 @@ impl Cluster {
 
     /// The plan of a deletion.
     pub fn plan(&mut self, root: &Obj, policy: PropagationPolicy) -> Plan {
-        let query = PlanQuery { root: root.identity(), policy, limit: 1000 };
+        let (roots, pods) = (vec![root.identity()], Vec::new());
+        let query = PlanQuery { roots, policy, pods, limit: 1000 };
         let walk = self.graph.walk(query);
         self.ask(|asker| plan(asker, &walk, 1000))
     }
