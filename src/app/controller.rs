@@ -196,6 +196,7 @@ impl Controller {
             phase: phases,
             gate,
             comparison,
+            ignored: settings.ignored_types().cloned().collect(),
         };
         let after = settings.events.stuck_after;
         if !is_dry_run && !after.is_zero() {

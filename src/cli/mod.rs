@@ -1,5 +1,6 @@
 //! The command line: arguments, one file per subcommand, and exit codes.
 
+mod candidates;
 mod completion;
 #[cfg(feature = "demo")]
 mod demo;
@@ -16,6 +17,7 @@ mod text;
 
 use std::process::ExitCode;
 
+use clap::error::ContextKind;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::app::Error;
@@ -60,15 +62,19 @@ enum Command {
 /// Parses the arguments of this process, runs the subcommand, and returns the exit code.
 pub fn main() -> ExitCode {
     let invoked = Invoked::detect();
-    if let Some(exit) = completion::asked(|| invoked.adapt(Cli::command())) {
+    if let Some(exit) = completion::asked(|| candidates::from_cluster(invoked.adapt(Cli::command()))) {
         return exit.into();
     }
     let mut command = invoked.adapt(Cli::command());
     if invoked == Invoked::ToComplete {
-        return completion::candidates(command).into();
+        return completion::candidates(candidates::from_cluster(command)).into();
     }
     let matches = command.try_get_matches_from_mut(std::env::args_os());
-    let matches = matches.unwrap_or_else(|error| error.exit());
+    let matches = matches.unwrap_or_else(|mut error| {
+        // No value begins with a dash, so the tip to pass a flag as one is of no use.
+        error.remove(ContextKind::Suggested);
+        error.exit()
+    });
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.format(&mut command).exit());
     let exit = match cli.command {
         Command::Run(args) => run::run(&args),

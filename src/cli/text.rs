@@ -7,7 +7,8 @@ use std::time::SystemTime;
 use crate::app::{Error, ErrorKind};
 use kube_gc_core::object::split_api_version;
 use kube_gc_core::text::escape::{Escaped, escape_json};
-use kube_gc_insight::{ObjectName, age};
+use kube_gc_insight::ObjectName;
+pub use kube_gc_insight::age;
 
 /// How many finalizers, or owners, a row names.
 const IN_A_ROW: usize = 3;
@@ -137,16 +138,6 @@ impl Look {
     }
 }
 
-/// An age in seconds, as kubectl writes it.
-pub fn age(seconds: u64) -> String {
-    match seconds {
-        0..120 => format!("{seconds}s"),
-        120..7_200 => format!("{}m", seconds / 60),
-        7_200..172_800 => format!("{}h", seconds / 3_600),
-        _ => format!("{}d", seconds / 86_400),
-    }
-}
-
 /// The columns of the terminal that standard output is, if it is one.
 pub fn columns() -> Option<usize> {
     let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok()?;
@@ -249,8 +240,12 @@ fn write(text: &str, out: &mut impl Write) -> Result<bool, Error> {
     }
 }
 
+/// Goes to the alternate screen, so that the terminal keeps what was on it, and cuts long lines.
+const ENTER: &str = "\u{1b}[?1049h\u{1b}[?7l";
 /// Moves to the upper left corner and clears the screen.
-const CLEAR: &str = "\u{1b}[H\u{1b}[2J\u{1b}[3J";
+const CLEAR: &str = "\u{1b}[H\u{1b}[2J";
+/// Undoes [`ENTER`].
+const LEAVE: &str = "\u{1b}[?7h\u{1b}[?1049l";
 
 /// Shows a text again when it has changed: what was shown last, and how the next text replaces it.
 #[derive(Debug)]
@@ -273,15 +268,39 @@ impl Redraw {
         if self.last.as_ref() == Some(&text) || !(has_changed || self.is_screen) {
             return None;
         }
-        let before = match (self.is_screen, &self.last) {
-            (true, _) => CLEAR,
-            (false, Some(_)) if !self.is_json => "\n",
-            (false, _) => "",
+        let shown = match (self.is_screen, &self.last) {
+            (true, last) => {
+                let enter = if last.is_none() { ENTER } else { "" };
+                format!("{enter}{CLEAR}{}", cut(&text, height()))
+            }
+            (false, Some(_)) if !self.is_json => format!("\n{text}"),
+            (false, _) => text.clone(),
         };
-        let shown = format!("{before}{text}");
         self.last = Some(text);
         Some(shown)
     }
+
+    /// What to write at the end: back to what was on the terminal before.
+    pub const fn end(&self) -> &'static str {
+        if self.is_screen && self.last.is_some() { LEAVE } else { "" }
+    }
+}
+
+/// The lines of the terminal.
+fn height() -> usize {
+    rustix::termios::tcgetwinsize(std::io::stdout()).map_or(0, |size| size.ws_row.into())
+}
+
+/// As much of a text as a screen of this height has room for, with one line below it; 0 for any height.
+fn cut(text: &str, height: usize) -> String {
+    let lines = text.lines().count();
+    if height == 0 || lines < height {
+        return text.to_owned();
+    }
+    let shown = height.saturating_sub(2);
+    let mut cut: String = text.split_inclusive('\n').take(shown).collect();
+    line(&mut cut, format_args!("… {} more", lines - shown));
+    cut
 }
 
 #[cfg(test)]
@@ -336,7 +355,14 @@ mod tests {
         };
         assert_eq!(shown(false, false), "a\n\nb\n");
         assert_eq!(shown(false, true), "a\nb\n");
-        assert_eq!(shown(true, false), format!("{CLEAR}a\n{CLEAR}b\n{CLEAR}older b\n"));
+        assert_eq!(shown(true, false), format!("{ENTER}{CLEAR}a\n{CLEAR}b\n{CLEAR}older b\n"));
+    }
+
+    #[test]
+    fn a_screen_says_what_it_has_no_room_for() {
+        for (height, shown) in [(0, "a\nb\nc\nd\n"), (5, "a\nb\nc\nd\n"), (4, "a\nb\n… 2 more\n")] {
+            assert_eq!(cut("a\nb\nc\nd\n", height), shown);
+        }
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The answers of `kube-gc explain`, `check`, `plan` and `stuck`.
+//! The answers of `kube-gc explain`, `check` and `stuck`.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -10,13 +10,12 @@ use super::InsightError;
 use super::collector::{Collector, Decision, Stuck};
 use super::lists::{INTERRUPTED, Lists};
 use super::session::{ObjectArgument, Session, TypeFilter};
-use kube_gc_core::brake::Limits;
 use kube_gc_core::graph::{SearchQuery, ViewLimits};
-use kube_gc_core::object::{Identity, Namespace, PropagationPolicy, Uid};
+use kube_gc_core::object::{Identity, Namespace, Uid};
 use kube_gc_core::text::Thousands;
 use kube_gc_insight::{
-    Answer, CheckReport, Explanation, NamespaceContents, Plan, PlanQuery, StuckReport, Survey, Unseen,
-    contents_of, counted, explain, explain_namespace, plan,
+    Answer, CheckReport, Explanation, NamespaceContents, StuckReport, Survey, Unseen, contents_of, counted,
+    explain, explain_namespace,
 };
 
 /// The most objects that `check` and `stuck` read.
@@ -25,8 +24,6 @@ const MOST_READS: usize = 2_000;
 const MOST_FINDINGS: usize = 10_000;
 /// How many objects are checked at a time.
 const AT_A_TIME: usize = 64;
-/// The most objects that a plan looks at.
-const MOST_OBJECTS: usize = 2_000_000;
 
 /// The answer of `kube-gc explain`.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -45,21 +42,6 @@ pub struct ExplainAnswer {
     /// From a collector: what keeps it from finishing with the object.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stuck: Option<Stuck>,
-}
-
-/// What `kube-gc plan` asks.
-#[derive(Clone, Debug)]
-pub struct PlanArgument {
-    /// The object.
-    pub object: ObjectArgument,
-    /// How it would be deleted.
-    pub policy: PropagationPolicy,
-    /// Which types are listed.
-    pub filter: TypeFilter,
-    /// The most objects to list, besides claims, namespaces and definitions.
-    pub listed: usize,
-    /// The limits of the collector's brake, if they are known.
-    pub brake: Option<Limits>,
 }
 
 /// Which objects `kube-gc check` and `stuck` look at.
@@ -99,9 +81,7 @@ impl Session {
             lists.list(root.namespace.as_ref(), filter).await;
             explanation = lists.ask(|asker| explain(asker, &root)).await;
         }
-        // A part of the API that cannot be discovered, or listed, may have further dependents.
-        explanation.depends_on_unseen |= depends_on_lists && !lists.unseen.is_empty();
-        let Answer { report, incomplete, left_out } = lists.answer(explanation);
+        let Answer { report, incomplete, left_out, .. } = lists.answer(explanation);
         Ok(ExplainAnswer { explanation: report, incomplete, left_out, decisions: None, stuck: None })
     }
 
@@ -158,31 +138,6 @@ impl Session {
 
     fn namespace_of(&self, scope: &QueryScope) -> Option<&Namespace> {
         if scope.everywhere { None } else { self.namespace.as_ref() }
-    }
-
-    /// What happens to every object if one is deleted.
-    ///
-    /// # Errors
-    ///
-    /// There is no such object, or it cannot be read.
-    pub async fn plan(&self, asked: &PlanArgument) -> Result<Answer<Plan>, InsightError> {
-        let mut lists = Lists::new(self, ViewLimits::default());
-        let root = lists.root(&asked.object, &asked.filter).await?;
-        // A uid was looked for in all lists.
-        let mut is_everything_listed = true;
-        if matches!(asked.object, ObjectArgument::Named { .. }) {
-            is_everything_listed = root.namespace.is_none();
-            lists.list(root.namespace.as_ref(), &asked.filter).await;
-        }
-        let walk = lists.graph.walk(PlanQuery { root, policy: asked.policy, limit: MOST_OBJECTS });
-        let mut plan = lists.ask(|asker| plan(asker, &walk, asked.listed)).await;
-        // What cannot be listed may have further dependents.
-        plan.depends_on_unseen |= !lists.unseen.is_empty();
-        if let Some(limits) = &asked.brake {
-            let is_known = is_everything_listed && lists.unseen.is_empty() && lists.left_out == 0;
-            plan.forecast(limits, |resource| is_known.then(|| lists.graph.population(resource) as u64));
-        }
-        Ok(lists.answer(plan))
     }
 
     /// What was deleted longer ago than this and is still there.
@@ -251,7 +206,7 @@ impl Lists<'_> {
         }
         let contents = NamespaceContents {
             objects: self.graph.search(&contents),
-            silent_apis: contents.namespace.map(|_| self.session.silent_apis(false)).unwrap_or_default(),
+            silent_apis: contents.namespace.map(|_| self.session.outside().silent_apis).unwrap_or_default(),
             is_all: self.unseen.is_empty() && self.left_out == 0,
         };
         self.ask(|asker| explain_namespace(asker, root, &contents)).await

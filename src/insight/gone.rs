@@ -46,12 +46,14 @@ impl Session {
         object: &ObjectArgument,
         none: String,
     ) -> InsightError {
-        let named = match object {
-            ObjectArgument::Named { of_type, name } => self.discovered.type_named(of_type).zip(Some(name)),
-            ObjectArgument::Uid(_) => None,
+        let ObjectArgument::Named { of_type, namespace, name } = object else {
+            return InsightError::NoSuchObject(none);
         };
-        let Some((resource, name)) = named else { return InsightError::NoSuchObject(none) };
-        let namespace = self.namespace.as_ref().filter(|_| resource.scope == Scope::Namespaced);
+        let Some(resource) = self.discovered.type_named(of_type) else {
+            return InsightError::NoSuchObject(none);
+        };
+        let namespace = namespace.as_ref().or(self.namespace.as_ref());
+        let namespace = namespace.filter(|_| resource.scope == Scope::Namespaced);
         let namespace = namespace.map(Namespace::as_str);
         let group_resource = resource.group_resource.to_string();
         let mut path = "/debug/decisions?action=delete&limit=10".to_owned();

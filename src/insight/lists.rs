@@ -16,7 +16,7 @@ use kube_gc_core::object::{
 };
 use kube_gc_core::text::bounded;
 use kube_gc_insight::{
-    Answer, Asker, CheckedObject, Circles, Fact, Knowledge, Live, LocalGraph, Need, StuckContext,
+    Answer, Asker, CheckedObject, Circles, Fact, Knowledge, Live, LocalGraph, Need, Report, StuckContext,
     StuckReport, Suspect, Unseen, ask, check_object, stuck,
 };
 
@@ -66,6 +66,8 @@ pub(super) struct Lists<'a> {
     namespace: Option<(Identity, DeletionState)>,
     /// Something was listed, or failed for want of something else than the right to list it.
     may_list: bool,
+    /// Whether all namespaces were listed.
+    pub has_everything: bool,
 }
 
 impl<'a> Lists<'a> {
@@ -73,19 +75,19 @@ impl<'a> Lists<'a> {
         // The standard library takes its keys from the system's random numbers.
         let seed = HashSeed::new(RandomState::new().hash_one(0));
         let graph = LocalGraph::new(&session.discovered.catalog, seed);
-        let unseen = session.silent_apis(true);
-        let knowledge = Knowledge::default();
-        let (most_reads, namespace) = (MOST_READS, None);
+        let outside = session.outside();
+        let unseen = outside.silent_objects.clone();
         Self {
             session,
             graph,
-            knowledge,
+            knowledge: Knowledge::new(outside),
             limits,
-            most_reads,
+            most_reads: MOST_READS,
             unseen,
             left_out: 0,
-            namespace,
+            namespace: None,
             may_list: false,
+            has_everything: false,
         }
     }
 
@@ -102,14 +104,17 @@ impl<'a> Lists<'a> {
         filter: &TypeFilter,
     ) -> Result<Identity, InsightError> {
         let uid = match object {
-            ObjectArgument::Named { of_type, name } => {
-                let (identity, live) = self.session.wait(self.session.find(of_type, name)).await?;
+            ObjectArgument::Named { of_type, namespace, name } => {
+                let found = self.session.find(of_type, namespace.as_ref(), name);
+                let (identity, live) = self.session.wait(found).await?;
                 self.knowledge.learn(Fact::Live(identity.clone(), Live::Found(Box::new(live))));
                 return Ok(identity);
             }
             ObjectArgument::Uid(uid) => uid,
         };
-        self.list(None, filter).await;
+        if !self.has_everything {
+            self.list(None, filter).await;
+        }
         self.graph.holders(uid, 1).pop().ok_or_else(|| {
             let unseen = self.unseen.len();
             let but = if unseen == 0 {
@@ -144,7 +149,7 @@ impl<'a> Lists<'a> {
     /// answers of the graph are forgotten.
     pub async fn list(&mut self, namespace: Option<&Namespace>, filter: &TypeFilter) {
         let (types, left_out) = self.session.types(namespace, filter);
-        self.left_out = left_out;
+        (self.left_out, self.has_everything) = (left_out, namespace.is_none());
         for resource in &types {
             self.graph.begin(resource);
         }
@@ -174,12 +179,11 @@ impl<'a> Lists<'a> {
             done += 1;
             progress(done, of);
             self.may_list |= !matches!(&listed, Err(unseen) if unseen.why == NOT_ALLOWED);
-            self.unseen.extend(listed.err());
+            let unseen = listed.err();
+            self.knowledge.miss(unseen.iter().cloned());
+            self.unseen.extend(unseen);
         }
         drop(lists);
-        self.unseen.sort();
-        // What no list shows is named once.
-        self.unseen.dedup_by(|one, other| one.what == other.what);
         self.knowledge.forget_graph();
     }
 
@@ -249,7 +253,8 @@ impl<'a> Lists<'a> {
         // All blocking dependents matter.
         (self.limits.dependents_of_a_type, self.limits.visits) = (usize::MAX, usize::MAX);
         let is_all = self.unseen.is_empty() && self.left_out == 0;
-        let context = StuckContext { older, silent_apis: self.session.silent_apis(false), is_all };
+        let context =
+            StuckContext { older, silent_apis: self.knowledge.outside().silent_apis.clone(), is_all };
         let is_meant = |identity: &Identity| selected.is_none_or(|uids| uids.contains(&identity.uid));
         self.ask(|asker| stuck(asker, &deleted, &context, is_meant)).await
     }
@@ -295,10 +300,7 @@ impl<'a> Lists<'a> {
     }
 
     /// An answer, and what could not be listed or read.
-    pub fn answer<A>(self, report: A) -> Answer<A> {
-        let mut incomplete = self.unseen;
-        incomplete.extend(self.knowledge.unseen());
-        incomplete.sort();
-        Answer { report, incomplete, left_out: self.left_out }
+    pub fn answer<A: Report>(self, report: A) -> Answer<A> {
+        Answer::new(report, &self.knowledge, self.unseen, self.left_out)
     }
 }

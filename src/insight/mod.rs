@@ -6,6 +6,8 @@ mod answers;
 mod collector;
 mod gone;
 mod lists;
+mod manifest;
+mod plan;
 #[cfg(test)]
 mod schemas_tests;
 mod session;
@@ -14,8 +16,9 @@ mod tree;
 
 use kube_gc_client::ApiError;
 
-pub use answers::{ExplainAnswer, PlanArgument, QueryScope};
-pub use collector::{Collector, CollectorError, Credentials, Decision, Endpoint, SearchScope, Stuck};
+pub use answers::{ExplainAnswer, QueryScope};
+pub use collector::{Collector, CollectorError, Credentials, Decision, Endpoint, Stuck};
+pub use plan::PlanArgument;
 pub use session::{ObjectArgument, Session, TypeFilter, Waiting};
 pub use source::Source;
 pub use tree::{Hidden, MOST_OBJECTS, TreeQuery};
@@ -36,7 +39,7 @@ pub enum InsightError {
     #[error("the server does not understand the selector: {0}")]
     Selector(String),
     /// The server has no such type.
-    #[error("the server doesn't have a resource type {0:?}")]
+    #[error("the server doesn't have a resource type {0:?}; `kubectl api-resources` lists its types")]
     NoSuchType(String),
     /// There is no such object.
     #[error("{0}")]

@@ -9,7 +9,10 @@ use wildmatch::WildMatch;
 use super::InsightError;
 use kube_gc_client::{Api, ApiError, Discovered, GroupFailure};
 use kube_gc_core::object::{GroupResource, Identity, Namespace, ObjectFacts, ResourceType, Scope, Uid};
-use kube_gc_insight::{LiveObject, ObjectName, Unseen};
+use kube_gc_insight::{LiveObject, ObjectName, Outside};
+
+/// The most names that are offered for completion.
+const MOST_NAMES: u32 = 500;
 
 /// What a command knows of the cluster.
 #[derive(Debug)]
@@ -66,13 +69,13 @@ impl Session {
     pub(super) async fn find(
         &self,
         of_type: &str,
+        namespace: Option<&Namespace>,
         name: &str,
     ) -> Result<(Identity, LiveObject), InsightError> {
-        let resource = self.discovered.type_named(of_type);
-        let resource = Arc::clone(resource.ok_or_else(|| InsightError::NoSuchType(of_type.to_owned()))?);
+        let resource = self.type_named(of_type)?;
         let namespace = match resource.scope {
             Scope::Cluster => None,
-            Scope::Namespaced => self.namespace.clone(),
+            Scope::Namespaced => namespace.or(self.namespace.as_ref()).cloned(),
         };
         let read = self.api.read_named(&resource, namespace.as_ref(), name).await;
         let Some(live) = read.map_err(InsightError::Api)? else {
@@ -92,7 +95,7 @@ impl Session {
         &self,
         namespace: &Namespace,
     ) -> Result<Option<(Identity, LiveObject)>, InsightError> {
-        match self.wait(self.find("namespaces", namespace.as_str())).await {
+        match self.wait(self.find("namespaces", None, namespace.as_str())).await {
             Ok(found) => Ok(Some(found)),
             Err(InsightError::NoSuchObject(_)) => {
                 Err(InsightError::NoSuchObject(format!("namespaces {:?} not found", namespace.as_str())))
@@ -119,6 +122,12 @@ impl Session {
         found
     }
 
+    /// The type that a name stands for.
+    pub(super) fn type_named(&self, name: &str) -> Result<Arc<ResourceType>, InsightError> {
+        let resource = self.discovered.type_named(name);
+        resource.cloned().ok_or_else(|| InsightError::NoSuchType(name.to_owned()))
+    }
+
     /// The types whose objects may depend on an object in this namespace (on a cluster-scoped
     /// object, those of all types), and how many of them the filter leaves out.
     pub(super) fn types(
@@ -136,18 +145,34 @@ impl Session {
         (types, left_out.len())
     }
 
-    /// The parts of the API that do not answer: all, for which a namespace waits, or those that may have objects.
-    pub(super) fn silent_apis(&self, with_objects: bool) -> Vec<Unseen> {
-        let failures = self.discovered.failures.iter();
-        failures.filter(|part| !with_objects || part.may_have_objects()).map(GroupFailure::unseen).collect()
+    /// The names of the first objects of a type.
+    ///
+    /// # Errors
+    ///
+    /// There is no such type, or its objects cannot be listed.
+    pub async fn names(&self, of_type: &str) -> Result<Vec<String>, InsightError> {
+        let resource = self.type_named(of_type)?;
+        let namespace = self.namespace.as_ref().filter(|_| resource.scope == Scope::Namespaced);
+        self.api.first_names(&resource, namespace, MOST_NAMES).await.map_err(InsightError::Api)
+    }
+
+    /// The types that people may name.
+    pub fn types_to_name(&self) -> Vec<String> {
+        let types = self.discovered.watchable.iter();
+        types.map(|watchable| watchable.resource.group_resource.to_string()).collect()
+    }
+
+    /// What no list shows.
+    pub(super) fn outside(&self) -> Outside {
+        GroupFailure::outside(&self.discovered.failures)
     }
 }
 
 /// The object of a question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ObjectArgument {
-    /// A type as `TYPE`, `TYPE.GROUP` or `TYPE.VERSION.GROUP`, and a name.
-    Named { of_type: String, name: String },
+    /// A type as `TYPE`, `TYPE.GROUP` or `TYPE.VERSION.GROUP`, a name, and perhaps a namespace of its own.
+    Named { of_type: String, namespace: Option<Namespace>, name: String },
     /// A uid.
     Uid(Uid),
 }
@@ -159,24 +184,46 @@ impl ObjectArgument {
     ///
     /// They name no object, or more than one.
     pub fn read(arguments: &[String]) -> Result<Self, String> {
-        let wrong = |why: &str| format!("{why}; an object is TYPE/NAME, TYPE NAME or uid:UID");
-        let (of_type, name) = match arguments {
-            [one] => {
-                if let Some(uid) = one.strip_prefix("uid:") {
-                    return Uid::parse(uid).map(Self::Uid).ok_or_else(|| wrong("the uid is empty"));
-                }
-                one.split_once('/').ok_or_else(|| wrong(&format!("{one:?} has no name")))?
+        match <[Self; 1]>::try_from(Self::read_all(arguments)?) {
+            Ok([one]) => Ok(one),
+            Err(_) => Err(wrong("more than one object is named")),
+        }
+    }
+
+    /// Reads the names of objects: `TYPE/NAME...`, `TYPE NAME...` or `uid:UID...`.
+    ///
+    /// # Errors
+    ///
+    /// They name no objects.
+    pub fn read_all(arguments: &[String]) -> Result<Vec<Self>, String> {
+        match arguments {
+            [of_type, names @ ..] if !names.is_empty() && !of_type.contains(['/', ':']) => {
+                names.iter().map(|name| Self::named(of_type, name)).collect()
             }
-            [of_type, name] if !of_type.contains('/') && !name.contains('/') => {
-                (of_type.as_str(), name.as_str())
-            }
-            _ => return Err(wrong("more than one object is named")),
-        };
+            all => all.iter().map(|one| Self::word(one)).collect(),
+        }
+    }
+
+    fn word(word: &str) -> Result<Self, String> {
+        if let Some(uid) = word.strip_prefix("uid:") {
+            return Uid::parse(uid).map(Self::Uid).ok_or_else(|| wrong("the uid is empty"));
+        }
+        let (of_type, name) = word
+            .split_once('/')
+            .ok_or_else(|| format!("{word:?} is not TYPE/NAME. Did you mean deploy/{word}?"))?;
+        Self::named(of_type, name)
+    }
+
+    fn named(of_type: &str, name: &str) -> Result<Self, String> {
         if of_type.is_empty() || name.is_empty() || name.contains('/') {
             return Err(wrong(&format!("{of_type}/{name} is not a type and a name")));
         }
-        Ok(Self::Named { of_type: of_type.to_owned(), name: name.to_owned() })
+        Ok(Self::Named { of_type: of_type.to_owned(), namespace: None, name: name.to_owned() })
     }
+}
+
+fn wrong(why: &str) -> String {
+    format!("{why}; an object is TYPE/NAME, TYPE NAME or uid:UID")
 }
 
 /// Patterns of types as kubectl writes them, such as `pods`, `*.example.com` or `*`. `*` stands for any text,
@@ -209,7 +256,8 @@ mod tests {
 
     #[test]
     fn an_object_has_three_forms_and_anything_else_is_an_error() {
-        let named = ObjectArgument::Named { of_type: "deployments.v1.apps".into(), name: "web".into() };
+        let (of_type, name) = ("deployments.v1.apps".into(), "web".into());
+        let named = ObjectArgument::Named { of_type, namespace: None, name };
         for (arguments, expected) in [
             (&["deployments.v1.apps/web"][..], Some(named.clone())),
             (&["deployments.v1.apps", "web"], Some(named)),
@@ -226,6 +274,13 @@ mod tests {
             let arguments: Vec<String> = arguments.iter().map(ToString::to_string).collect();
             assert_eq!(ObjectArgument::read(&arguments).ok(), expected, "{arguments:?}");
         }
+        let several = |line: &str| {
+            let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+            ObjectArgument::read_all(&words).map(|objects| objects.len())
+        };
+        assert_eq!((several("deploy a b c"), several("deploy/a svc/b uid:c")), (Ok(3), Ok(3)));
+        assert_eq!(several("web"), Err("\"web\" is not TYPE/NAME. Did you mean deploy/web?".to_owned()));
+        assert!(several("deploy a/b").is_err() && several("deploy/a b").is_err());
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! Which source a question is put to, and the answers of a collector.
 
-use super::answers::{ExplainAnswer, PlanArgument};
-use super::collector::{Collector, ObjectRef, SearchScope, find};
+use super::answers::ExplainAnswer;
+use super::collector::{Collector, ObjectRef, find};
 use super::lists::Lists;
+use super::plan::PlanArgument;
 use super::session::{ObjectArgument, Session};
 use super::tree::{MOST_OBJECTS, MOST_ROWS, TreeQuery};
 use super::{Credentials, Endpoint, InsightError};
@@ -21,8 +22,9 @@ pub enum Source {
     Lists,
     /// The collector at this address.
     Collector(Box<Endpoint>),
-    /// The collector that is found in the cluster. Unless it is `required`, lists answer without one.
-    Found { place: SearchScope, credentials: Credentials, required: bool },
+    /// The collector that is found in a namespace; `None` for the usual one. Unless it is `required`, lists
+    /// answer without one.
+    Found { namespace: Option<String>, credentials: Credentials, required: bool },
 }
 
 impl Session {
@@ -67,8 +69,8 @@ impl Session {
                 let collector = self.wait(Collector::at(Endpoint::clone(endpoint))).await?;
                 Ok((Some(collector), None))
             }
-            Source::Found { place, credentials, required } => {
-                match Box::pin(self.wait(find(&self.api, place, credentials))).await {
+            Source::Found { namespace, credentials, required } => {
+                match Box::pin(self.wait(find(&self.api, namespace.as_deref(), credentials))).await {
                     Ok(collector) => {
                         let standby = if collector.is_standby() { ", a standby" } else { "" };
                         let note = format!("From the collector at {collector}{standby}");
@@ -97,17 +99,23 @@ impl Session {
     ) -> Result<A, InsightError> {
         let object = match object {
             ObjectArgument::Uid(uid) => ObjectRef { uid: uid.clone(), resource: None },
-            ObjectArgument::Named { of_type, name } => {
-                let (identity, _) = self.wait(self.find(of_type, name)).await?;
-                let resource = Some(identity.resource.group_resource.clone());
-                ObjectRef { uid: identity.uid, resource }
+            ObjectArgument::Named { of_type, namespace, name } => {
+                ObjectRef::from(&self.wait(self.find(of_type, namespace.as_ref(), name)).await?.0)
             }
         };
-        let page = Box::pin(self.wait(ask(&object))).await?;
+        self.page_of(&object, ask).await
+    }
+
+    async fn page_of<A, E: Into<InsightError>>(
+        &self,
+        object: &ObjectRef,
+        ask: impl AsyncFnOnce(&ObjectRef) -> Result<Option<A>, E>,
+    ) -> Result<A, InsightError> {
+        let page = Box::pin(self.wait(ask(object))).await?;
         page.ok_or_else(|| InsightError::NotInGraph(object.uid.shown().to_string()))
     }
 
-    /// What belongs to an object, from a collector.
+    /// What belongs to an object, from a collector. One that was found before may be gone.
     ///
     /// # Errors
     ///
@@ -116,6 +124,7 @@ impl Session {
         &self,
         collector: &Collector,
         query: &TreeQuery,
+        known: Option<&Identity>,
     ) -> Result<Answer<Neighbourhood>, InsightError> {
         let wider = query.candidates().nth(1).map(|most| TreeQuery { most, ..query.clone() });
         let ask = async |of: &ObjectRef| {
@@ -128,14 +137,18 @@ impl Session {
             }
             collector.neighbourhood(of, query, MOST_OBJECTS).await
         };
-        let mut page = self.page_about(&query.object, ask).await?;
+        let mut page = match known {
+            Some(known) => self.page_of(&known.into(), ask).await?,
+            None => self.page_about(&query.object, ask).await?,
+        };
         // The graph does not keep finalizers and the server's tables, so these are read.
         for node in &mut page.shown.nodes {
             node.identity = self.identity(&node.name);
         }
         let mut lists = Lists::new(self, ViewLimits::default());
         let report = lists.ranked(page.shown, query).await;
-        Ok(Answer { report, incomplete: page.incomplete, left_out: 0 })
+        lists.unseen = page.incomplete;
+        Ok(lists.answer(report))
     }
 
     /// Why an object is still there, and what the collector has done about it.
@@ -155,7 +168,7 @@ impl Session {
         }
     }
 
-    /// What happens to every object if one is deleted, from a collector.
+    /// What happens to every object if one is deleted, from a collector; from lists, if several are.
     ///
     /// # Errors
     ///
@@ -165,12 +178,13 @@ impl Session {
         collector: &Collector,
         asked: &PlanArgument,
     ) -> Result<Answer<Plan>, InsightError> {
+        let [object] = &asked.objects[..] else { return self.plan(asked).await };
         let policy = asked.policy.to_string().to_lowercase();
         let limit = asked.listed.clamp(1, MOST_PLANNED);
         let ask = async |of: &ObjectRef| {
             collector.page(&format!("/debug/plan?{of}&policy={policy}&limit={limit}")).await
         };
-        self.page_about(&asked.object, ask).await
+        self.page_about(object, ask).await
     }
 
     /// The identity that a name stands for, which answers of a collector leave out.

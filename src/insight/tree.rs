@@ -12,8 +12,8 @@ use super::{CollectorError, InsightError};
 use kube_gc_core::graph::ViewLimits;
 use kube_gc_core::object::Identity;
 use kube_gc_insight::{
-    Answer, Asker, Details, Live, More, Neighbourhood, NeighbourhoodQuery, NodeExtra, Shown, Standing, State,
-    neighbourhood,
+    Answer, Asker, Details, Live, More, Neighbourhood, NeighbourhoodQuery, NodeExtra, ObjectName, Shown,
+    Standing, State, neighbourhood,
 };
 
 /// The most objects that a tree shows.
@@ -69,9 +69,21 @@ impl Session {
     ///
     /// There is no such object, or it cannot be read.
     pub async fn tree(&self, query: &TreeQuery) -> Result<Answer<Neighbourhood>, InsightError> {
+        self.tree_of(query, None).await
+    }
+
+    /// The same, of an object that was found before and may be gone.
+    async fn tree_of(
+        &self,
+        query: &TreeQuery,
+        known: Option<&Identity>,
+    ) -> Result<Answer<Neighbourhood>, InsightError> {
         let mut lists = Lists::new(self, ViewLimits::default());
-        let root = lists.root(&query.object, &query.filter).await?;
-        if matches!(query.object, ObjectArgument::Named { .. }) && query.down > 0 {
+        let root = match (lists.root(&query.object, &query.filter).await, known) {
+            (Ok(_) | Err(InsightError::NoSuchObject(_)), Some(known)) => known.clone(),
+            (found, _) => found?,
+        };
+        if !lists.has_everything && query.down > 0 {
             lists.list(root.namespace.as_ref(), &query.filter).await;
         }
         let mut question = NeighbourhoodQuery { root, up: query.up, down: query.down, limit: MOST_ROWS + 1 };
@@ -212,8 +224,8 @@ fn is_ready(row: &[(String, String)]) -> Option<bool> {
 const INTERVAL: Duration = Duration::from_secs(2);
 
 impl Session {
-    /// Shows what belongs to an object every two seconds, until the object is gone or somebody ends the
-    /// command.
+    /// Shows what belongs to an object every two seconds, until nothing of it is left or somebody ends the
+    /// command. Returns the name of an object that is gone.
     ///
     /// # Errors
     ///
@@ -223,28 +235,38 @@ impl Session {
         collector: Option<&Collector>,
         query: &TreeQuery,
         mut show: impl FnMut(&Answer<Neighbourhood>) -> bool,
-    ) -> Result<(), InsightError> {
-        let mut is_first = true;
+    ) -> Result<Option<ObjectName>, InsightError> {
+        let mut root: Option<Identity> = None;
         loop {
             let next = Instant::now() + INTERVAL;
             let answer = match collector {
-                Some(collector) => self.tree_from(collector, query).await,
-                None => self.tree(query).await,
+                Some(collector) => self.tree_from(collector, query, root.as_ref()).await,
+                None => self.tree_of(query, root.as_ref()).await,
             };
-            match answer {
+            match (answer, root.clone()) {
                 // What is half known after Ctrl-C is no change.
-                _ if self.waiting.interrupted.is_cancelled() && !is_first => return Ok(()),
-                Ok(answer) if !show(&answer) => return Ok(()),
-                Ok(_) => is_first = false,
-                Err(InsightError::NoSuchObject(_) | InsightError::NotInGraph(_)) if !is_first => {
-                    return Ok(());
+                (_, Some(_)) if self.waiting.interrupted.is_cancelled() => return Ok(None),
+                (Ok(answer), _) => {
+                    let shown = &answer.report;
+                    let Some(first) = shown.nodes.first() else { return Ok(None) };
+                    let is_alone = shown.nodes.len() == 1 && shown.more.is_empty();
+                    if root.is_some() && first.state == State::Absent && is_alone {
+                        return Ok(Some(first.name.clone()));
+                    }
+                    root = root.or_else(|| first.identity.clone());
+                    if !show(&answer) {
+                        return Ok(None);
+                    }
+                }
+                (Err(InsightError::NoSuchObject(_) | InsightError::NotInGraph(_)), Some(root)) => {
+                    return Ok(Some((&root).into()));
                 }
                 // The collector may have been restarted.
-                Err(InsightError::Collector(CollectorError::Unreachable { .. })) if !is_first => {}
-                Err(error) => return Err(error),
+                (Err(InsightError::Collector(CollectorError::Unreachable { .. })), Some(_)) => {}
+                (Err(error), _) => return Err(error),
             }
             if self.waiting.interrupted.run_until_cancelled(sleep_until(next)).await.is_none() {
-                return Ok(());
+                return Ok(None);
             }
         }
     }

@@ -11,15 +11,14 @@ use super::queries::{
 use super::questions::Freshness;
 use super::stuck::NamedStuck;
 use super::view::{ExplanationPage, StuckItem, hint};
-use kube_gc_client::GroupFailure;
 use kube_gc_controller::actors::graph_handle::{GraphHandle, PartitionEnded};
 use kube_gc_core::graph::{MemberMark, MembersOf, PartitionId, SearchQuery, ViewLimits};
-use kube_gc_core::object::{GroupResource, Identity, Namespace, Scope};
+use kube_gc_core::object::{GroupResource, Identity, Namespace};
 use kube_gc_core::text::{Thousands, bounded};
 use kube_gc_insight::{
-    Answer, Explanation, Forecast, NamespaceContents, NeighbourhoodPage, NeighbourhoodQuery, Plan, PlanQuery,
-    StuckContext, StuckReport, Unseen, Walk, contents_of, counted, explain, explain_namespace, neighbourhood,
-    page, plan, stuck,
+    Answer, Asker, Explanation, Forecast, NamespaceContents, NeighbourhoodPage, NeighbourhoodQuery, Plan,
+    PlanQuery, StuckContext, StuckReport, Unseen, Walk, contents_of, counted, explain, explain_namespace,
+    neighbourhood, page, plan, stuck,
 };
 use kube_gc_observe::telemetry::StuckReason;
 
@@ -51,25 +50,13 @@ impl CollectorIntrospection {
         let Some(root) = self.questions.find(&query.uid, query.resource.as_ref()).await? else {
             return Ok(None);
         };
-        let limits = ViewLimits::default();
-        let (mut explanation, mut incomplete) =
-            self.questions.ask(limits, Freshness::Now, |asker| explain(asker, &root)).await?;
-        let mut outside = self.silent_apis(true);
-        let mut depends_on_types = explanation.depends_on_dependents();
-        let contents = contents_of(&root).filter(|_| explanation.deleted.is_some());
-        let only_namespaced = root.namespace.is_some()
-            || contents.as_ref().is_some_and(|contents| contents.namespace.is_some());
-        if let Some(contents) = contents {
-            let is_all = outside.is_empty() && self.unsynced_types(only_namespaced).is_empty();
-            (explanation, incomplete) = self.contents(&root, contents, is_all).await?;
-            depends_on_types = true;
+        let outside = self.questions.outside(root.namespace.as_ref()).await?;
+        let question = |asker: &mut Asker<'_>| explain(asker, &root);
+        let mut answer = self.questions.ask(ViewLimits::default(), Freshness::Now, outside, question).await?;
+        if let Some(contents) = contents_of(&root).filter(|_| answer.report.deleted.is_some()) {
+            answer = self.contents(&root, contents).await?;
         }
-        if depends_on_types {
-            outside.extend(self.unsynced_types(only_namespaced));
-            explanation.depends_on_unseen |= !outside.is_empty();
-        }
-        incomplete.extend(outside);
-        incomplete.sort();
+        let Answer { report: explanation, incomplete, .. } = answer;
         let of_object = DecisionQuery {
             uid: Some(query.uid.clone()),
             limit: Some(DECISIONS),
@@ -85,24 +72,21 @@ impl CollectorIntrospection {
         &self,
         root: &Identity,
         contents: SearchQuery,
-        is_all: bool,
-    ) -> Result<(Explanation, Vec<Unseen>), PartitionEnded> {
-        let mut unseen = Vec::new();
-        let silent_apis = if contents.namespace.is_some() { self.silent_apis(false) } else { Vec::new() };
+    ) -> Result<Answer<Explanation>, PartitionEnded> {
+        let outside = self.questions.outside(contents.namespace.as_ref()).await?;
+        let silent_apis =
+            contents.namespace.as_ref().map(|_| outside.silent_apis.clone()).unwrap_or_default();
         let (objects, more) = self.questions.search(contents, MOST_LEFT).await?;
+        let contents = NamespaceContents { objects, silent_apis, is_all: outside.is_empty() && !more };
+        let question = |asker: &mut Asker<'_>| explain_namespace(asker, root, &contents);
+        let mut answer = self.questions.ask(ViewLimits::default(), Freshness::Now, outside, question).await?;
         if more {
-            unseen.push(Unseen {
+            answer.miss(Unseen {
                 what: format!("objects in {} {}", root.resource.kind, bounded(&root.name)),
                 why: format!("only the first {MOST_LEFT} are counted"),
             });
         }
-        let contents = NamespaceContents { objects, silent_apis, is_all: is_all && !more };
-        let question = self
-            .questions
-            .ask(ViewLimits::default(), Freshness::Now, |asker| explain_namespace(asker, root, &contents));
-        let (explanation, unread) = question.await?;
-        unseen.extend(unread);
-        Ok((explanation, unseen))
+        Ok(answer)
     }
 
     /// What keeps the collector from finishing with an object.
@@ -116,36 +100,13 @@ impl CollectorIntrospection {
         let stuck = self.status.stuck(&in_place).await?.stuck;
         Ok(stuck.into_iter().find(|item| item.object.uid == uid))
     }
-
-    /// The parts of the API that do not answer: all, for which a namespace waits, or those whose objects are
-    /// missing from the graph.
-    fn silent_apis(&self, with_objects: bool) -> Vec<Unseen> {
-        let failing = self.status.discovery().failing;
-        let parts = failing.iter().map(|failing| &failing.failure);
-        parts.filter(|part| !with_objects || part.may_have_objects()).map(GroupFailure::unseen).collect()
-    }
-
-    /// The types whose objects are not, or not all, in the graph.
-    pub(super) fn unsynced_types(&self, only_namespaced: bool) -> Vec<Unseen> {
-        let monitors = self.status.registry.all().into_iter();
-        let unsynced = monitors.filter(|monitor| {
-            let is_outside = only_namespaced && monitor.resource.scope == Scope::Cluster;
-            !monitor.synced && !is_outside
-        });
-        unsynced
-            .map(|monitor| Unseen {
-                what: monitor.resource.group_resource.to_string(),
-                why: bounded(monitor.last_error.as_deref().unwrap_or("not listed yet")),
-            })
-            .collect()
-    }
 }
 
 impl CollectorIntrospection {
     /// What was deleted longer ago than a time and is still there, by what holds it.
     pub(super) async fn causes(&self, query: CausesQuery) -> Result<Answer<StuckReport>, PartitionEnded> {
         let CausesQuery { namespace, older } = query;
-        let is_namespaced = namespace.is_some();
+        let outside = self.questions.outside(namespace.as_ref()).await?;
         let deleted = SearchQuery { being_deleted: true, ..SearchQuery::default() };
         let inside = SearchQuery { namespace: namespace.clone(), ..deleted.clone() };
         let (mut found, more) = self.questions.search(inside, MOST_DELETED).await?;
@@ -160,27 +121,22 @@ impl CollectorIntrospection {
             found.extend(namespaces.into_iter().filter(|(named, _)| *named.name == *namespace.as_str()));
         }
         let limits = ViewLimits { dependents_of_a_type: MOST_DEPENDENTS, ..ViewLimits::default() };
-        let outside = [self.silent_apis(true), self.unsynced_types(is_namespaced)].concat();
-        let context =
-            StuckContext { older, silent_apis: self.silent_apis(false), is_all: !more && outside.is_empty() };
-        let (mut report, mut incomplete) = self
-            .questions
-            .ask(limits, Freshness::Now, |asker| stuck(asker, &found, &context, |_| true))
-            .await?;
-        if report.not_read > 0 {
-            let what = counted(report.not_read, "object");
+        let silent_apis = outside.silent_apis.clone();
+        let context = StuckContext { older, silent_apis, is_all: !more && outside.is_empty() };
+        let question = |asker: &mut Asker<'_>| stuck(asker, &found, &context, |_| true);
+        let mut answer = self.questions.ask(limits, Freshness::Now, outside, question).await?;
+        if answer.report.not_read > 0 {
+            let what = counted(answer.report.not_read, "object");
             let why = "the collector reads only the first for an answer; --from lists reads more".to_owned();
-            incomplete.push(Unseen { what, why });
+            answer.miss(Unseen { what, why });
         }
         if more {
             let why =
                 format!("only the first {} that are being deleted are looked at", Thousands(MOST_DELETED));
-            incomplete.push(Unseen { what: "further objects".to_owned(), why });
+            answer.miss(Unseen { what: "further objects".to_owned(), why });
         }
-        incomplete.extend(outside);
-        incomplete.sort();
-        self.add_unfinished(&mut report, namespace.as_ref(), older).await?;
-        Ok(Answer { report, incomplete, left_out: 0 })
+        self.add_unfinished(&mut answer.report, namespace.as_ref(), older).await?;
+        Ok(answer)
     }
 
     /// Adds what the collector cannot finish for longer than this, unless it is being deleted: then it has a cause.
@@ -194,7 +150,7 @@ impl CollectorIntrospection {
             if AMONG_CAUSES.contains(&reason.name()) || self.status.is_standby() {
                 continue;
             }
-            let mut stuck = self.status.named_stuck(reason, MOST_UNFINISHED, MOST_UNFINISHED).await?;
+            let mut stuck = self.status.named_stuck(reason, MOST_UNFINISHED, MOST_UNFINISHED, older).await?;
             stuck.retain(|stuck| {
                 stuck.waited > older
                     && namespace.is_none_or(|within| stuck.object.namespace.as_ref() == Some(within))
@@ -217,11 +173,15 @@ impl CollectorIntrospection {
         };
         let (brake, graph) = (&self.status.brake, &self.status.graph);
         let is_held = brake.holds(root.namespace.as_ref()).is_some();
-        let walk = walk(graph, PlanQuery { root, policy: request.policy, limit: MOST_PLANNED }).await?;
-        let (mut plan, incomplete) = self
-            .questions
-            .ask(ViewLimits::default(), Freshness::Now, |asker| plan(asker, &walk, request.limit))
-            .await?;
+        let outside = self.questions.outside(root.namespace.as_ref()).await?;
+        let (pods, unlisted) = self.questions.pods_on(&root).await;
+        let query = PlanQuery { roots: vec![root], policy: request.policy, pods, limit: MOST_PLANNED };
+        let walk = walk(graph, query).await?;
+        let question = |asker: &mut Asker<'_>| plan(asker, &walk, request.limit);
+        let asked = self.questions.ask(ViewLimits::default(), Freshness::Now, outside, question);
+        let mut answer = asked.await?;
+        unlisted.into_iter().for_each(|unseen| answer.miss(unseen));
+        let plan = &mut answer.report;
         let limits = brake.limits();
         let mut populations: HashMap<GroupResource, u64> = HashMap::new();
         if limits.share.is_some() {
@@ -233,7 +193,7 @@ impl CollectorIntrospection {
         if is_held && let Some(why) = brake.warning() {
             plan.brake = Forecast::Engages { why };
         }
-        Ok(Some(Answer { report: plan, incomplete, left_out: 0 }))
+        Ok(Some(answer))
     }
 }
 
@@ -284,16 +244,12 @@ impl CollectorIntrospection {
         let limits = ViewLimits { dependents_of_a_type: query.max, ..ViewLimits::default() };
         // One more than the page, which shows whether there is another page.
         let limit = query.after + query.limit + 1;
-        let only_namespaced = root.namespace.is_some();
+        let outside = self.questions.outside(root.namespace.as_ref()).await?;
         let question = NeighbourhoodQuery { root, up: query.up, down: query.down, limit };
-        let asked = self.questions.ask(limits, Freshness::Recent, |asker| neighbourhood(asker, &question));
-        let (answer, mut incomplete) = asked.await?;
-        incomplete.extend(self.silent_apis(true));
-        if query.down > 0 {
-            incomplete.extend(self.unsynced_types(only_namespaced));
-        }
-        incomplete.sort();
-        let (mut shown, next) = page(&answer, query.after, query.limit);
+        let asked =
+            self.questions.ask(limits, Freshness::Recent, outside, |asker| neighbourhood(asker, &question));
+        let Answer { report, incomplete, .. } = asked.await?;
+        let (mut shown, next) = page(&report, query.after, query.limit);
         shown.truncated |= next.is_some_and(|next| next > MOST_PAGED);
         let next = next.filter(|next| *next <= MOST_PAGED).map(|next| next.to_string());
         Ok(Some(NeighbourhoodPage { shown, incomplete, next }))

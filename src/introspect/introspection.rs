@@ -55,7 +55,7 @@ impl CollectorIntrospection {
         exporter: Exporter,
         ignored: Vec<String>,
     ) -> Self {
-        let questions = Questions::new(status.graph.clone(), api.clone());
+        let questions = Questions::new(status.clone(), api.clone());
         let since = Timestamp::now();
         Self { status, questions, decision_log, exporter, api, ignored, since, server: None }
     }

@@ -6,13 +6,19 @@ use std::time::Duration;
 
 use futures::StreamExt as _;
 
-use kube_gc_client::{Api, RateLimiter};
+use kube_gc_client::{Api, GroupFailure, RateLimiter};
 use kube_gc_controller::actors::graph_handle::{GraphHandle, PartitionEnded};
 use kube_gc_core::graph::{PartitionId, SearchQuery, ViewLimits};
-use kube_gc_core::object::{DeletionState, GroupResource, Identity, Uid};
+use kube_gc_core::object::{
+    DeletionState, GroupResource, Identity, Key, Namespace, ResourceType, Scope, Uid,
+};
 use kube_gc_core::text::bounded;
-use kube_gc_insight::{Asker, Details, Fact, Knowledge, Live, Need, ObjectName, Unseen, ask};
+use kube_gc_insight::{
+    Answer, Asker, Details, Fact, Knowledge, Live, Need, ObjectName, Outside, Report, Unseen, ask,
+};
 use kube_gc_observe::http::Cache;
+
+use super::status::CollectorStatus;
 
 /// The live reads of all questions together: 20 a second, so that nobody who may read the pages
 /// can keep the API server busy.
@@ -34,6 +40,7 @@ const SEARCH_SLOTS: usize = 10_000;
 /// Asks the graph and, sparingly, the API server.
 #[derive(Clone, Debug)]
 pub struct Questions {
+    status: CollectorStatus,
     graph: GraphHandle,
     api: Api,
     pace: Arc<RateLimiter>,
@@ -50,27 +57,58 @@ pub enum Freshness {
 }
 
 impl Questions {
-    /// Questions to this graph and this API server.
-    pub fn new(graph: GraphHandle, api: Api) -> Self {
+    /// Questions to the graph of this collector and this API server.
+    pub fn new(status: CollectorStatus, api: Api) -> Self {
         let pace = Arc::new(RateLimiter::new(READS_A_SECOND, 1));
-        Self { graph, api, pace, recent: Cache::new(MOST_KEPT) }
+        Self { graph: status.graph.clone(), status, api, pace, recent: Cache::new(MOST_KEPT) }
     }
 
-    /// Asks a question until it has an answer. Also returns what could not be read.
+    /// What the graph does not show of a namespace, or of the cluster, whatever it is asked. What becomes
+    /// complete during a question was not when it began, so this is asked first.
     ///
     /// # Errors
     /// When a partition has ended.
-    pub async fn ask<A>(
+    pub async fn outside(&self, of: Option<&Namespace>) -> Result<Outside, PartitionEnded> {
+        let catalog = self.graph.catalog().await?;
+        let discovery = self.status.discovery();
+        let failures = discovery.failing.iter().map(|failing| &failing.failure);
+        let mut outside = GroupFailure::outside(failures);
+        let matters = |resource: &ResourceType| of.is_none() || resource.scope == Scope::Namespaced;
+        let types = &mut outside.types;
+        if discovery.discovered.is_none() {
+            let why = "the collector has just started, and has not discovered any type yet".to_owned();
+            types.push(Unseen { what: "all objects".to_owned(), why });
+        }
+        for monitor in self.status.registry.all().iter().filter(|monitor| !monitor.is_up_to_date()) {
+            if matters(&monitor.resource) {
+                let why = bounded(monitor.last_error.as_deref().unwrap_or("not listed yet"));
+                types.push(Unseen { what: monitor.resource.group_resource.to_string(), why });
+            }
+        }
+        let ignored = self.status.ignored.iter().filter_map(|resource| catalog.resource(resource));
+        types.extend(ignored.filter(|resource| matters(resource)).map(|resource| Unseen {
+            what: resource.group_resource.to_string(),
+            why: "the collector ignores this type (`discovery.ignored`)".to_owned(),
+        }));
+        Ok(outside)
+    }
+
+    /// Asks a question until it has an answer, which says what it does not rest on.
+    ///
+    /// # Errors
+    /// When a partition has ended.
+    pub async fn ask<A: Report>(
         &self,
         limits: ViewLimits,
         freshness: Freshness,
+        outside: Outside,
         question: impl Fn(&mut Asker<'_>) -> A,
-    ) -> Result<(A, Vec<Unseen>), PartitionEnded> {
+    ) -> Result<Answer<A>, PartitionEnded> {
         let catalog = self.graph.catalog().await?;
-        let mut known = Knowledge::default();
+        let mut known = Knowledge::new(outside);
         loop {
             match ask(&known, &catalog, MOST_READS, &question) {
-                Ok(answer) => return Ok((answer, known.unseen())),
+                Ok(report) => return Ok(Answer::new(report, &known, Vec::new(), 0)),
                 Err(needs) => self.find_out(needs, &mut known, limits, freshness).await?,
             }
         }
@@ -127,6 +165,12 @@ impl Questions {
             }
         }
         Fact::Live(identity, live)
+    }
+
+    /// The pods of a node; nothing of other objects.
+    pub async fn pods_on(&self, root: &Identity) -> (Vec<(usize, Key)>, Option<Unseen>) {
+        self.pace.acquire().await;
+        self.api.pods_on(0, root).await
     }
 
     /// The best objects that a search finds, the best first, and whether there are more. Without a

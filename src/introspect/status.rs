@@ -48,6 +48,8 @@ pub struct CollectorStatus {
     pub(crate) phase: watch::Receiver<Phase>,
     pub(crate) gate: WriteGate,
     pub(crate) comparison: Option<Comparison>,
+    /// The types that are not in the graph, because the settings say so; without events.
+    pub(crate) ignored: Arc<[GroupResource]>,
 }
 
 impl CollectorStatus {
@@ -283,7 +285,7 @@ async fn set_gauges(collector: &CollectorStatus, metrics: &[(Queue, QueueMetrics
     }
     let unsynced: Unsynced = all
         .iter()
-        .filter(|monitor| is_incomplete(monitor))
+        .filter(|monitor| !monitor.is_up_to_date())
         .map(|monitor| (monitor.resource.group_resource.clone(), monitor.resource.version.clone()))
         .collect();
     // Only types that are or were unsynced have a series. A type that is gone needs none.
@@ -313,12 +315,6 @@ fn keep_series(collector: &CollectorStatus, exporter: &Exporter) {
     let watched: BTreeSet<String> =
         all.iter().map(|monitor| monitor.resource.group_resource.to_string()).collect();
     exporter.keep(|resource| matches!(resource, "" | "events") || watched.contains(resource));
-}
-
-/// Whether the graph may lack changes of a type. A watch that cannot be opened counts, too: its
-/// type may have been synced long ago.
-const fn is_incomplete(monitor: &registry::MonitorState) -> bool {
-    !monitor.synced || monitor.last_error.is_some()
 }
 
 const fn state_of(monitor: &registry::MonitorState) -> MonitorState {
@@ -363,7 +359,7 @@ mod tests {
     fn a_type_whose_watch_fails_counts_as_not_synced() {
         let registry = Registry::default();
         let resource = config_map("a", "x", "x").resource;
-        let is_incomplete = || registry.all().iter().any(is_incomplete);
+        let is_incomplete = || !registry.all().iter().all(registry::MonitorState::is_up_to_date);
         registry.started(&resource);
         assert!(is_incomplete());
         registry.synced(&resource.group_resource);

@@ -52,8 +52,8 @@ impl CollectorStatus {
         })
     }
 
-    /// The objects that are stuck for a reason, the longest wait first: no more than `limit` of
-    /// each part of the collector, and of these no more than `per_namespace` in one namespace.
+    /// The objects that have been stuck for a reason for so long, the longest wait first: no more than
+    /// `limit` of each part of the collector, and of these no more than `per_namespace` in one namespace.
     ///
     /// # Errors
     /// When a part of the collector has ended.
@@ -62,12 +62,13 @@ impl CollectorStatus {
         reason: StuckReason,
         limit: usize,
         per_namespace: usize,
+        older: Duration,
     ) -> Result<Vec<NamedStuck>, PartitionEnded> {
         let ask = AskStuck {
             limit,
             per_namespace: Some(per_namespace),
             only: Some(reason),
-            older: StuckReason::OLD,
+            older,
             ..AskStuck::default()
         };
         let (_, found) = self.find_stuck(ask).await?;
@@ -277,7 +278,7 @@ async fn look(
     }
     let mut stuck = Vec::new();
     for reason in StuckReason::ALL.into_iter().filter(|reason| wording(*reason).is_some()) {
-        let named = collector.named_stuck(reason, LOOKED_AT, IN_A_NAMESPACE).await?;
+        let named = collector.named_stuck(reason, LOOKED_AT, IN_A_NAMESPACE, StuckReason::OLD).await?;
         stuck.extend(named.into_iter().filter(|object| object.waited >= after));
     }
     for object in recent.due(stuck, Instant::now()) {

@@ -284,7 +284,7 @@ async fn what_is_not_found_is_said_or_answered_from_lists() -> Result<()> {
     // Without a sign of a collector, nothing is said of one.
     caller.says("explain cm/root", 0, &["!ollector at"]).await?;
     for command in ["explain cm/root", "tree cm/root", "plan cm/root", "stuck"] {
-        let said = ["no collector was found: no namespace has"];
+        let said = ["no collector was found: namespace kube-gc has no running pod"];
         caller.says(&format!("{command} --from collector"), 4, &said).await?;
     }
     rule.remove();

@@ -27,7 +27,7 @@ async fn each_kind_of_failure_has_its_exit_code() -> Result<()> {
             ("cm/nothing", 8, "there is no ConfigMap/nothing in namespace "),
             ("nonsense/x", 8, "the server doesn't have a resource type \"nonsense\""),
             ("uid:nobody", 8, "there is no object with the uid nobody"),
-            ("web", 2, "\"web\" has no name"),
+            ("web", 2, "\"web\" is not TYPE/NAME. Did you mean deploy/web?"),
             ("cm/a/b", 2, "an object is TYPE/NAME, TYPE NAME or uid:UID"),
         ] {
             caller.says(&format!("{command} {object}"), code, &[says]).await?;

@@ -74,8 +74,16 @@ async fn kubectl_runs_the_plugin() -> Result<()> {
 
 async fn kubectl_completes_the_plugin() -> Result<()> {
     let stage = Stage::set().await?;
+    let ns = stage.cluster.namespace().await?;
+    for name in ["web-a", "web-b", "other"] {
+        ns.configmap(name).create().await?;
+    }
     for (words, expected) in [
-        (&["ch"][..], &["check"][..]),
+        (&["tree", "configma"][..], &["configmaps"][..]),
+        (&["tree", "-n", ns.name(), "cm/web"], &["cm/web-a", "cm/web-b"]),
+        (&["plan", "-n", ns.name(), "cm", "oth"], &["other"]),
+        (&["stuck", "-n", ns.name()], &[ns.name()]),
+        (&["ch"], &["check"]),
         (&["check", "--fail"], &["--fail-on"]),
         (&["check", "--fail-on", ""], &["deletes", "leaks", "odd", "never"]),
         (&["tree", "-o", "j"], &["json"]),

@@ -104,11 +104,12 @@ impl Caller<'_> {
     }
 
     /// Fails unless a command ends with this exit code and says all of this, with the words of each line
-    /// as [`words`] has them. What begins with `!` must not be said. Only an answer is on standard output.
+    /// as [`words`] has them. What begins with `!` must not be said. Only an answer is on standard output, and
+    /// beside it at most why it fails.
     pub async fn says(&self, line: &str, code: i32, said: &[&str]) -> Result<()> {
         let ran = self.ask(line).await?;
         ensure!(ran.code == code, "{line}: {ran:?}");
-        ensure!(ran.out.is_empty() || ran.err.is_empty(), "{line}: {ran:?}");
+        ensure!(code == 1 || ran.out.is_empty() || ran.err.is_empty(), "{line}: {ran:?}");
         let text = words(&ran.out).join("\n") + "\n" + &words(&ran.err).join("\n");
         for said in said {
             let is_said = match said.strip_prefix('!') {

@@ -1,16 +1,22 @@
 //! `kube-gc plan`: each effect, each exit code, and what the collector then does.
 
-use anyhow::{Result, ensure};
-use serde_json::Value;
+use anyhow::{Context as _, Result, anyhow, ensure};
+use serde_json::{Value, json};
 
 use super::fits_schema;
 use super::fixtures::{World, unserved};
+use super::proof::{self, Case, Moment, Shown, holds};
 use crate::conformance::stage::HOLD;
 use kube_gc_testkit::cluster::{create_all, poll};
-use kube_gc_testkit::{Options, Policy, Scope};
+use kube_gc_testkit::proxy::{Fault, Matcher, Proxy, Reply, Verb};
+use kube_gc_testkit::{Backend, Cluster, Collector, Obj, Options, Policy, Scope};
 
 kube_gc_testkit::scenarios! {
     each_effect_is_planned_and_comes_true,
+    several_objects_are_planned_together,
+    a_namespace_goes_last_and_a_silent_api_keeps_it,
+    a_node_takes_its_pods_along,
+    a_collector_says_what_it_cannot_see,
     too_many_deletions_fail_and_the_brake_is_foreseen,
     a_definition_is_planned_with_all_objects_of_its_type,
     the_debug_page_has_the_same_plan,
@@ -28,47 +34,207 @@ fn effects(plan: &Value) -> Vec<String> {
     all
 }
 
+/// A deletion, what a plan has to say about it, and all objects that could be concerned.
+struct Truth<'a> {
+    line: String,
+    says: &'a [&'a str],
+    policy: Policy,
+    roots: &'a [&'a Obj],
+    objects: &'a [&'a Obj],
+}
+
+impl Truth<'_> {
+    /// Fails unless the plan says this, and what then happens is what it says: until nothing changes any more,
+    /// and again without the finalizers of others, and after `release`.
+    async fn comes_true(
+        &self,
+        world: &World,
+        collector: &Collector,
+        release: impl AsyncFnOnce() -> Result<()>,
+    ) -> Result<()> {
+        let (cluster, _, caller) = world.parts();
+        let before = cluster.request_counts().await?;
+        let asked = caller.ask(&format!("{} -o json", self.line)).await?;
+        caller.says(&self.line, asked.code, self.says).await?;
+        let sent = cluster.request_counts().await?.since(&before);
+        ensure!(sent.writes() == 0, "something was written: {sent:?}");
+        let mut objects = Vec::new();
+        for object in self.objects {
+            objects.push(cluster.fresh(object).await?);
+        }
+        let plan = serde_json::from_value(asked.json()?)?;
+        let case = Case { title: self.line.clone(), objects, had_deleted: false, plan };
+        for root in self.roots {
+            cluster.delete(root, self.policy).await?;
+        }
+        came_true(cluster, collector, &case, Moment::Idle).await?;
+        for object in &case.objects {
+            let Ok(Some(object)) = cluster.get(object).await else { continue };
+            if !holds(&object).is_empty() {
+                proof::release(cluster, &object).await?;
+            }
+        }
+        release().await?;
+        came_true(cluster, collector, &case, Moment::Released).await
+    }
+}
+
+/// What a namespace or a definition takes along goes after the collector has settled, so this waits.
+async fn came_true(cluster: &Cluster, collector: &Collector, case: &Case, moment: Moment) -> Result<()> {
+    for custom in case.objects.iter().filter(|object| object.resource.group.contains('.')) {
+        // No marker can be written of a type that goes.
+        cluster.forget(&custom.resource);
+    }
+    cluster.settled_with_parked(collector).await?;
+    let differences = async || case.differences(&Shown::of(cluster, &case.objects).await, moment);
+    let came = poll("the plan to come true", async || Ok(differences().await.is_empty())).await;
+    came.with_context(|| case.title.clone()).or(Err(anyhow!("{:?}", differences().await)))
+}
+
 async fn each_effect_is_planned_and_comes_true() -> Result<()> {
     let world = World::set().await?;
-    let (cluster, ns, caller) = world.parts();
+    let (_, ns, caller) = world.parts();
+    let collector = world.stage.collector().await?;
     let root = ns.configmap("root").create().await?;
     let other = ns.configmap("other").create().await?;
     let middle = ns.configmap("middle").owned_by(&root).blocking().create().await?;
     let held = ns.secret("held").owned_by(&middle).blocking().finalizer(HOLD).create().await?;
     let kept = ns.secret("kept").owned_by(&root).owned_by(&other).create().await?;
     let parked = ns.secret("parked").owned_by(&root).blocking().owner_reference(unserved()).create().await?;
-    let before = cluster.request_counts().await?;
-    let plan = caller.json("plan cm/root --cascade foreground").await?;
-    let expected = ["held held", "kept kept", "middle deleted", "parked blocks", "root deleted"];
-    ensure!(effects(&plan) == expected, "{plan}");
-    ensure!(plan["deletes"] == 3 && plan["brake"]["state"] == "unknown", "{plan}");
-    let row = format!("\nheld Secret/held finalizer {HOLD}\n");
-    let said = [row.as_str(), "\nkept Secret/kept kept by ConfigMap/other, loses"];
-    caller.says("plan cm/root --cascade foreground", 0, &said).await?;
+    let all = [&root, &other, &middle, &held, &kept, &parked];
+    let says = [
+        "ConfigMap/root is deleted after the dependents that block it; 1 other goes; 1 stays until its finalizers \
+         are removed; 1 blocks it; 1 is kept by another owner. ConfigMap/root waits for Secret/held, Secret/parked.\n",
+        "\nkept Secret/kept kept by ConfigMap/other, loses",
+        &format!("\nheld Secret/held finalizer {HOLD}\n"),
+    ];
     caller.says("plan cm/root -o name --cascade orphan", 0, &["configmap/root\n", "!secret"]).await?;
-    let orphan = caller.json("plan cm/root --cascade orphan").await?;
-    let expected = ["kept kept", "middle orphaned", "parked orphaned", "root deleted"];
-    ensure!(effects(&orphan) == expected, "{orphan}");
-    let sent = cluster.request_counts().await?.since(&before);
-    ensure!(sent.writes() == 0, "something was written: {sent:?}");
+    let (line, policy) = ("plan cm/root --cascade foreground".to_owned(), Policy::Foreground);
+    let truth = Truth { line, says: &says, policy, roots: &[&root], objects: &all };
+    truth.comes_true(&world, &collector, async || Ok(())).await?;
+    collector.stop().await
+}
 
-    let collector = world.stage.collector().await?;
-    cluster.delete(&root, Policy::Foreground).await?;
-    poll("the cascade to be held", async || Ok(cluster.fresh(&held).await?.is_terminating())).await?;
-    cluster.settled_with_parked(&collector).await?;
-    for there in [&root, &middle, &held, &parked] {
-        cluster.fresh(there).await?;
+async fn several_objects_are_planned_together() -> Result<()> {
+    let world = World::set().await?;
+    let (_, ns, caller) = world.parts();
+    let a = ns.configmap("a").label("app", "web").create().await?;
+    let b = ns.configmap("b").label("app", "web").create().await?;
+    let both = ns.secret("both").owned_by(&a).owned_by(&b).create().await?;
+    let file = tempfile::NamedTempFile::new()?;
+    let object = |name: &str| format!("---\napiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}}}\n");
+    std::fs::write(file.path(), ["a", "b", "missing"].map(object).concat())?;
+    let by_file = format!("plan -f {}", file.path().display());
+    caller.says(&by_file, 0, &["Left out: there is no ConfigMap/missing in namespace "]).await?;
+    let plan = caller.json("plan cm a b").await?;
+    for line in [by_file.as_str(), "plan cm -l app=web", "plan cm/a configmaps/b cm/a"] {
+        let other = caller.json(line).await?;
+        ensure!(
+            other["objects"] == plan["objects"] && other["verdict"] == plan["verdict"],
+            "{line}: {other}"
+        );
     }
-    ensure!(cluster.fresh(&kept).await?.owner_uids() == [other.uid.as_str()], "the reference is there");
-    cluster.set_finalizers(&held, &[]).await?;
-    cluster.settled_with_parked(&collector).await?;
-    cluster.assert_gone([&middle, &held]).await?;
-    cluster.fresh(&root).await?;
-    cluster.set_owner_references(&parked, &[]).await?;
+    for (line, code, said) in [
+        ("plan cm -l app=nobody", 8, "no cm has the labels app=nobody"),
+        ("plan cm -l app=(", 2, "does not understand the selector"),
+        ("plan cm/a -l app=web", 8, "doesn't have a resource type \"cm/a\""),
+        ("plan cm a missing", 8, "there is no ConfigMap/missing"),
+        ("plan cm a b --from collector", 2, "one object at a time"),
+        ("plan -f /dev/null", 8, "no object is named"),
+    ] {
+        caller.says(line, code, &[said]).await?;
+    }
+    let says = "ConfigMap/a and 1 more are deleted at once, and their dependents follow; 1 other goes.\n";
+    let (roots, objects) = (&[&a, &b], &[&a, &b, &both]);
+    let truth =
+        Truth { line: "plan cm a b".into(), says: &[says], policy: Policy::Background, roots, objects };
+    let collector = world.stage.collector().await?;
+    truth.comes_true(&world, &collector, async || Ok(())).await?;
+    collector.stop().await
+}
+
+async fn a_namespace_goes_last_and_a_silent_api_keeps_it() -> Result<()> {
+    let world = World::set().await?;
+    let (cluster, ns, caller) = world.parts();
+    let tree = format!("tree ns/{0}", ns.name());
+    caller.says(&tree, 0, &["A namespace does not own its content; kube-gc plan ns/"]).await?;
+    let options = Options::config("[namespaces]\nquiet = \"100ms\"\n").arg("--finish-namespaces");
+    let collector = world.stage.collector_with(options).await?;
+    let mut backend = Backend::start(world.stage.plane, cluster, ns, "silent.example.com").await?;
+    for is_silent in [false, true] {
+        if is_silent {
+            backend.go_down().await?;
+        }
+        let doomed = cluster.namespace().await?;
+        let root = doomed.configmap("root").create().await?;
+        let item = doomed.secret("item").owned_by(&root).create().await?;
+        let held = doomed.secret("held").finalizer(HOLD).create().await?;
+        let namespace = format!("Namespace/{}", doomed.name());
+        let last = format!("{namespace} is deleted last, after its ");
+        let hangs = format!("{namespace} never ends until silent.example.com/v1 answers.");
+        let hangs = if is_silent { hangs } else { format!("!{namespace} never") };
+        let truth = Truth {
+            line: format!("plan ns/{}", doomed.name()),
+            says: &[&last, &hangs, &format!("{namespace} waits for Secret/held.")],
+            policy: Policy::Background,
+            roots: &[doomed.as_object()],
+            objects: &[doomed.as_object(), &root, &item, &held],
+        };
+        let release = async || if is_silent { backend.go_up().await } else { Ok(()) };
+        truth.comes_true(&world, &collector, release).await?;
+    }
+    collector.stop().await
+}
+
+async fn a_node_takes_its_pods_along() -> Result<()> {
+    let world = World::set().await?;
+    let (cluster, ns, caller) = world.parts();
+    let node = cluster.node("plan-node").create().await?;
+    let spec = json!({ "nodeName": node.name, "containers": [{ "name": "a", "image": "example.com/a" }] });
+    ns.pod("there").field("spec", spec).create().await?;
+    ns.pod("elsewhere").create().await?;
+    let collector = world.stage.collector().await?;
     cluster.settled(&collector).await?;
-    cluster.assert_gone([&root]).await?;
-    collector.stop().await?;
-    caller.says("plan cm/root", 8, &["there is no ConfigMap/root"]).await
+    for source in [String::new(), format!(" --collector http://{}", collector.debug_address())] {
+        let said =
+            ["; 1 other goes.", "deleted Pod/there", "goes with Node/plan-node", "!elsewhere", "PodGC"];
+        caller.says(&format!("plan node/plan-node -o wide{source}"), 0, &said).await?;
+    }
+    collector.stop().await
+}
+
+/// Neither an ignored type, nor one that the collector could not list yet, is taken for empty.
+async fn a_collector_says_what_it_cannot_see() -> Result<()> {
+    let world = World::set().await?;
+    let (_, ns, caller) = world.parts();
+    let root = ns.configmap("root").create().await?;
+    ns.secret("item").owned_by(&root).create().await?;
+    let proxy = Proxy::start(world.stage.plane).await?;
+    let broken = proxy.always(Matcher::verb(Verb::List).of("secrets"), Fault::Instead(Reply::broken()));
+    let unsynced = Collector::start_with(proxy.kubeconfig(), Options::default()).await?;
+    let ignoring =
+        world.stage.collector_with(Options::config("[discovery]\nignored = [\"secrets\"]\n")).await?;
+    for collector in [&unsynced, &ignoring] {
+        let url = format!("--collector http://{}", collector.debug_address());
+        let ask = async || caller.ask(&format!("plan cm/root {url}")).await;
+        // Before the first list, the collector does not know the object.
+        poll("the collector to know the object", async || Ok(ask().await?.code != 8)).await?;
+        for command in ["plan cm/root", "plan cm/root --fail-above 1", "tree cm/root", "stuck"] {
+            caller.says(&format!("{command} {url}"), 7, &["secrets"]).await?;
+        }
+        let ran = ask().await?;
+        ensure!(ran.out.contains("no other object that was looked at goes"), "{ran:?}");
+    }
+    broken.remove();
+    let url = format!("--collector http://{}", unsynced.debug_address());
+    poll(
+        "the secrets to be listed",
+        async || Ok(caller.ask(&format!("plan cm/root {url}")).await?.code == 0),
+    )
+    .await?;
+    caller.says(&format!("plan cm/root {url}"), 0, &["; 1 other goes.", "\n2 objects go"]).await?;
+    unsynced.stop().await?;
+    ignoring.stop().await
 }
 
 async fn too_many_deletions_fail_and_the_brake_is_foreseen() -> Result<()> {
@@ -76,9 +242,11 @@ async fn too_many_deletions_fail_and_the_brake_is_foreseen() -> Result<()> {
     let (_, ns, caller) = world.parts();
     let root = ns.configmap("root").create().await?;
     create_all((0..30).map(|number| ns.secret(format!("s{number:02}")).owned_by(&root))).await?;
-    let counted = ["\nsecrets 30 - - - - -\n", "\nand 31 more objects; -o wide lists them\n"];
+    let too_many = "31 objects would be deleted, more than --fail-above 30.";
+    let counted = ["\nsecrets 30 - - - - -\n", "\n31 objects go (-o wide lists them).\n", too_many];
     caller.says("plan cm/root --fail-above 30", 1, &counted).await?;
-    caller.says("plan cm/root --fail-above 31", 0, &counted).await?;
+    let counted = &counted[..2];
+    caller.says("plan cm/root --fail-above 31", 0, counted).await?;
     caller.says("plan cm/root -o wide", 0, &["Secret/s29", ns.name()]).await?;
     let file = tempfile::NamedTempFile::new()?;
     for (setting, code, said) in [
@@ -94,27 +262,25 @@ async fn too_many_deletions_fail_and_the_brake_is_foreseen() -> Result<()> {
 
 async fn a_definition_is_planned_with_all_objects_of_its_type() -> Result<()> {
     let world = World::set().await?;
-    let (cluster, ns, caller) = world.parts();
+    let (cluster, ns, _) = world.parts();
     let widgets = cluster.crd("widgets.plan.example.org", Scope::Namespaced, &["v1"]).await?;
     let one = ns.object(widgets.resource(), "one").create().await?;
     let two = cluster.namespace().await?.object(widgets.resource(), "two").create().await?;
     let below = ns.configmap("below").owned_by(&one).create().await?;
     let kinds = "--kinds configmaps,*.plan.example.org,customresourcedefinitions.*";
     let collector = world.stage.collector().await?;
-    let plan =
-        caller.json(&format!("plan customresourcedefinitions/widgets.plan.example.org {kinds}")).await?;
-    let expected = ["below deleted", "one deleted", "two deleted", "widgets.plan.example.org deleted"];
-    ensure!(effects(&plan) == expected, "{plan}");
-    ensure!(plan["objects"][0]["kind"] == "CustomResourceDefinition", "{plan}");
-    ensure!(plan["notes"].to_string().contains("before its definition goes"), "{plan}");
-    cluster.delete(widgets.definition(), Policy::Background).await?;
-    poll("the cascade to end", async || {
-        let gone = |there: Result<bool>| there.is_ok_and(|there| !there);
-        Ok(!cluster.exists_with_uid(&below).await?
-            && gone(cluster.exists_with_uid(&one).await)
-            && gone(cluster.exists_with_uid(&two).await))
-    })
-    .await?;
+    let truth = Truth {
+        line: format!("plan customresourcedefinitions/widgets.plan.example.org {kinds}"),
+        says: &[
+            "CustomResourceDefinition/widgets.plan.example.org is deleted last, after its 2 objects; 1 more goes.\n",
+            "\ndeleted CustomResourceDefinition/widgets.plan.example.org\n",
+            "before its definition goes",
+        ],
+        policy: Policy::Background,
+        roots: &[widgets.definition()],
+        objects: &[widgets.definition(), &one, &two, &below],
+    };
+    truth.comes_true(&world, &collector, async || Ok(())).await?;
     collector.stop().await
 }
 
@@ -153,7 +319,11 @@ async fn the_debug_page_has_the_same_plan() -> Result<()> {
         ensure!(asked == page, "{policy}: {asked} {page}");
     }
     for (flags, code, said) in [
-        ("--fail-above 20", 1, &["The brake of the collector engages: ", "more objects; -o wide lists"][..]),
+        (
+            "--fail-above 20",
+            1,
+            &["The brake of the collector engages: ", "more objects (-o wide lists them)"][..],
+        ),
         ("--kinds secrets", 2, &["--kinds and --exclude"]),
         ("--config /dev/null", 2, &["--config has the limits"]),
     ] {

@@ -56,6 +56,19 @@ impl Running {
         timeout(DEADLINE, search).await.with_context(|| format!("{states:?} did not come"))?
     }
 
+    /// Reads lines until one says this.
+    async fn line(&mut self, said: &str) -> Result<()> {
+        let search = async {
+            while let Some(line) = self.lines.next_line().await? {
+                if line.contains(said) {
+                    return Ok(());
+                }
+            }
+            anyhow::bail!("it has ended")
+        };
+        timeout(DEADLINE, search).await.with_context(|| format!("{said:?} did not come"))?
+    }
+
     fn interrupt(&self) -> Result<()> {
         let id = self.child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
         Ok(kill_process(id.context("it has ended")?, Signal::INT)?)
@@ -90,10 +103,13 @@ async fn a_watched_tree_follows_a_deletion() -> Result<()> {
         for running in [&mut first, &mut second] {
             running.until(&["live", "live"]).await?;
         }
+        let mut table = Running::start(caller.kubeconfig, &line.replace("-o json", ""))?;
+        table.line("live").await?;
         cluster.delete(&root, Policy::Foreground).await?;
         for running in [&mut first, &mut second] {
             running.until(&["deletingDependents", "terminating"]).await?;
         }
+        table.line("1 of 1 dependent left.").await?;
         first.interrupt()?;
         let (_, code) = first.end().await?;
         ensure!(code == 0, "{source}: {code} after Ctrl-C");
@@ -101,6 +117,8 @@ async fn a_watched_tree_follows_a_deletion() -> Result<()> {
         cluster.settled(&collector).await?;
         let (_, code) = second.end().await?;
         ensure!(code == 0, "{source}: {code} after the object is gone");
+        let (rest, code) = table.end().await?;
+        ensure!(code == 0 && rest.ends_with("ConfigMap/root is gone\n"), "{source}: {code} {rest}");
     }
     collector.stop().await
 }

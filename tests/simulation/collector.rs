@@ -82,6 +82,6 @@ impl Collector {
     /// Whether the collector has work left. Objects that wait for a change in the cluster do not
     /// count.
     pub async fn idleness(&self) -> IdleReport {
-        self.status().idleness(&IdleQuery { seen: Vec::new(), parked_ok: true }).await
+        self.status().idleness(&IdleQuery { parked_ok: true, ..IdleQuery::default() }).await
     }
 }

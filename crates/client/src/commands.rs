@@ -2,6 +2,7 @@
 //! label, and connections to a port of a pod through the API server, as `kubectl port-forward` makes them.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt as _;
@@ -12,17 +13,21 @@ use serde::Deserialize;
 use serde_json::Value;
 use tokio::io::DuplexStream;
 
-use super::call::{Answer, Call, JSON};
+use super::call::{Answer, Call, JSON, list_accept};
 use super::client::Api;
 use super::connection_error::error_chain;
 use super::error::{ApiError, ErrorClass};
 use super::path;
 use super::read::read_object;
 use super::settings::Verb;
-use kube_gc_core::object::{GroupResource, Identity, Namespace, ResourceType, ResourceVersion, Scope};
+use kube_gc_core::object::{
+    GroupResource, Identity, Key, Namespace, ObjectFacts, ResourceType, ResourceVersion, Scope,
+};
 use kube_gc_core::text::{LISTED, bounded, word};
+use kube_gc_decode::Encoding;
 use kube_gc_insight::{
     AbsenceEvidence, Details, FinalizerSetter, Live, LiveObject, NamespaceCondition, ObjectName, Particulars,
+    Unseen,
 };
 
 /// The most finalizers of an object that are read.
@@ -108,6 +113,42 @@ fn uses(pod: &Value, claim: &str) -> bool {
     };
     pod["spec"]["nodeName"].as_str().is_some_and(|node| !node.is_empty())
         && each(&pod["spec"]["volumes"]).any(mounts)
+}
+
+impl Api {
+    /// The pods of a node, each with this place, and what could not be listed; nothing of other objects.
+    pub async fn pods_on(&self, place: usize, node: &Identity) -> (Vec<(usize, Key)>, Option<Unseen>) {
+        let mut pods = Vec::new();
+        if node.resource.group_resource != GroupResource::new("", "nodes") {
+            return (pods, None);
+        }
+        let resource = Arc::new(path::built_in("pods", "Pod", Scope::Namespaced));
+        let selector = ("fieldSelector", &*format!("spec.nodeName={}", node.name));
+        let listed =
+            self.list_selected(&resource, None, Some(selector), |ObjectFacts { uid, namespace, .. }| {
+                pods.push((place, Key { uid, resource: Arc::clone(&resource), namespace }));
+            });
+        let failed = listed.await.err();
+        (pods, failed.map(|error| Unseen { what: "pods of the node".to_owned(), why: bounded(&error) }))
+    }
+
+    /// The names of the first objects of a type, without more requests than one.
+    ///
+    /// # Errors
+    ///
+    /// They cannot be listed.
+    pub async fn first_names(
+        &self,
+        resource: &ResourceType,
+        namespace: Option<&Namespace>,
+        limit: u32,
+    ) -> Result<Vec<String>, ApiError> {
+        let call = Call::list(resource, namespace.map(Namespace::as_str), list_accept(Encoding::Json));
+        let answer = Box::pin(self.call(call.with("limit", &limit.to_string()))).await?;
+        let list: Value = answer.json()?;
+        let names = each(&list["items"]).filter_map(|item| item["metadata"]["name"].as_str());
+        Ok(names.map(str::to_owned).collect())
+    }
 }
 
 /// The elements of a list; none if there is no list.
@@ -224,18 +265,14 @@ pub struct LabelledPod {
 }
 
 impl Api {
-    /// The first pods with a label, in one namespace or in all.
+    /// The first pods of a namespace with a label.
     ///
     /// # Errors
     ///
     /// The pods cannot be listed.
-    pub async fn pods_labelled(
-        &self,
-        namespace: Option<&str>,
-        label: &str,
-    ) -> Result<Vec<LabelledPod>, ApiError> {
+    pub async fn pods_labelled(&self, namespace: &str, label: &str) -> Result<Vec<LabelledPod>, ApiError> {
         let pods = path::built_in("pods", "Pod", Scope::Namespaced);
-        let call = Call::list(&pods, namespace, JSON)
+        let call = Call::list(&pods, Some(namespace), JSON)
             .with("limit", &MOST_PODS.to_string())
             .with("labelSelector", label);
         let answer = Box::pin(self.call(call)).await?;
@@ -393,7 +430,7 @@ mod tests {
              {"name":"debug","containerPort":2}]},{}]},"status":{"phase":"Running","conditions":[{"type":"Ready","status":"True"}]}},
             {"metadata":{"namespace":"a","name":"c","deletionTimestamp":"2026-01-01T00:00:00Z"},"status":{"phase":"Running"}}]}"#;
         let server = Server::replying([Reply::ok(list)]);
-        let pods = server.api().pods_labelled(Some("a"), "x/y=z").await.unwrap();
+        let pods = server.api().pods_labelled("a", "x/y=z").await.unwrap();
         let pod = |name: &str, runs, debug_port| LabelledPod {
             namespace: "a".into(),
             name: name.into(),
@@ -403,7 +440,7 @@ mod tests {
         };
         assert_eq!(pods, [pod("b", true, Some(2)), pod("c", false, None)]);
         let server = Server::replying([Reply::ok(r#"{"kind":"Nothing"}"#)]);
-        assert_eq!(server.api().pods_labelled(None, "x").await.unwrap_err().class, ErrorClass::Unusable);
+        assert_eq!(server.api().pods_labelled("a", "x").await.unwrap_err().class, ErrorClass::Unusable);
     }
 
     #[tokio::test]

@@ -56,7 +56,8 @@ impl Api {
         self.list_selected(resource, namespace, None, visit).await
     }
 
-    /// Lists the objects of a type that a selector names, such as `labelSelector`, or all of them.
+    /// Lists the objects of a type that a selector names, or all of them: a parameter with its value, such as
+    /// `labelSelector`.
     ///
     /// # Errors
     ///
@@ -248,11 +249,8 @@ mod tests {
     async fn a_selector_is_one_parameter() {
         let server =
             Server::replying([Reply::ok(r#"{"kind":"WidgetList","metadata":{"resourceVersion":"3"}}"#)]);
-        server
-            .api()
-            .list_selected(&widgets(), None, Some(("labelSelector", "a=b,c in (d)&limit=1")), drop)
-            .await
-            .unwrap();
+        let selector = ("labelSelector", "a=b,c in (d)&limit=1");
+        server.api().list_selected(&widgets(), None, Some(selector), drop).await.unwrap();
         assert_eq!(
             server.requests(),
             ["GET /apis/example.com/v1/widgets?limit=500&labelSelector=a%3Db%2Cc%20in%20%28d%29%26limit%3D1"]

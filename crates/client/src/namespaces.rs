@@ -198,7 +198,7 @@ impl Api {
     ///
     /// Whether there is one is not known.
     pub async fn controller_manager_pod(&self) -> Result<Option<String>, ApiError> {
-        let pods = self.pods_labelled(Some("kube-system"), "component=kube-controller-manager").await?;
+        let pods = self.pods_labelled("kube-system", "component=kube-controller-manager").await?;
         Ok(pods.into_iter().next().map(|pod| pod.name))
     }
 }

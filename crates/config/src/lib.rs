@@ -143,18 +143,22 @@ impl Settings {
         warnings
     }
 
+    /// The ignored types, without events.
+    pub fn ignored_types(&self) -> impl Iterator<Item = &GroupResource> {
+        let harmless = DiscoverySettings::never_collected();
+        self.discovery.ignored.iter().filter(move |ignored| !harmless.contains(ignored))
+    }
+
     /// One warning for each ignored type that is not an event.
     #[must_use]
     pub fn ignored_type_warnings(&self) -> Vec<String> {
-        let harmless = DiscoverySettings::never_collected();
-        let ignored = self.discovery.ignored.iter().filter(|ignored| !harmless.contains(ignored));
         let warning = |ignored: &GroupResource| {
             format!(
                 "{ignored} is ignored: its foreground and orphan deletions will never end, because the API server \
                  still adds the finalizers"
             )
         };
-        ignored.map(warning).collect()
+        self.ignored_types().map(warning).collect()
     }
 
     /// The first key whose value is out of bounds, in words. [`Loader`] reports it with its source;

@@ -10,7 +10,7 @@ use crate::finalizers::FinalizerReport;
 use crate::hold::{Around, Held, Hold, holds};
 use crate::judge::{Evidence, JudgedReference, judged, snapshot};
 use crate::knowledge::{Asker, Live, Particulars};
-use crate::name::{ObjectName, Unseen};
+use crate::name::{ObjectName, Report, Unseen};
 use crate::sentence;
 use kube_gc_core::graph::ObjectSnapshot;
 use kube_gc_core::object::{DeletionState, Identity, Key};
@@ -103,6 +103,16 @@ pub fn explain(asker: &mut Asker<'_>, identity: &Identity) -> Explanation {
     explanation.references = judged;
     explanation.references.truncate(LISTED_REFERENCES);
     explanation
+}
+
+impl Report for Explanation {
+    fn rests_on_all(&self) -> bool {
+        self.depends_on_dependents() || self.namespace.is_some()
+    }
+
+    fn doubt(&mut self) {
+        self.depends_on_unseen = true;
+    }
 }
 
 impl Explanation {

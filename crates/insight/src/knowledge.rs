@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::explain::NamespaceCondition;
-use crate::name::{ObjectName, Unseen};
+use crate::name::{ObjectName, Outside, Unseen};
 use crate::plan::{PlanQuery, Walk};
 use kube_gc_core::graph::{
     DeletesProve, Effects, Epoch, NodeView, ObjectSnapshot, OwnerState, Partition, SearchQuery, Sharding,
@@ -163,8 +163,9 @@ pub struct FinalizerSetter {
 
 /// The facts that were found out so far. They are of about one moment: a question is asked again
 /// from the beginning, not continued later.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Knowledge {
+    outside: Outside,
     nodes: HashMap<Key, Option<NodeView>>,
     objects: HashMap<Key, Option<ObjectSnapshot>>,
     owners: HashMap<Identity, OwnerState>,
@@ -174,6 +175,29 @@ pub struct Knowledge {
 }
 
 impl Knowledge {
+    /// Nothing yet, of a source that cannot see this.
+    pub fn new(outside: Outside) -> Self {
+        Self {
+            outside,
+            nodes: HashMap::new(),
+            objects: HashMap::new(),
+            owners: HashMap::new(),
+            live: HashMap::new(),
+            users: HashMap::new(),
+            elsewhere: HashMap::new(),
+        }
+    }
+
+    /// What the source cannot see.
+    pub const fn outside(&self) -> &Outside {
+        &self.outside
+    }
+
+    /// Some types could not be listed.
+    pub fn miss(&mut self, types: impl IntoIterator<Item = Unseen>) {
+        self.outside.types.extend(types);
+    }
+
     pub fn learn(&mut self, fact: Fact) {
         match fact {
             Fact::Node(key, view) => drop(self.nodes.insert(key, view)),
@@ -245,6 +269,11 @@ impl<'a> Asker<'a> {
     /// The types that the API server serves.
     pub const fn catalog(&self) -> &'a Arc<Catalog> {
         self.catalog
+    }
+
+    /// What the source cannot see.
+    pub const fn outside(&self) -> &'a Outside {
+        &self.known.outside
     }
 
     /// The node of a key. The outer `None` means that it is not known yet.

@@ -5,6 +5,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::knowledge::Knowledge;
 use kube_gc_core::graph::ReferenceSnapshot;
 use kube_gc_core::object::{Identity, Namespace, OwnerReference};
 use kube_gc_core::text::word;
@@ -73,9 +74,40 @@ pub struct Unseen {
     pub why: String,
 }
 
-/// An answer, and what it does not rest on.
+/// What a source cannot see, whatever it is asked.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Outside {
+    /// The parts of the API that cannot be discovered. A namespace waits for all of them.
+    pub silent_apis: Vec<Unseen>,
+    /// Those of them that may have objects.
+    pub silent_objects: Vec<Unseen>,
+    /// The types whose objects are not, or not all, in its graph.
+    pub types: Vec<Unseen>,
+}
+
+impl Outside {
+    /// Whether there may be objects that the source does not see.
+    pub const fn is_empty(&self) -> bool {
+        self.silent_objects.is_empty() && self.types.is_empty()
+    }
+}
+
+/// What is said about objects.
+pub trait Report {
+    /// Whether objects that the source cannot see might change it.
+    fn rests_on_all(&self) -> bool {
+        true
+    }
+
+    /// Notes that they might.
+    fn doubt(&mut self) {}
+}
+
+/// An answer, and what it does not rest on. Only [`new`](Self::new) makes one, so none hides what its source
+/// cannot see.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct Answer<A> {
     #[serde(flatten)]
     pub report: A,
@@ -83,6 +115,34 @@ pub struct Answer<A> {
     pub incomplete: Vec<Unseen>,
     /// How many types were left out on request.
     pub left_out: usize,
+}
+
+impl<A: Report> Answer<A> {
+    /// A report that follows from what is known, and what else the source has missed.
+    pub fn new(mut report: A, known: &Knowledge, missed: Vec<Unseen>, left_out: usize) -> Self {
+        let Outside { silent_objects, types, .. } = known.outside();
+        let rests_on_all = report.rests_on_all();
+        if rests_on_all && !(known.outside().is_empty() && missed.is_empty()) {
+            report.doubt();
+        }
+        let mut incomplete = missed;
+        incomplete.extend(known.unseen());
+        incomplete.extend_from_slice(silent_objects);
+        if rests_on_all {
+            incomplete.extend_from_slice(types);
+        }
+        incomplete.sort();
+        // What no list shows is named once.
+        incomplete.dedup_by(|one, other| one.what == other.what);
+        Self { report, incomplete, left_out }
+    }
+
+    /// Notes something else that was not looked at.
+    pub fn miss(&mut self, unseen: Unseen) {
+        self.report.doubt();
+        self.incomplete.push(unseen);
+        self.incomplete.sort();
+    }
 }
 
 /// The version of the JSON of answers.

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::judge::{JudgedReference, classify, resolve};
 use crate::knowledge::{AbsenceEvidence, Asker, Details, Live};
-use crate::name::ObjectName;
+use crate::name::{ObjectName, Report};
 use kube_gc_core::graph::{
     DependentSummary, NodePresence, NodeView, ReferenceSnapshot, TypeCount, ViewLimits,
 };
@@ -391,6 +391,8 @@ pub enum Standing {
     #[default]
     Other,
 }
+
+impl Report for Neighbourhood {}
 
 impl Neighbourhood {
     /// The worst `most` dependents of each owner and type, the worst first, with what is below

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::finalizers::FinalizerReport;
 use crate::hold::{Around, Held, Hold, contents_of, holds};
 use crate::knowledge::{Asker, Live};
-use crate::name::{ObjectName, Unseen};
+use crate::name::{ObjectName, Report, Unseen};
 use crate::sentence::counted;
 use kube_gc_core::object::{DeletionState, GroupResource, Identity, Key, Namespace};
 
@@ -73,6 +73,8 @@ impl StuckReport {
         });
     }
 }
+
+impl Report for StuckReport {}
 
 /// Objects that wait for the same cause.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

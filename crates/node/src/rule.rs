@@ -137,10 +137,14 @@ pub(crate) fn escaped(text: &str) -> String {
     if cut.chars().any(char::is_control) { cut.escape_debug().to_string() } else { cut }
 }
 
-/// A duration in words, in whole seconds from a minute on.
-pub(crate) fn words(duration: Duration) -> humantime::FormattedDuration {
-    let shown = if duration.as_secs() >= 60 { Duration::from_secs(duration.as_secs()) } else { duration };
-    humantime::format_duration(shown)
+/// A duration in words, in whole seconds from a minute on, and in whole days from two on.
+pub(crate) fn words(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    match seconds {
+        0..60 => humantime::format_duration(duration).to_string(),
+        60..172_800 => humantime::format_duration(Duration::from_secs(seconds)).to_string(),
+        _ => format!("{}d", seconds / 86_400),
+    }
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use super::{Failed, Format, usage};
 use crate::app::Target;
 use crate::app::insight::Connection;
 use crate::cli::text::Look;
-use crate::insight::{Credentials, Endpoint, ObjectArgument, QueryScope, SearchScope, Source, TypeFilter};
+use crate::insight::{Credentials, Endpoint, ObjectArgument, QueryScope, Source, TypeFilter};
 
 /// Where the object is, and how it is reached.
 #[derive(Args, Clone, Debug, Default)]
@@ -84,12 +84,13 @@ pub struct SourceArgs {
 
     /// URL of a collector's debug pages, such as http://127.0.0.1:8081
     ///
-    /// Without it, --from collector looks for pods labelled app.kubernetes.io/name=kube-gc, and
-    /// connects to the leader's through the API server, as kubectl port-forward does.
+    /// Without it, --from collector looks for pods labelled app.kubernetes.io/name=kube-gc in the
+    /// namespace kube-gc, and connects to the leader's through the API server, as kubectl
+    /// port-forward does.
     #[arg(long, value_name = "URL")]
     collector: Option<String>,
 
-    /// Namespace in which a collector is looked for
+    /// Namespace in which a collector is looked for [default: kube-gc]
     #[arg(long, value_name = "NAME", conflicts_with = "collector")]
     collector_namespace: Option<String>,
 
@@ -171,7 +172,7 @@ impl ScopeArgs {
 }
 
 impl ReachArgs {
-    fn connection(&self, namespace: Option<String>) -> Connection {
+    pub fn connection(&self, namespace: Option<String>) -> Connection {
         let Self { server, request_timeout, .. } = self;
         Connection { target: server.clone(), request_timeout: *request_timeout, namespace }
     }
@@ -222,14 +223,7 @@ impl SourceArgs {
             From::Auto => is_meant,
             From::Collector => true,
         };
-        // Whoever may create pods somewhere can pretend to be a collector there. Such a pod gets no
-        // token, and answers only who asks for any collector.
-        let place = if *from == From::Collector && namespace.is_none() && credentials.token.is_none() {
-            SearchScope::Everywhere
-        } else {
-            SearchScope::Namespace(namespace.clone())
-        };
-        Ok(Source::Found { place, credentials, required })
+        Ok(Source::Found { namespace: namespace.clone(), credentials, required })
     }
 
     /// Lists, which alone can answer. If a collector is meant, the error says `why` it cannot.
@@ -276,21 +270,21 @@ mod tests {
     }
 
     #[test]
-    fn a_collector_is_looked_for_where_nobody_can_pretend_to_be_one() {
+    fn a_collector_is_looked_for_only_in_its_namespace() {
         let found = |line, auto| match choose(line, auto) {
-            Ok(Source::Found { place, required, .. }) => Some((place, required)),
+            Ok(Source::Found { namespace, required, .. }) => Some((namespace, required)),
             Ok(Source::Lists) => None,
             other => panic!("{other:?}"),
         };
-        let (usual, named) = (SearchScope::Namespace(None), SearchScope::Namespace(Some("a".to_owned())));
+        let named = Some("a".to_owned());
         for (line, auto, expected) in [
             ("--from lists", Auto::Looks, None),
             ("", Auto::Lists, None),
-            ("", Auto::Looks, Some((usual.clone(), false))),
-            ("--from collector", Auto::Looks, Some((SearchScope::Everywhere, true))),
+            ("", Auto::Looks, Some((None, false))),
+            ("--from collector", Auto::Looks, Some((None, true))),
             ("--collector-namespace a", Auto::Looks, Some((named.clone(), true))),
             ("--from collector --collector-namespace a", Auto::Looks, Some((named, true))),
-            ("--from collector --collector-token-file /a", Auto::Looks, Some((usual, true))),
+            ("--from collector --collector-token-file /a", Auto::Looks, Some((None, true))),
         ] {
             assert_eq!(found(line, auto), expected, "{line}");
         }

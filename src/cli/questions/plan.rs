@@ -1,26 +1,31 @@
-//! `kube-gc plan`: what happens to every object if one is deleted.
+//! `kube-gc plan`: what happens to every object if some are deleted.
 
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use super::arguments::{Auto, CommonArgs, SourceArgs};
+use super::arguments::{Auto, ReachArgs, SourceArgs};
 use super::{Failed, Format, ask, complete, footer, show, usage};
 use crate::cli::exit::Exit;
 use crate::cli::shared::Cascade;
 use crate::cli::text::{Cell, Colour, Look, first, kubectl_names, line, plural};
-use crate::insight::{PlanArgument, Source};
+use crate::insight::{ObjectArgument, PlanArgument, Source};
 use kube_gc_config::Loader;
 use kube_gc_core::brake::Limits;
 use kube_gc_core::text::Thousands;
 use kube_gc_core::text::escape::Escaped;
-use kube_gc_insight::{Effect, Forecast, ObjectName, Plan, PlannedObject, TypeEffects};
+use kube_gc_insight::{Effect, Forecast, ObjectName, Plan, PlannedObject, TypeEffects, counted};
 
 /// The end of `kube-gc plan --help`.
 const EXAMPLES: &str = "\
 Examples:
   What happens if a deployment is deleted?
     kube-gc plan deploy/web -n shop --cascade foreground
+
+  What does kubectl delete -f take along?
+    kube-gc plan -f release.yaml
 
   Each object that a definition takes along
     kube-gc plan crd/widgets.example.com -o wide
@@ -35,17 +40,38 @@ docs/plan.md explains each part of the answer.";
 #[derive(Args, Clone, Debug)]
 #[command(after_long_help = crate::cli::exit::after(EXAMPLES, "plan"))]
 pub struct PlanArgs {
+    /// The objects: TYPE/NAME, TYPE NAME or uid:UID, one or several; with -l, their types
+    ///
+    /// TYPE is a resource, a kind or a short name, and may have a version and a group:
+    /// deploy, deployments.apps, deployments.v1.apps.
+    #[arg(value_name = "OBJECT", required_unless_present = "filename")]
+    objects: Vec<String>,
+
+    /// Plan for the objects of TYPE with these labels, as in kubectl: app=web,tier!=cache
+    #[arg(short = 'l', long, value_name = "SELECTOR", requires = "objects")]
+    selector: Option<String>,
+
+    /// Plan for the objects that a manifest names, in YAML or JSON; - for standard input; repeatable
+    ///
+    /// Nothing but types, namespaces and names is read from it.
+    #[arg(short, long, value_name = "FILE", conflicts_with_all = ["objects", "selector"])]
+    filename: Vec<PathBuf>,
+
+    /// Namespace of the objects [default: that of the context]
+    #[arg(short, long, value_name = "NAME")]
+    namespace: Option<String>,
+
     #[command(flatten)]
-    common: CommonArgs,
+    reach: ReachArgs,
 
     #[command(flatten)]
     source: SourceArgs,
 
-    /// How the object would be deleted, as in kubectl delete
+    /// How the objects would be deleted, as in kubectl delete
     #[arg(long, value_name = "POLICY", value_enum, default_value_t)]
     cascade: Cascade,
 
-    /// Exit with 1 if more than this many objects are deleted, the object itself included
+    /// Exit with 1 if more than this many objects are deleted, those named included
     #[arg(long, value_name = "COUNT")]
     fail_above: Option<usize>,
 
@@ -65,18 +91,22 @@ pub struct PlanArgs {
 impl PlanArgs {
     /// Plans a deletion.
     pub fn run(&self) -> Result<Exit, Failed> {
-        let Self { common, cascade, output, .. } = self;
+        let Self { reach, cascade, output, .. } = self;
+        let objects = self.objects()?;
         // Before the file is read, which may be needless.
-        let source = self.source()?;
+        let source = self.source(objects.len() == 1)?;
+        let types = self.objects.iter().flat_map(|types| types.split(',')).map(str::to_owned).collect();
         let asked = PlanArgument {
-            object: common.object()?,
+            objects,
+            is_manifest: !self.filename.is_empty(),
+            selected: self.selector.clone().map(|selector| (types, selector)),
             policy: (*cascade).into(),
-            filter: common.reach.filter(),
+            filter: reach.filter(),
             listed: if *output == Format::Table { NAMED } else { usize::MAX },
             brake: self.brake()?,
         };
         let (answer, note) = ask(
-            &common.connection(),
+            &reach.connection(self.namespace.clone()),
             &source,
             async |session, collector| session.plan_from(collector, &asked).await,
             async |session| session.plan(&asked).await,
@@ -86,17 +116,32 @@ impl PlanArgs {
             ("Plan", &answer),
             || names(&answer.report),
             || {
-                text(&answer.report, &common.reach.look(*output))
+                text(&answer.report, &reach.look(*output))
                     + &footer(&answer.incomplete, answer.left_out, note.as_deref())
             },
         )?;
         Ok(self.judged(&answer.report))
     }
 
+    /// The objects that are meant.
+    fn objects(&self) -> Result<Vec<ObjectArgument>, Failed> {
+        if self.selector.is_some() {
+            return Ok(Vec::new());
+        }
+        let mut objects = ObjectArgument::read_all(&self.objects).map_err(usage)?;
+        for path in &self.filename {
+            let read = manifest(path).and_then(|text| ObjectArgument::read_manifest(&text));
+            objects.extend(read.map_err(|why| usage(format!("{}: {why}", path.display())))?);
+        }
+        Ok(objects)
+    }
+
     /// A collector has all types in its graph, and its own limits.
-    fn source(&self) -> Result<Source, Failed> {
-        let of_lists = if !self.common.reach.filter().is_empty() {
+    fn source(&self, is_one: bool) -> Result<Source, Failed> {
+        let of_lists = if !self.reach.filter().is_empty() {
             "--kinds and --exclude choose what is listed"
+        } else if !is_one {
+            "a collector plans for one object at a time"
         } else if self.config.is_some() {
             "--config has the limits of the brake, and a running collector knows its own"
         } else {
@@ -113,12 +158,32 @@ impl PlanArgs {
     }
 
     /// What is certain comes first: too many is too many, whatever could not be looked at.
+    #[expect(clippy::print_stderr, reason = "standard output is the plan")]
     fn judged(&self, plan: &Plan) -> Exit {
         match (plan.exists, self.fail_above) {
             (Some(false), _) => Exit::NoSuchObject,
-            (_, Some(most)) if plan.deletes > most => Exit::Failure,
+            (_, Some(most)) if plan.deletes > most => {
+                eprintln!(
+                    "{} would be deleted, more than --fail-above {most}.",
+                    counted(plan.deletes, "object")
+                );
+                Exit::Failure
+            }
             _ => complete(!plan.depends_on_unseen),
         }
+    }
+}
+
+/// The most bytes of a manifest.
+const LONGEST: u64 = 16 << 20;
+
+fn manifest(path: &Path) -> Result<String, String> {
+    let path = if path == Path::new("-") { Path::new("/dev/stdin") } else { path };
+    let mut text = String::new();
+    let read = File::open(path).and_then(|file| file.take(LONGEST + 1).read_to_string(&mut text));
+    match read.map_err(|error| error.to_string())? as u64 {
+        0..=LONGEST => Ok(text),
+        _ => Err(format!("a manifest has at most {LONGEST} bytes")),
     }
 }
 
@@ -135,8 +200,13 @@ fn text(plan: &Plan, look: &Look) -> String {
     look.section(&mut text, &names, shown.iter().map(|object| row(object)));
     let rest = plan.objects.len() - shown.len() + plan.not_listed;
     if rest > 0 {
-        let how = if look.wide { "" } else { "; -o wide lists them" };
-        line(&mut text, format_args!("and {} more objects{how}", Thousands(rest)));
+        let how = if look.wide { "" } else { " (-o wide lists them)" };
+        // What is to be looked at comes first, so without it, everything simply goes.
+        text += &match shown.is_empty() {
+            true if rest == 1 => format!("\n1 object goes{how}.\n"),
+            true => format!("\n{} objects go{how}.\n", Thousands(rest)),
+            false => format!("And {}{how}.\n", counted(rest, "more object")),
+        };
     }
     text.push('\n');
     match &plan.brake {

@@ -59,7 +59,7 @@ EFFECT   OBJECT                      NOTE
 deleted  PersistentVolumeClaim/data
 held     Pod/web-x                   finalizer example.com/drain
 kept     Secret/tls                  kept by Service/web, loses Deployment/web
-and 1,231 more objects; -o wide lists them
+And 1,231 more objects (-o wide lists them).
 
 The brake of the collector engages: 1233 of 500.
 Nobody knows.

@@ -6,11 +6,13 @@ use super::arguments::{Auto, CommonArgs, SourceArgs};
 use super::{Failed, Format, ask, complete, footer, json};
 use crate::app::insight;
 use crate::cli::exit::Exit;
-use crate::cli::text::{Cell, Colour, Look, Redraw, first, kubectl_names, plural, print};
+use crate::cli::invoked::Invoked;
+use crate::cli::text::{Cell, Colour, Look, Redraw, first, kubectl_names, line, plural, print};
 use crate::insight::{Hidden, MOST_OBJECTS, Source, TreeQuery};
 use kube_gc_core::object::{FOREGROUND_FINALIZER, ORPHAN_FINALIZER};
+use kube_gc_core::text::Thousands;
 use kube_gc_core::text::escape::Escaped;
-use kube_gc_insight::{Answer, Details, More, Neighbourhood, Row, RowKind, Shown, State, rows};
+use kube_gc_insight::{Answer, Details, More, Neighbourhood, Row, RowKind, Shown, State, counted, rows};
 
 /// The end of `kube-gc tree --help`.
 const EXAMPLES: &str = "\
@@ -108,17 +110,17 @@ impl TreeArgs {
         let (answer, note) = ask(
             &common.connection(),
             &source,
-            async |session, collector| session.tree_from(collector, &query).await,
+            async |session, collector| session.tree_from(collector, &query, None).await,
             async |session| session.tree(&query).await,
         )?;
-        print(&self.written(&answer, note.as_deref())?)?;
+        print(&self.written(&answer, 0, note.as_deref())?)?;
         Ok(complete(answer.incomplete.is_empty()))
     }
 
     /// Shows the tree whenever it has changed.
     fn watched(&self, query: &TreeQuery, source: &Source) -> Result<Exit, Failed> {
         let mut screen = Redraw::new(self.output == TreeFormat::Json);
-        let (mut last, mut failed) = (None, None);
+        let (mut last, mut failed, mut most) = (None, None, 0);
         // Progress would be in the way of the tree.
         let ended = insight::ask(
             &self.common.connection(),
@@ -129,7 +131,9 @@ impl TreeArgs {
                     // Not the ages.
                     let now = serde_json::to_string(&answer.report).ok();
                     let has_changed = std::mem::replace(&mut last, now.clone()) != now;
-                    let written = self.written(answer, None).map(|text| screen.next(text, has_changed));
+                    most = most.max(below(&answer.report));
+                    let written = self.written(answer, most, None);
+                    let written = written.map(|text| screen.next(text, has_changed));
                     let written = written.and_then(|text| Ok(text.map_or(Ok(true), |text| print(&text))?));
                     written.unwrap_or_else(|error| {
                         failed = Some(error);
@@ -138,14 +142,24 @@ impl TreeArgs {
                 };
                 session.watch_tree(collector.as_ref(), query, show).await
             },
-        )?;
-        match failed {
-            Some(error) => Err(error),
-            None => Ok(ended.map(|()| Exit::Success)?),
+        );
+        print(screen.end())?;
+        if let Some(error) = failed {
+            return Err(error);
         }
+        let gone = ended??.filter(|_| matches!(self.output, TreeFormat::Table | TreeFormat::Wide));
+        if let Some(gone) = gone {
+            print(&format!("{} is gone\n", Escaped(gone)))?;
+        }
+        Ok(Exit::Success)
     }
 
-    fn written(&self, answer: &Answer<Neighbourhood>, note: Option<&str>) -> Result<String, Failed> {
+    fn written(
+        &self,
+        answer: &Answer<Neighbourhood>,
+        most: usize,
+        note: Option<&str>,
+    ) -> Result<String, Failed> {
         let format = match self.output {
             TreeFormat::Dot => return Ok(dot(&answer.report)),
             TreeFormat::Json => return Ok(json("Tree", answer)?),
@@ -154,7 +168,8 @@ impl TreeArgs {
             TreeFormat::Wide => Format::Wide,
         };
         let table = self.table(answer, &self.common.reach.look(format));
-        Ok(table + &footer(&answer.incomplete, answer.left_out, note))
+        let about = about(&answer.report, most);
+        Ok(table + &about + &footer(&answer.incomplete, answer.left_out, note))
     }
 
     /// A tree for people.
@@ -213,14 +228,15 @@ impl TreeArgs {
         let ready = if judged == 0 { String::new() } else { format!("{}{ready}", at_least(judged)) };
         let oldest = oldest.as_ref().map(|(_, age)| format!("{}{age}", at_least(aged)));
         let distance = shown.nodes[more.owner].distance;
+        let them = if more.count == 1 { "it" } else { "them" };
         let how = if distance >= self.down.into() {
-            format!("--down {} shows them", distance + 1)
-        } else if self.all {
-            String::new()
+            format!("--down {} shows {them}", distance + 1)
+        } else if self.all || more.count >= MOST_OBJECTS {
+            format!("--all shows up to {}", Thousands(MOST_OBJECTS))
         } else {
-            "--all shows them".to_owned()
+            format!("--all shows {them}")
         };
-        let name = format!("{prefix}{} more {}", more.count, plural(&more.kind, more.count));
+        let name = format!("{prefix}{} more {}", Thousands(more.count), plural(&more.kind, more.count));
         let of_column = |column: &String| {
             if column.eq_ignore_ascii_case("Ready") { ready.clone() } else { String::new() }
         };
@@ -230,6 +246,28 @@ impl TreeArgs {
         cells.extend([oldest.unwrap_or_default(), more.resource.clone(), nothing(), nothing(), how]);
         cells.into_iter().map(|cell| Cell::new(cell).coloured(Colour::Dim)).collect()
     }
+}
+
+/// The number of dependents.
+fn below(shown: &Neighbourhood) -> usize {
+    let shown_below = shown.nodes.iter().filter(|node| node.distance > 0).count();
+    shown_below + shown.more.iter().map(|more| more.count).sum::<usize>()
+}
+
+/// What there is to say about the whole: how many dependents are left of the most there were, if a deletion
+/// is watched.
+fn about(shown: &Neighbourhood, most: usize) -> String {
+    let mut text = String::new();
+    let Some(Shown { name, state, .. }) = shown.nodes.first() else { return text };
+    if name.resource.as_deref() == Some("namespaces") {
+        let how = format!("{} plan ns/{} lists it", Invoked::detect().program(), name.name);
+        line(&mut text, format_args!("A namespace does not own its content; {how}."));
+    }
+    if most > 0 && (*state == State::Absent || state.is_being_deleted()) {
+        let (now, of) = (Thousands(below(shown)), counted(most, "dependent"));
+        line(&mut text, format_args!("{now} of {of} left."));
+    }
+    text
 }
 
 fn notes(shown: &Neighbourhood, place: usize, row: &Row, look: &Look) -> Vec<String> {

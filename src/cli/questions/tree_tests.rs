@@ -3,7 +3,7 @@ use clap::Parser;
 use super::super::tests::{HOSTILE, assert_harmless, look, object};
 use super::*;
 use kube_gc_core::verdict::ReferenceClass;
-use kube_gc_insight::{Edge, NodeExtra};
+use kube_gc_insight::{Edge, Knowledge, NodeExtra, Outside};
 
 fn node(kind: &str, name: &str, state: State, distance: i64) -> Shown {
     let waits_for = usize::from(state == State::DeletingDependents);
@@ -41,7 +41,7 @@ fn answer() -> Answer<Neighbourhood> {
     };
     let more = vec![more("Pod", 3, &["1/1", "1/1", "0/1"]), more("NetworkPolicy", 2, &["0/1"])];
     let report = Neighbourhood { nodes, edges, more, truncated: false };
-    Answer { report, ..Answer::default() }
+    Answer::new(report, &Knowledge::new(Outside::default()), Vec::new(), 0)
 }
 
 #[derive(Parser)]
@@ -75,11 +75,23 @@ example.com/drain, deleted 12m ago
 fn what_is_not_shown_says_how_to_see_it() {
     let last = |flags: &str| table(&answer(), flags).lines().last().unwrap().to_owned();
     assert!(last("--down 1").ends_with("≥4d  --down 2 shows them"));
-    assert!(last("--all").ends_with("≥4d"));
+    assert!(last("--all").ends_with("≥4d  --all shows up to 1,000"));
     let mut nothing = answer();
     nothing.report.more[0].looked_at.clear();
     let text = table(&nothing, "");
     assert!(text.contains("3 more Pods             live                               --all"), "{text}");
+}
+
+#[test]
+fn what_is_left_of_a_deletion_is_counted_and_a_namespace_owns_nothing() {
+    let mut report = answer().report;
+    assert_eq!(about(&report, 5_000), "6 of 5,000 dependents left.\n");
+    assert_eq!(about(&report, 0), "");
+    report.nodes[0].state = State::Live;
+    assert_eq!(about(&report, 5_000), "");
+    report.nodes[0].name.resource = Some("namespaces".into());
+    let said = "A namespace does not own its content; kube-gc plan ns/web lists it.\n";
+    assert_eq!(about(&report, 0), said);
 }
 
 #[test]

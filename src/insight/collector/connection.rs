@@ -48,7 +48,10 @@ pub enum CollectorError {
     #[error("the collector at {at} cannot be reached: {why}; check the address and that kube-gc runs")]
     Unreachable { at: String, why: String },
     /// None was found.
-    #[error("no collector was found: {why}; name its address by --collector, or use --from lists")]
+    #[error(
+        "no collector was found: {why}; name its namespace by --collector-namespace, or its address by --collector, \
+         or use --from lists"
+    )]
     NotFound { why: String },
     /// The user may not look for one.
     #[error(

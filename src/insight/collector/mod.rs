@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::tree::TreeQuery;
-use kube_gc_client::{Api, ApiError, ErrorClass, LabelledPod, encode};
-use kube_gc_core::object::{GroupResource, Namespace, Uid};
+use kube_gc_client::{Api, ErrorClass, LabelledPod, encode};
+use kube_gc_core::object::{GroupResource, Identity, Namespace, Uid};
 use kube_gc_core::text::bounded;
 use kube_gc_insight::{Answer, NeighbourhoodPage, StuckReport, join};
 
@@ -45,6 +45,12 @@ pub struct ObjectRef {
     pub uid: Uid,
     /// Unless it is named by its uid alone.
     pub resource: Option<GroupResource>,
+}
+
+impl From<&Identity> for ObjectRef {
+    fn from(identity: &Identity) -> Self {
+        Self { uid: identity.uid.clone(), resource: Some(identity.resource.group_resource.clone()) }
+    }
 }
 
 /// As the parameters of a page.
@@ -100,20 +106,10 @@ impl Collector {
     /// It cannot be reached, or is none.
     pub async fn at(endpoint: Endpoint) -> Result<Self, CollectorError> {
         let at = endpoint.to_string();
-        let Some(body) = endpoint.get("/debug/summary").await? else {
-            // Older ones have other pages.
-            let monitors = endpoint.get("/debug/monitors").await?;
-            let is_kube_gc = monitors.is_some_and(|body| serde_json::from_slice::<Vec<Value>>(&body).is_ok());
-            let why = "it has no page /debug/summary".to_owned();
-            return Err(if is_kube_gc {
-                CollectorError::OtherVersion { at, why }
-            } else {
-                CollectorError::NotKubeGc { at, why }
-            });
-        };
+        let body = endpoint.get("/debug/summary").await?.unwrap_or_default();
         let summary: Value = serde_json::from_slice(&body).unwrap_or_default();
         if summary.get("decisions_total").is_none() {
-            let why = "its /debug/summary is something else".to_owned();
+            let why = "it has no page /debug/summary".to_owned();
             return Err(CollectorError::NotKubeGc { at, why });
         }
         Ok(Self { endpoint, is_standby: summary["role"] == "standby" })
@@ -195,29 +191,28 @@ const MOST_ASKED: usize = 16;
 /// How many pods are asked at the same time.
 const AT_ONCE: usize = 4;
 
-/// Where a collector is looked for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum SearchScope {
-    /// In this namespace; `None` for `kube-gc`.
-    Namespace(Option<String>),
-    /// In all namespaces, that called `kube-gc` first. Who may create pods in any namespace can be
-    /// found there, so no token is sent.
-    Everywhere,
-}
-
-/// The collector that works, or else one that could take over.
+/// The collector of a namespace (`None` for `kube-gc`) that works, or else one that could take over.
+///
+/// It is looked for nowhere else: who may create pods in a namespace can label one as a collector, and in this
+/// one can also run it as the collector's service account, so that no answer of it could be told apart.
 ///
 /// # Errors
 ///
 /// There is none, or none that answers.
 pub async fn find(
     api: &Api,
-    place: &SearchScope,
+    namespace: Option<&str>,
     credentials: &Credentials,
 ) -> Result<Collector, CollectorError> {
-    let (pods, place) = pods(api, place).await?;
+    let place = namespace.unwrap_or(NAMESPACE);
+    let pods = in_order(api.pods_labelled(place, LABEL).await.map_err(|error| {
+        let why = bounded(&error);
+        let is_denied = error.class == ErrorClass::Denied;
+        if is_denied { CollectorError::PodsForbidden(why) } else { CollectorError::NotFound { why } }
+    })?);
     if pods.is_empty() {
-        return Err(CollectorError::NotFound { why: format!("{place} has no running pod labelled {LABEL}") });
+        let why = format!("namespace {} has no running pod labelled {LABEL}", bounded(place));
+        return Err(CollectorError::NotFound { why });
     }
     let endpoints = pods.iter().map(|pod| Endpoint::of_pod(api, pod, credentials));
     let endpoints: Result<Vec<Endpoint>, String> = endpoints.collect();
@@ -242,31 +237,10 @@ async fn first_that_works(
     standby.ok_or_else(|| failed.unwrap_or_else(none))
 }
 
-/// The pods to ask, in order, and where they were looked for.
-async fn pods(api: &Api, place: &SearchScope) -> Result<(Vec<LabelledPod>, String), CollectorError> {
-    let denied = |error: &ApiError| error.class == ErrorClass::Denied;
-    let namespace = match place {
-        SearchScope::Namespace(named) => named.as_deref().unwrap_or(NAMESPACE),
-        SearchScope::Everywhere => match api.pods_labelled(None, LABEL).await {
-            Ok(pods) => return Ok((in_order(pods), "no namespace".to_owned())),
-            Err(error) if denied(&error) => NAMESPACE,
-            Err(error) => return Err(CollectorError::NotFound { why: bounded(error) }),
-        },
-    };
-    let listed = api.pods_labelled(Some(namespace), LABEL).await.map_err(|error| {
-        let why = bounded(&error);
-        if denied(&error) { CollectorError::PodsForbidden(why) } else { CollectorError::NotFound { why } }
-    })?;
-    Ok((in_order(listed), format!("namespace {}", bounded(namespace))))
-}
-
-/// Those that can answer: first those in the usual namespace, then those that are ready.
+/// Those that can answer, first those that are ready.
 fn in_order(mut pods: Vec<LabelledPod>) -> Vec<LabelledPod> {
-    fn place(pod: &LabelledPod) -> impl Ord + '_ {
-        (pod.namespace != NAMESPACE, !pod.ready, &pod.namespace, &pod.name)
-    }
     pods.retain(|pod| pod.runs);
-    pods.sort_by(|a, b| place(a).cmp(&place(b)));
+    pods.sort_by(|a, b| (!a.ready, &a.name).cmp(&(!b.ready, &b.name)));
     pods.truncate(MOST_ASKED);
     pods
 }

@@ -15,9 +15,11 @@ use kube_gc_insight::Effect;
 use kube_gc_testkit::cluster::poll;
 use kube_gc_testkit::{Cluster, Collector, Ns, Obj, Options, Policy};
 
-use self::compare::{Case, Counts, Moment};
+use self::compare::Counts;
+pub use self::compare::{Case, Moment};
 use self::graphs::{Graph, POLICIES};
-use self::planner::{Planner, Shown, holds};
+use self::planner::Planner;
+pub use self::planner::{Shown, holds};
 use crate::conformance::stage::Stage;
 
 kube_gc_testkit::scenarios! {
@@ -111,7 +113,7 @@ impl Batch {
 }
 
 /// Removes the finalizers of others. The collector removes its own at the same time.
-async fn release(cluster: &Cluster, object: &Obj) -> Result<()> {
+pub async fn release(cluster: &Cluster, object: &Obj) -> Result<()> {
     poll(&format!("{object} to lose its finalizers"), async || {
         if !cluster.exists_with_uid(object).await? {
             return Ok(true);

@@ -10,7 +10,8 @@ use kube_gc_core::object::{
     PropagationPolicy, ResourceType, ResourceVersion, Scope, ServedKind, Uid,
 };
 use kube_gc_insight::{
-    AbsenceEvidence, Details, Fact, Knowledge, Live, LiveObject, LocalGraph, Need, Plan, PlanQuery, ask, plan,
+    AbsenceEvidence, Details, Fact, Knowledge, Live, LiveObject, LocalGraph, Need, Outside, Plan, PlanQuery,
+    ask, plan,
 };
 use kube_gc_testkit::cluster::key;
 use kube_gc_testkit::{Cluster, Ns, Obj, Policy};
@@ -24,6 +25,18 @@ pub struct Shown {
 }
 
 impl Shown {
+    /// Those of some objects that are still there. One whose type is gone is gone, too.
+    pub async fn of(cluster: &Cluster, all: &[Obj]) -> Self {
+        let mut objects = HashMap::new();
+        for object in all {
+            let found = cluster.get(object).await.unwrap_or_default();
+            objects.extend(
+                found.filter(|found| found.uid == object.uid).map(|found| (found.uid.clone(), found)),
+            );
+        }
+        Self { objects }
+    }
+
     /// Lists everything.
     pub async fn now(cluster: &Cluster, places: &[Ns; 2]) -> Result<Self> {
         let mut objects = HashMap::new();
@@ -137,8 +150,9 @@ impl Planner {
             Policy::Foreground => PropagationPolicy::Foreground,
             Policy::Orphan => PropagationPolicy::Orphan,
         };
-        let walk = self.graph.walk(PlanQuery { root, policy, limit: 10_000 });
-        let mut knowledge = Knowledge::default();
+        let (roots, pods) = (vec![root], Vec::new());
+        let walk = self.graph.walk(PlanQuery { roots, policy, pods, limit: 10_000 });
+        let mut knowledge = Knowledge::new(Outside::default());
         loop {
             let question = ask(&knowledge, &self.catalog, 10_000, |asker| plan(asker, &walk, 10_000));
             let needs = match question {

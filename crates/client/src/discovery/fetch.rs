@@ -13,7 +13,7 @@ use crate::error::{ApiError, ErrorClass};
 use crate::path;
 use kube_gc_core::object::{GroupResource, Scope};
 use kube_gc_core::text::bounded;
-use kube_gc_insight::Unseen;
+use kube_gc_insight::{Outside, Unseen};
 
 /// Aggregated discovery, from 1.26 on. Older servers answer with plain documents.
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,\
@@ -43,6 +43,16 @@ impl GroupFailure {
     /// Whether the part may have objects that an answer depends on.
     pub fn may_have_objects(&self) -> bool {
         !READ_ONLY.contains(&&*self.group)
+    }
+
+    /// What these failures hide.
+    pub fn outside<'a>(failures: impl IntoIterator<Item = &'a Self>) -> Outside {
+        let mut outside = Outside::default();
+        for failure in failures {
+            outside.silent_objects.extend(failure.may_have_objects().then(|| failure.unseen()));
+            outside.silent_apis.push(failure.unseen());
+        }
+        outside
     }
 
     /// What could not be discovered, for people.

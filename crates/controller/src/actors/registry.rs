@@ -35,6 +35,12 @@ pub struct MonitorState {
 }
 
 impl MonitorState {
+    /// Whether the graph has all changes of the type. A watch that cannot be opened lacks some, though its
+    /// type may have been synced long ago.
+    pub const fn is_up_to_date(&self) -> bool {
+        self.synced && self.last_error.is_none()
+    }
+
     fn failed(&mut self, error: String) {
         self.failing_since.get_or_insert_with(SystemTime::now);
         self.last_error = Some(error);

@@ -12,7 +12,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use strum::IntoStaticStr;
 
-use crate::name::ObjectName;
+use crate::name::{ObjectName, Report};
 
 pub use object::{CheckedObject, check_object};
 pub use survey::{Circles, Survey, Suspect};
@@ -122,6 +122,8 @@ pub struct EffectCounts {
     pub unknown: usize,
     pub odd: usize,
 }
+
+impl Report for CheckReport {}
 
 impl CheckReport {
     pub fn new(survey: &Survey) -> Self {

@@ -5,12 +5,12 @@ use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;
 
 use crate::finalizers::FinalizerReport;
-use crate::name::ObjectName;
+use crate::name::{ObjectName, Report};
 use crate::neighbourhood::State;
 use crate::sentence::counted;
 use kube_gc_core::brake::Limits;
 use kube_gc_core::object::{GroupResource, Identity, Namespace, PropagationPolicy};
-use kube_gc_core::text::Thousands;
+use kube_gc_core::text::{Thousands, listed};
 
 /// What happens to an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, IntoStaticStr)]
@@ -36,6 +36,8 @@ pub enum Effect {
 #[serde(rename_all = "camelCase")]
 pub struct Plan {
     pub object: ObjectName,
+    /// Further objects that are deleted with it, if several are.
+    pub others: Vec<ObjectName>,
     pub cascade: Cascade,
     /// Whether the object exists; `null` if it could not be read.
     pub exists: Option<bool>,
@@ -187,6 +189,16 @@ pub(super) fn is_precious(resource: &GroupResource, effect: Effect) -> bool {
     is_precious && matches!(effect, Effect::Deleted | Effect::Held | Effect::Unknown)
 }
 
+impl Report for Plan {
+    fn rests_on_all(&self) -> bool {
+        self.exists != Some(false)
+    }
+
+    fn doubt(&mut self) {
+        self.depends_on_unseen = true;
+    }
+}
+
 impl Plan {
     /// Compares the deletions of the collector with the limits of its brake. What users, the
     /// namespace controller and the API server delete does not count there.
@@ -234,59 +246,107 @@ impl Plan {
     }
 }
 
-/// The plan in one sentence.
-pub(super) fn verdict(plan: &Plan, root: Option<Effect>, after: Option<&ObjectName>) -> String {
-    let object = &plan.object;
-    let sum = |of: fn(&TypeEffects) -> usize| plan.by_type.iter().map(of).sum::<usize>();
-    let (held, blocks) = (sum(|of| of.held), sum(|of| of.blocks));
-    let (orphaned, kept) = (sum(|of| of.orphaned), sum(|of| of.kept));
-    let how = match plan.cascade {
-        Cascade::Background => "is deleted at once, and its dependents follow",
-        Cascade::Foreground => "is deleted after the dependents that block it",
-        Cascade::Orphan => "is deleted, and its dependents are released",
-    };
-    let mut text = format!("{object} {how}");
-    text.push_str(&match plan.deletes.saturating_sub(1) {
-        0 => "; no other object goes".to_owned(),
-        others => format!(
-            "; {} with it",
-            counted(others, "other object") + if others == 1 { " goes" } else { " go" }
-        ),
-    });
-    let mut add = |count: usize, what: &str| {
-        if count > 0 {
-            text.push_str(&format!(", {} {what}", Thousands(count)));
+/// What the first sentence says, besides the numbers of the plan.
+pub(super) struct Verdict<'a> {
+    /// How many objects go before a root that goes last.
+    pub(super) contents: Option<usize>,
+    /// How many of the roots are held.
+    pub(super) held: usize,
+    /// Why a namespace among the roots never goes.
+    pub(super) hangs: Option<&'a str>,
+    /// What one root waits for.
+    pub(super) holders: Vec<ObjectName>,
+}
+
+impl Verdict<'_> {
+    /// The plan in a few sentences.
+    pub(super) fn of(&self, plan: &Plan) -> String {
+        let sum = |of: fn(&TypeEffects) -> usize| plan.by_type.iter().map(of).sum::<usize>();
+        let object = &plan.object;
+        let (subject, [are, its, it]) = match plan.others.len() {
+            0 => (object.to_string(), ["is", "its", "it"]),
+            more => (format!("{object} and {more} more"), ["are", "their", "them"]),
+        };
+        let mut text = match (self.contents, plan.cascade) {
+            (Some(0), _) => format!("{subject} is deleted"),
+            (Some(_), _) if plan.depends_on_unseen => format!("{subject} is deleted last, after its objects"),
+            (Some(count), _) => {
+                format!("{subject} is deleted last, after its {}", counted(count, "object"))
+            }
+            (None, Cascade::Background) => {
+                format!("{subject} {are} deleted at once, and {its} dependents follow")
+            }
+            (None, Cascade::Foreground) => {
+                format!("{subject} {are} deleted after the dependents that block {it}")
+            }
+            (None, Cascade::Orphan) => format!("{subject} {are} deleted, and {its} dependents are released"),
+        };
+        let (roots, contents) = (1 + plan.others.len(), self.contents.unwrap_or_default());
+        let held = sum(|of| of.held).saturating_sub(self.held);
+        // Of what is in it, those that are held are among the last.
+        let said = if contents > 0 { roots + contents } else { roots + held };
+        let others = (sum(|of| of.deleted) + sum(|of| of.held)).saturating_sub(said);
+        let least = if plan.depends_on_unseen { "at least " } else { "" };
+        let go = if others == 1 { "goes" } else { "go" };
+        match (others, contents) {
+            (0, 0) if plan.depends_on_unseen => text.push_str("; no other object that was looked at goes"),
+            (0, 0) => text.push_str("; no other object goes"),
+            (0, _) => {}
+            (_, 0) => text.push_str(&format!("; {least}{} {go}", counted(others, "other"))),
+            _ => text.push_str(&format!("; {least}{} more {go}", Thousands(others))),
         }
-    };
-    add(held, if held == 1 { "is held by finalizers" } else { "are held by finalizers" });
-    add(blocks, if blocks == 1 { "blocks it" } else { "block it" });
-    add(orphaned, if orphaned == 1 { "is orphaned" } else { "are orphaned" });
-    add(kept, if kept == 1 { "is kept by another owner" } else { "are kept by other owners" });
-    add(plan.perhaps_deletes, "may go or stay");
-    text.push('.');
-    if root == Some(Effect::Held) {
-        text.push_str(&format!(" {object} itself stays until its finalizers are removed."));
-    } else if let Some(after) = after {
-        text.push_str(&format!(" {object} waits for {after}."));
+        let mut add = |count: usize, one: &str, several: &str| match count {
+            0 => {}
+            1 => text.push_str(&format!("; 1 {one}")),
+            _ => text.push_str(&format!("; {} {several}", Thousands(count))),
+        };
+        add(held, "stays until its finalizers are removed", "stay until finalizers are removed");
+        add(sum(|of| of.blocks), &format!("blocks {it}"), &format!("block {it}"));
+        add(sum(|of| of.orphaned), "is orphaned", "are orphaned");
+        add(sum(|of| of.kept), "is kept by another owner", "are kept by other owners");
+        add(plan.perhaps_deletes, "may go or stay", "may go or stay");
+        text.push('.');
+        match (self.hangs, self.held) {
+            (Some(hangs), _) => text.push_str(&format!(
+                " {} {hangs}.",
+                if roots == 1 { &subject } else { "A namespace among them" }
+            )),
+            (None, 0) => {}
+            (None, _) if roots == 1 => {
+                text.push_str(&format!(" {object} itself stays until its finalizers are removed."));
+            }
+            (None, held) => text.push_str(&format!(" Of these, {held} stay until finalizers are removed.")),
+        }
+        if !self.holders.is_empty() {
+            let holders = listed(", ", self.holders.len(), &self.holders);
+            text.push_str(&format!(" {object} waits for {holders}."));
+        }
+        if plan.truncated {
+            text.push_str(" There are more objects than were looked at.");
+        }
+        text
     }
-    if plan.truncated {
-        text.push_str(" There are more objects than were looked at.");
-    }
-    text
 }
 
 /// What nobody can know beforehand.
 pub(super) fn notes(plan: &Plan) -> Vec<String> {
     let mut notes = vec![
-        "Admission webhooks may refuse a deletion, and controllers may create objects anew: a plan cannot know."
+        "A plan cannot know what admission webhooks refuse, and what controllers create anew or delete besides \
+         (endpoints, pods of a node, volumes)."
             .to_owned(),
     ];
+    if !plan.by_collector.is_empty() {
+        notes.push("Dependents go only if a collector runs.".to_owned());
+    }
     let goes = |name: &str| {
         let name = GroupResource::parse(name).to_string();
         plan.by_type.iter().any(|of| of.resource == name && of.deleted + of.held > 0)
     };
     if goes("pods") {
         notes.push("A running Pod stays for its grace period.".to_owned());
+    }
+    if goes("nodes") {
+        notes.push("PodGC of kube-controller-manager deletes the pods of a node that is gone.".to_owned());
     }
     if goes("namespaces") {
         notes.push(

@@ -7,13 +7,15 @@
 use std::collections::BTreeMap;
 
 use crate::finalizers::FinalizerReport;
+use crate::judge::verdict;
 use crate::knowledge::{Asker, Live};
 use crate::name::ObjectName;
-use crate::plan::answer::{self, Effect, Plan, PlannedObject, TypeEffects, is_precious};
-use crate::plan::walk::{Index, Met, Owner, Reference, Visited, Walk, as_definition, outside};
+use crate::plan::answer::{self, Effect, Plan, PlannedObject, TypeEffects, Verdict, is_precious};
+use crate::plan::walk::{Index, Met, Owner, Reference, Visited, Walk, as_definition, as_namespace, outside};
 use kube_gc_core::object::{
     DeletionState, FOREGROUND_FINALIZER, GroupResource, Namespace, ORPHAN_FINALIZER, PropagationPolicy,
 };
+use kube_gc_core::text::listed;
 use kube_gc_core::verdict::{Decision, ReferenceClass};
 
 /// The finalizer of a definition, which the API server removes when its type has no objects.
@@ -25,31 +27,33 @@ const NAMED: usize = 64;
 /// Why something happens to an object that the collector parks.
 const UNDECIDED: &str = "the collector cannot decide about it: an owner cannot be resolved";
 
-/// What the deletion of one object does to each object that a walk has visited. Lists the claims,
+/// What the deletion of the roots does to each object that a walk has visited. Lists the claims,
 /// namespaces and definitions that go, and at most `limit` others. An incomplete plan is returned if more
 /// facts are needed.
 pub fn plan(asker: &mut Asker<'_>, walk: &Walk, limit: usize) -> Plan {
-    let root = &walk.query.root;
     let mut plan = Plan {
-        object: root.into(),
         cascade: walk.query.policy.into(),
         truncated: walk.truncated,
-        depends_on_unseen: walk.truncated,
+        depends_on_unseen: walk.truncated || !asker.outside().is_empty(),
         ..Plan::default()
     };
-    match asker.live(root) {
-        Some(Live::Found(_)) => plan.exists = Some(true),
-        Some(Live::Absent(_)) => {
+    let mut names = walk.query.roots.iter().map(ObjectName::from);
+    plan.object = names.next().unwrap_or_default();
+    plan.others = names.collect();
+    let all: Vec<_> = walk.query.roots.iter().map(|root| (root, asker.live(root))).collect();
+    let is_found = |live: Option<&Live>| matches!(live, Some(Live::Found(_)));
+    if let Some((root, live)) = all.into_iter().find(|(_, live)| !is_found(*live)) {
+        let root = ObjectName::from(root);
+        if matches!(live, Some(Live::Absent(_))) {
             plan.exists = Some(false);
-            plan.verdict = format!("{} does not exist.", plan.object);
-            return plan;
-        }
-        Some(Live::Failed(_) | Live::NotAsked) | None => {
-            plan.verdict = format!("{} could not be looked at.", plan.object);
+            plan.verdict = format!("{root} does not exist.");
+        } else {
+            plan.verdict = format!("{root} could not be looked at.");
             plan.depends_on_unseen = true;
-            return plan;
         }
+        return plan;
     }
+    plan.exists = Some(true);
     let Some(mut effects) = Effects::of(asker, walk) else { return plan };
     effects.find_who_is_held(asker);
     effects.find_who_stays();
@@ -73,8 +77,10 @@ struct Effects<'a> {
     may: Vec<bool>,
     /// How each object that may go is deleted.
     modes: Vec<Mode>,
-    /// Finalizers of others hold it when it goes.
+    /// Finalizers of others hold it when it goes, or an API that does not answer.
     holds: Vec<bool>,
+    /// Why a namespace never goes, if the server has an API that does not answer.
+    hangs: Option<String>,
     /// The objects that stay and that something happens to.
     stays: BTreeMap<Index, Stay>,
     /// What each object waits for, besides its own finalizers.
@@ -139,6 +145,7 @@ impl<'a> Effects<'a> {
             may: Vec::new(),
             modes: Vec::new(),
             holds: Vec::new(),
+            hangs: hangs(asker),
             stays: BTreeMap::new(),
             after: Vec::new(),
         };
@@ -167,7 +174,7 @@ impl<'a> Effects<'a> {
         let visited_owners =
             |owners: &Vec<Met>| owners.iter().filter(|met| matches!(met, Met::Visited(_))).count();
         let mut left: Vec<usize> = self.owners.iter().map(visited_owners).collect();
-        let mut going: Vec<Index> = vec![0];
+        let mut going: Vec<Index> = (0..self.walk.roots).collect();
         let deleted =
             (0..).zip(&self.walk.visited).filter(|(_, visited)| visited.deletion.is_being_deleted());
         going.extend(deleted.map(|(place, _)| place));
@@ -213,8 +220,8 @@ impl<'a> Effects<'a> {
         let mut modes = vec![Mode::default(); walk.visited.len()];
         let mut open = Vec::new();
         for (place, visited) in (0..).zip(&walk.visited) {
-            let asked_for = match (place, visited.deletion) {
-                (0, _) => walk.query.policy == PropagationPolicy::Foreground,
+            let asked_for = match (walk.is_root(place), visited.deletion) {
+                (true, _) => walk.query.policy == PropagationPolicy::Foreground,
                 (_, DeletionState::DeletingDependents) => true,
                 (_, DeletionState::Live) => {
                     visited.finalizers.foreground && !walk.orphans(place) && !walk.goes_with_namespace(place)
@@ -249,12 +256,16 @@ impl<'a> Effects<'a> {
 
     /// Whether an object is deleted whatever its owners do.
     fn has_begun(&self, place: Index) -> bool {
-        place == 0 || self.visited(place).deletion.is_being_deleted()
+        self.walk.is_root(place) || self.visited(place).deletion.is_being_deleted()
     }
 
     fn find_who_is_held(&mut self, asker: &mut Asker<'_>) {
         let holds = (0..).zip(&self.walk.visited).map(|(place, visited)| {
-            if place != 0 && !(visited.held_by_others && self.may_go(place)) {
+            if self.hangs.is_some() && self.may_go(place) && as_namespace(&visited.identity).is_some() {
+                return true;
+            }
+            let is_held = visited.held_by_others && self.may_go(place);
+            if !is_held && !self.walk.is_root(place) {
                 return false;
             }
             match foreign(asker, visited) {
@@ -326,7 +337,7 @@ impl<'a> Effects<'a> {
         let mut open: Vec<(Index, bool, Cause)> = Vec::new();
         for (place, visited) in (0..).zip(&self.walk.visited).filter(|(place, _)| self.may_go(*place)) {
             // A grace period, if it is no finalizer.
-            let waits = place != 0 && visited.deletion == DeletionState::Terminating;
+            let waits = !self.walk.is_root(place) && visited.deletion == DeletionState::Terminating;
             if self.holds[place as usize] || waits {
                 open.push((place, false, Cause::Visited(place)));
             }
@@ -350,7 +361,7 @@ impl<'a> Effects<'a> {
             }
             *known = Some(cause);
             // A namespace stays until nothing is in it, and a definition until its type has no objects.
-            open.extend(self.visited(place).container.map(|container| (container, false, cause)));
+            open.extend(self.last(place).map(|container| (container, false, cause)));
             let mode = self.modes[index];
             if is_late {
                 let contents = self.contents[index].iter().filter(|&&content| self.can_begin_late(content));
@@ -372,6 +383,45 @@ impl<'a> Effects<'a> {
             }
         }
         self.after = blocked.into_iter().zip(late).map(|(blocked, late)| blocked.or(late)).collect();
+    }
+
+    /// The namespace or definition that goes after an object.
+    fn last(&self, place: Index) -> Option<Index> {
+        self.visited(place).container.filter(|&container| self.goes_last(container))
+    }
+
+    /// Whether it stays until nothing is in it. A node goes at once, and its pods after it.
+    fn goes_last(&self, place: Index) -> bool {
+        let identity = &self.visited(place).identity;
+        as_namespace(identity).is_some() || as_definition(identity).is_some()
+    }
+
+    /// What holds an object: itself, its blocking dependents, or what is in it, down to what nothing else
+    /// holds.
+    fn holders(&self, place: Index) -> Vec<ObjectName> {
+        let mut met = vec![false; self.walk.visited.len()];
+        let (mut open, mut holders) = (vec![place], Vec::new());
+        while let Some(at) = open.pop() {
+            if std::mem::replace(&mut met[at as usize], true) {
+                continue;
+            }
+            let blocks = self.stays.get(&at).is_some_and(|stay| stay.effect == Effect::Blocks);
+            let waits = at != place && self.visited(at).deletion == DeletionState::Terminating;
+            if at != place && (blocks || waits || self.holds[at as usize]) {
+                holders.push(self.name(at));
+            }
+            if self.modes[at as usize].foreground {
+                let blocking = self.dependents[at as usize].iter().filter(|(_, blocking)| *blocking);
+                open.extend(blocking.map(|(dependent, _)| dependent));
+            }
+            if self.goes_last(at) {
+                open.extend(&self.contents[at as usize]);
+            }
+        }
+        holders.sort();
+        // One that begins late, because an owner of it is still there, is held by that.
+        holders.extend(self.after(place).filter(|after| !holders.contains(after)));
+        holders
     }
 
     fn can_begin_late(&self, place: Index) -> bool {
@@ -410,11 +460,11 @@ impl<'a> Effects<'a> {
                 by_type.entry(resource).or_insert_with(|| (TypeEffects::new(&visited.identity), 0));
             effects.count(effect);
             // The root counts even if it is being deleted with another policy.
-            let is_new = place == 0 || visited.deletion == DeletionState::Live;
+            let is_new = self.walk.is_root(place) || visited.deletion == DeletionState::Live;
             match effect {
                 Effect::Deleted | Effect::Held if is_new => {
                     plan.deletes += 1;
-                    if place != 0 && visited.container.is_none() {
+                    if !self.walk.is_root(place) && visited.container.is_none() {
                         *by_collector += 1;
                         if let Some(namespace) = &visited.identity.namespace {
                             *by_namespace.entry(namespace).or_default() += 1;
@@ -443,8 +493,22 @@ impl<'a> Effects<'a> {
         }
         order.truncate(limit);
         plan.objects = order.into_iter().filter_map(|(_, place)| self.object(asker, place)).collect();
-        plan.verdict = answer::verdict(plan, self.effect(0), self.after(0).as_ref());
+        plan.verdict = self.verdict().of(plan);
         plan.notes = answer::notes(plan);
+    }
+
+    /// What the verdict says, besides the numbers of the plan.
+    fn verdict(&self) -> Verdict<'_> {
+        let roots = 0..self.walk.roots;
+        let held = roots.clone().filter(|&root| self.effect(root) == Some(Effect::Held)).count();
+        let is_one = roots.len() == 1;
+        let namespaces = roots.filter(|&root| as_namespace(&self.visited(root).identity).is_some());
+        Verdict {
+            contents: (is_one && self.goes_last(0)).then(|| self.contents[0].len()),
+            held,
+            hangs: self.hangs.as_deref().filter(|_| namespaces.count() > 0),
+            holders: if is_one { self.holders(0) } else { Vec::new() },
+        }
     }
 
     /// The order in which objects are listed: those whose data or contents go first, then those
@@ -486,6 +550,8 @@ impl<'a> Effects<'a> {
             let owners = visited.references.iter().filter_map(Reference::visited);
             object.may_lose = names(&owners.filter(|&owner| self.may_go(owner)).collect::<Vec<_>>());
             object.why = Some(self.why(place).to_owned());
+        } else if effect == Effect::Held && as_namespace(&visited.identity).is_some() {
+            object.why.clone_from(&self.hangs);
         }
         if !matches!(effect, Effect::Deleted | Effect::Held) {
             let keeps = |met: Met| match met {
@@ -497,6 +563,9 @@ impl<'a> Effects<'a> {
                 Met::Leaving | Met::Orphaning | Met::Unseen => false,
             };
             object.kept_by = self.owners(place, keeps).take(NAMED).collect();
+        }
+        if effect == Effect::Kept && object.why.is_none() {
+            object.why = self.kept_for_now(asker, place);
         }
         Some(object)
     }
@@ -522,6 +591,24 @@ impl<'a> Effects<'a> {
         })
     }
 
+    /// What is to be said of an object that is kept only by owners that are garbage themselves.
+    fn kept_for_now(&self, asker: &mut Asker<'_>, place: Index) -> Option<String> {
+        let mut is_garbage = true;
+        let mut names = Vec::new();
+        for (met, reference) in self.owners[place as usize].iter().zip(&self.visited(place).references) {
+            let owner = match (&reference.owner, met) {
+                (Owner::Visited(owner), _) if !self.may_go(*owner) => &self.visited(*owner).identity,
+                (Owner::Other(seen), Met::Known(ReferenceClass::Solid)) => seen.owner.identity()?,
+                _ => continue,
+            };
+            names.push(ObjectName::from(owner));
+            // All are asked about at once, so no needed one may end the loop.
+            is_garbage &= matches!(verdict(asker, &owner.key()), Some(Decision::Delete { .. }));
+        }
+        (is_garbage && !names.is_empty())
+            .then(|| format!("goes later, because {} is garbage", listed(" and ", names.len(), &names)))
+    }
+
     /// Why it is not known whether an object goes.
     fn why(&self, place: Index) -> &'static str {
         let mut owners = self.visited(place).references.iter().filter_map(Reference::visited);
@@ -533,6 +620,14 @@ impl<'a> Effects<'a> {
             "it is not known whether one of its owners goes"
         }
     }
+}
+
+/// Why a namespace never goes: its controller waits for every API.
+fn hangs(asker: &Asker<'_>) -> Option<String> {
+    let silent = &asker.outside().silent_apis;
+    let names = listed(" and ", silent.len(), silent.iter().map(|api| &api.what));
+    let answer = if silent.len() == 1 { "answers" } else { "answer" };
+    (!silent.is_empty()).then(|| format!("never ends until {names} {answer}"))
 }
 
 /// The finalizers that others have to remove; `None` if they were not read.

@@ -9,16 +9,18 @@ use std::hash::{BuildHasher as _, RandomState};
 use crate::knowledge::{Asker, Live};
 use kube_gc_core::graph::{Member, MemberPage, MembersOf, OwnerState, OwnerView, ReferenceSnapshot};
 use kube_gc_core::object::{
-    DeletionState, Finalizers, GroupResource, Identity, Namespace, PropagationPolicy,
+    DeletionState, Finalizers, GroupResource, Identity, Key, Namespace, PropagationPolicy,
 };
 use kube_gc_core::verdict::{ReferenceClass, from_live, from_state, named};
 
 /// What is asked.
 #[derive(Clone, Debug)]
 pub struct PlanQuery {
-    /// The object that would be deleted.
-    pub root: Identity,
+    /// The objects that would be deleted, one or more.
+    pub roots: Vec<Identity>,
     pub policy: PropagationPolicy,
+    /// What a root takes along though it does not own it: the pods of a node, with the place of the node.
+    pub pods: Vec<(usize, Key)>,
     /// The most objects that are looked at.
     pub limit: usize,
 }
@@ -84,7 +86,9 @@ pub(super) enum Owner {
 #[derive(Debug)]
 pub struct Walk {
     pub(super) query: PlanQuery,
+    /// The roots first.
     pub(super) visited: Vec<Visited>,
+    pub(super) roots: Index,
     /// Finds objects by the hash of their identity.
     places: HashMap<u64, Index>,
     hasher: RandomState,
@@ -115,30 +119,46 @@ pub(crate) fn as_definition(identity: &Identity) -> Option<GroupResource> {
 }
 
 impl Walk {
-    /// A walk that begins at the root of a question.
-    pub fn new(query: PlanQuery) -> Self {
-        let root = Member {
-            identity: query.root.clone(),
-            deletion: DeletionState::Live,
-            finalizers: Finalizers::default(),
-            held_by_others: false,
-            // Its owners have no say, but it may block one that goes with it.
-            references: Vec::new(),
-            has_dependents: true,
-        };
+    /// A walk that begins at the roots of a question.
+    pub fn new(mut query: PlanQuery) -> Self {
+        let (roots, pods) = (query.roots.clone(), std::mem::take(&mut query.pods));
         let mut walk = Self {
             query,
             visited: Vec::new(),
+            roots: 0,
             places: HashMap::new(),
             hasher: RandomState::new(),
             waiting: HashMap::new(),
             containers: HashMap::new(),
-            needs: vec![MembersOf::Object(root.identity.key())],
+            needs: Vec::new(),
             truncated: false,
         };
-        walk.meet(root, None);
-        walk.open(0);
+        for identity in roots {
+            walk.needs.push(MembersOf::Object(identity.key()));
+            let root = Member {
+                identity,
+                deletion: DeletionState::Live,
+                finalizers: Finalizers::default(),
+                held_by_others: false,
+                // Its owners have no say, but it may block one that goes with it.
+                references: Vec::new(),
+                has_dependents: true,
+            };
+            walk.meet(root, None);
+        }
+        walk.roots = Index::try_from(walk.visited.len()).unwrap_or(Index::MAX);
+        (0..walk.roots).for_each(|root| walk.open(root));
+        for (node, pod) in pods {
+            let pod = MembersOf::Object(pod);
+            walk.needs.push(pod.clone());
+            walk.containers.extend(Index::try_from(node).map(|node| (pod, node)));
+        }
         walk
+    }
+
+    /// Whether somebody deletes the object, whatever its owners do.
+    pub(super) const fn is_root(&self, place: Index) -> bool {
+        place < self.roots
     }
 
     /// What the walk needs next; nothing if it is at its end. All pages of each answer go to
@@ -170,7 +190,7 @@ impl Walk {
             }
             self.visited[place].references = references;
         }
-        if let Some(root) = self.visited.first_mut() {
+        for root in self.visited.iter_mut().take(self.roots as usize) {
             root.references.retain(|reference| reference.visited().or(reference.namesake).is_some());
         }
     }
@@ -199,10 +219,11 @@ impl Walk {
     fn meet(&mut self, member: Member, container: Option<Index>) {
         let Member { identity, deletion, finalizers, held_by_others, references, has_dependents } = member;
         if let Some(place) = self.find(&identity) {
-            if place == 0 && self.visited[0].references.is_empty() {
-                self.visited[0].references = references.into_iter().map(Reference::unknown).collect();
-            } else if let Some(container) = container
-                && place != 0
+            if self.is_root(place) && self.visited[place as usize].references.is_empty() {
+                self.visited[place as usize].references =
+                    references.into_iter().map(Reference::unknown).collect();
+            }
+            if let Some(container) = container
                 && place != container
             {
                 self.visited[place as usize].container.get_or_insert(container);
@@ -265,7 +286,7 @@ impl Walk {
     /// Whether the dependents of an object lose their reference to it when it goes.
     pub(super) fn orphans(&self, place: Index) -> bool {
         let visited = &self.visited[place as usize];
-        if place == 0 {
+        if self.is_root(place) {
             return self.query.policy == PropagationPolicy::Orphan;
         }
         if visited.deletion.is_being_deleted() {

@@ -157,7 +157,7 @@ fn an_api_that_does_not_answer_leaks_for_now() {
     graph.end(&pods, None);
     let survey = Survey::of(&mut graph, None);
     let suspect = Suspect::of(&mut graph, &survey.suspects[0]).unwrap();
-    let knowledge = Knowledge::default();
+    let knowledge = Knowledge::new(Outside::default());
     let checked = ask(&knowledge, &catalog, 0, |asker| check_object(asker, &suspect, &survey.circles));
     let checked = checked.unwrap().unwrap();
     assert_eq!((checked.effect, checked.findings[0].class), (CheckEffect::Leaks, Class::Unresolved));

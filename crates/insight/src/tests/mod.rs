@@ -21,6 +21,8 @@ use kube_gc_core::verdict::precheck;
 pub struct Cluster {
     graph: LocalGraph,
     live: HashMap<Identity, Live>,
+    /// What lists cannot show.
+    pub outside: Outside,
     /// What the questions needed.
     pub needed: Vec<Need>,
 }
@@ -52,7 +54,8 @@ impl Cluster {
             let live = LiveObject { facts: obj.facts.clone(), details: Details::default() };
             (obj.identity(), Live::Found(Box::new(live)))
         };
-        Self { graph, live: objects.iter().map(found).collect(), needed: Vec::new() }
+        let live = objects.iter().map(found).collect();
+        Self { graph, live, outside: Outside::default(), needed: Vec::new() }
     }
 
     /// An object that only a live read shows, with these finalizers.
@@ -88,7 +91,7 @@ impl Cluster {
     }
 
     pub fn ask_with<A>(&mut self, reads: usize, question: impl Fn(&mut Asker<'_>) -> A) -> A {
-        let mut knowledge = Knowledge::default();
+        let mut knowledge = Knowledge::new(self.outside.clone());
         loop {
             let needs = match ask(&knowledge, catalog(), reads, &question) {
                 Ok(answer) => return answer,
@@ -120,7 +123,8 @@ impl Cluster {
 
     /// The plan of a deletion.
     pub fn plan(&mut self, root: &Obj, policy: PropagationPolicy) -> Plan {
-        let query = PlanQuery { root: root.identity(), policy, limit: 1000 };
+        let (roots, pods) = (vec![root.identity()], Vec::new());
+        let query = PlanQuery { roots, policy, pods, limit: 1000 };
         let walk = self.graph.walk(query);
         self.ask(|asker| plan(asker, &walk, 1000))
     }

@@ -5,6 +5,11 @@ use super::*;
 use kube_gc_core::graph::testing::world::*;
 use kube_gc_core::object::PropagationPolicy::{self, Background, Foreground, Orphan};
 
+/// The question about one object, of which a walk looks at so many.
+fn of_one(root: &Obj, policy: PropagationPolicy, limit: usize) -> PlanQuery {
+    PlanQuery { roots: vec![root.identity()], policy, pods: Vec::new(), limit }
+}
+
 const ALL: [PropagationPolicy; 3] = [Background, Foreground, Orphan];
 
 /// The effects of a plan as `name effect`, in the order of the names.
@@ -52,7 +57,7 @@ fn dependents_go_at_every_level_or_are_orphaned_at_the_first() {
     assert_eq!(named.kept_by[0].name, "other");
     assert_eq!(
         plan.verdict,
-        "ConfigMap/a is deleted, and its dependents are released; no other object goes, 1 is orphaned, 1 is kept by \
+        "ConfigMap/a is deleted, and its dependents are released; no other object goes; 1 is orphaned; 1 is kept by \
          another owner."
     );
 }
@@ -68,7 +73,8 @@ fn a_finalizer_below_holds_all_that_it_blocks() {
     assert_eq!(effects(&plan), ["a deleted after c", "b deleted after c", "c held", "d deleted"]);
     let held = plan.objects.iter().find(|object| object.effect == Effect::Held).unwrap();
     assert_eq!(held.finalizers.as_ref().unwrap()[0].name, "example.com/x");
-    assert!(plan.verdict.ends_with("ConfigMap/a waits for Pod/c."), "{}", plan.verdict);
+    let expected = "; 2 others go; 1 stays until its finalizers are removed. ConfigMap/a waits for Pod/c.";
+    assert!(plan.verdict.ends_with(expected), "{}", plan.verdict);
     // In the background nothing waits.
     let plan = cluster().plan(&a, Background);
     assert_eq!(effects(&plan), ["a deleted", "b deleted", "c held", "d deleted"]);
@@ -172,6 +178,60 @@ fn a_namespace_takes_along_all_that_is_in_it() {
 }
 
 #[test]
+fn a_namespace_goes_last_and_never_if_an_api_does_not_answer() {
+    let namespace = obj("namespaces", "", "ns");
+    let (b, c) = (config("b").held(), pod("c").held());
+    let outside = obj("pods", "other", "outside").owned(&namespace);
+    let cluster = || {
+        let cluster = Cluster::of(&[&namespace, &b, &c, &outside]);
+        cluster.read(&b, &["example.com/x"]).read(&c, &["example.com/x"])
+    };
+    assert_eq!(
+        cluster().plan(&namespace, Background).verdict,
+        "Namespace/ns is deleted last, after its 2 objects; 1 more goes; 2 stay until finalizers are removed. \
+         Namespace/ns waits for ConfigMap/b, Pod/c."
+    );
+    let mut silent = cluster();
+    let (what, why) = ("metrics.k8s.io/v1beta1".to_owned(), "503".to_owned());
+    silent.outside.silent_apis.push(Unseen { what, why });
+    let plan = silent.plan(&namespace, Background);
+    let says = " Namespace/ns never ends until metrics.k8s.io/v1beta1 answers.";
+    assert!(plan.verdict.contains(says) && plan.depends_on_unseen, "{}", plan.verdict);
+    assert_eq!((plan.objects[0].effect, plan.objects[0].name.name.as_str()), (Effect::Held, "ns"));
+    // It hangs, and what is in it goes all the same.
+    assert!(
+        plan.verdict.starts_with("Namespace/ns is deleted last, after its objects; at least 1 more goes;")
+    );
+}
+
+#[test]
+fn a_node_takes_its_pods_along_and_does_not_wait_for_them() {
+    let node = node("n");
+    let (runs, other) = (pod("runs").held(), pod("other"));
+    let mut cluster = Cluster::of(&[&node, &runs, &other]).read(&runs, &["example.com/x"]);
+    let pods = vec![(0, runs.key())];
+    let query = PlanQuery { roots: vec![node.identity()], policy: Background, pods, limit: 100 };
+    let walk = cluster.graph.walk(query);
+    let plan = cluster.ask(|asker| plan(asker, &walk, 100));
+    assert_eq!(effects(&plan), ["n deleted", "runs held"]);
+    assert!(plan.by_collector.is_empty() && !plan.verdict.contains("waits"), "{}", plan.verdict);
+}
+
+#[test]
+fn what_is_kept_by_garbage_is_kept_for_now() {
+    let (a, gone) = (config("a"), config("gone"));
+    let garbage = config("garbage").owned(&gone);
+    for (keeper, why) in
+        [(&garbage, Some("goes later, because ConfigMap/garbage is garbage")), (&config("other"), None)]
+    {
+        let kept = pod("kept").owned(&a).owned(keeper);
+        let plan = Cluster::of(&[&a, &garbage, &config("other"), &kept]).plan(&a, Background);
+        let kept = plan.objects.iter().find(|object| object.effect == Effect::Kept).unwrap();
+        assert_eq!(kept.why.as_deref(), why);
+    }
+}
+
+#[test]
 fn a_definition_takes_along_the_objects_of_its_type() {
     let definition = obj("customresourcedefinitions.apiextensions.k8s.io", "", "widgets.example.com").held();
     let a = obj("widgets.example.com", "ns", "a");
@@ -196,13 +256,13 @@ fn claims_are_listed_first_and_the_rest_is_counted() {
     let claim = obj("persistentvolumeclaims", "ns", "data").owned(&a);
     let objects: Vec<&Obj> = [&a].into_iter().chain(&pods).chain([&claim]).collect();
     let mut cluster = Cluster::of(&objects);
-    let walk = cluster.graph.walk(PlanQuery { root: a.identity(), policy: Background, limit: 1000 });
+    let walk = cluster.graph.walk(of_one(&a, Background, 1000));
     let shown = cluster.ask(|asker| plan(asker, &walk, 0));
     assert_eq!(effects(&shown), ["data deleted"]);
     assert_eq!((shown.deletes, shown.not_listed), (7, 6));
     assert!(shown.notes.iter().any(|note| note.contains("reclaim policy")));
     // A walk is bounded.
-    let walk = cluster.graph.walk(PlanQuery { root: a.identity(), policy: Background, limit: 3 });
+    let walk = cluster.graph.walk(of_one(&a, Background, 3));
     let plan = cluster.ask(|asker| plan(asker, &walk, 9));
     assert!(plan.truncated && plan.depends_on_unseen && plan.deletes == 3);
 }
@@ -248,7 +308,7 @@ fn a_chain_of_many_objects_and_an_owner_of_many_are_walked() {
     let wide: Vec<Obj> = (0..3000).map(|number| pod(&format!("p{number}")).blocking(&a)).collect();
     let objects: Vec<&Obj> = chain.iter().chain(&wide).collect();
     let mut cluster = Cluster::of(&objects);
-    let walk = cluster.graph.walk(PlanQuery { root: a.identity(), policy: Foreground, limit: 100_000 });
+    let walk = cluster.graph.walk(of_one(&a, Foreground, 100_000));
     let plan = cluster.ask(|asker| plan(asker, &walk, 1));
     assert_eq!(plan.deletes, objects.len());
 }

@@ -1,0 +1,106 @@
+//! The answer of `kube-gc plan` from lists.
+
+use std::collections::HashSet;
+
+use super::InsightError;
+use super::lists::Lists;
+use super::session::{ObjectArgument, Session, TypeFilter};
+use kube_gc_core::brake::Limits;
+use kube_gc_core::graph::ViewLimits;
+use kube_gc_core::object::{Identity, PropagationPolicy};
+use kube_gc_core::text::listed;
+use kube_gc_insight::{Answer, ObjectName, Plan, PlanQuery, plan};
+
+/// The most objects that a plan looks at.
+const MOST_OBJECTS: usize = 2_000_000;
+
+/// What `kube-gc plan` asks.
+#[derive(Clone, Debug)]
+pub struct PlanArgument {
+    /// The objects.
+    pub objects: Vec<ObjectArgument>,
+    /// Whether those that do not exist are left out, because a manifest names them.
+    pub is_manifest: bool,
+    /// And all objects of these types that a label selector names.
+    pub selected: Option<(Vec<String>, String)>,
+    /// How they would be deleted.
+    pub policy: PropagationPolicy,
+    /// Which types are listed.
+    pub filter: TypeFilter,
+    /// The most objects to list, besides claims, namespaces and definitions.
+    pub listed: usize,
+    /// The limits of the collector's brake, if they are known.
+    pub brake: Option<Limits>,
+}
+
+impl Session {
+    /// What happens to every object if some are deleted.
+    ///
+    /// # Errors
+    ///
+    /// There is no such object, or it cannot be read.
+    pub async fn plan(&self, asked: &PlanArgument) -> Result<Answer<Plan>, InsightError> {
+        let mut lists = Lists::new(self, ViewLimits::default());
+        let (roots, missing) = lists.roots(asked).await?;
+        lists.most_reads += roots.len();
+        // Dependents are in the namespace of their owner, if it has one.
+        let mut places = roots.iter().map(|root| root.namespace.as_ref());
+        let place = places.next().flatten().filter(|first| places.all(|place| place == Some(*first)));
+        if asked.selected.is_none() && !lists.has_everything {
+            lists.list(place, &asked.filter).await;
+        }
+        let mut pods = Vec::new();
+        for (place, root) in roots.iter().enumerate() {
+            let (found, unlisted) = self.api.pods_on(place, root).await;
+            pods.extend(found);
+            lists.unseen.extend(unlisted);
+        }
+        let query = PlanQuery { roots, policy: asked.policy, pods, limit: MOST_OBJECTS };
+        let walk = lists.graph.walk(query);
+        let mut plan = lists.ask(|asker| plan(asker, &walk, asked.listed)).await;
+        if let Some(limits) = &asked.brake {
+            let is_known = lists.has_everything && lists.unseen.is_empty() && lists.left_out == 0;
+            plan.forecast(limits, |resource| is_known.then(|| lists.graph.population(resource) as u64));
+        }
+        if asked.is_manifest && !missing.is_empty() {
+            plan.notes.insert(0, format!("Left out: {}.", listed("; ", missing.len(), &missing)));
+        }
+        Ok(lists.answer(plan))
+    }
+}
+
+impl Lists<'_> {
+    /// The objects that would be deleted, each once, and why others are left out.
+    async fn roots(&mut self, asked: &PlanArgument) -> Result<(Vec<Identity>, Vec<String>), InsightError> {
+        let (mut roots, mut missing) = (Vec::new(), Vec::new());
+        for object in &asked.objects {
+            match self.root(object, &asked.filter).await {
+                Err(error @ (InsightError::NoSuchObject(_) | InsightError::NoSuchType(_)))
+                    if asked.is_manifest =>
+                {
+                    missing.push(error.to_string());
+                }
+                found => roots.push(found?),
+            }
+        }
+        if let Some((types, selector)) = &asked.selected {
+            let mut filter = TypeFilter::default();
+            for of_type in types {
+                filter.only.push(self.session.type_named(of_type)?.group_resource.to_string());
+            }
+            let namespace = self.session.namespace.as_ref();
+            let uids = self.select(namespace, &filter, selector).await?;
+            self.list(namespace, &asked.filter).await;
+            roots.extend(uids.iter().flat_map(|uid| self.graph.holders(uid, 1)));
+            roots.sort_by_cached_key(|root| ObjectName::from(root));
+            missing.push(format!("no {} has the labels {selector}", types.join(",")));
+        }
+        if roots.is_empty() {
+            let why = if missing.is_empty() { "no object is named".to_owned() } else { missing.join("; ") };
+            return Err(InsightError::NoSuchObject(why));
+        }
+        let mut known = HashSet::new();
+        roots.retain(|root: &Identity| known.insert(root.clone()));
+        Ok((roots, missing))
+    }
+}
