@@ -192,10 +192,11 @@ fn a_namespace_goes_last_and_never_if_an_api_does_not_answer() {
          Namespace/ns waits for ConfigMap/b, Pod/c."
     );
     let mut silent = cluster();
-    let (what, why) = ("metrics.k8s.io/v1beta1".to_owned(), "503".to_owned());
-    silent.outside.silent_apis.push(Unseen { what, why });
+    let api = Unseen { what: "example.com/v1".to_owned(), why: "503".to_owned() };
+    silent.outside.silent_objects.push(api.clone());
+    silent.outside.silent_apis.push(api);
     let plan = silent.plan(&namespace, Background);
-    let says = " Namespace/ns never ends until metrics.k8s.io/v1beta1 answers.";
+    let says = " Namespace/ns never ends until example.com/v1 answers.";
     assert!(plan.verdict.contains(says) && plan.depends_on_unseen, "{}", plan.verdict);
     assert_eq!((plan.objects[0].effect, plan.objects[0].name.name.as_str()), (Effect::Held, "ns"));
     // It hangs, and what is in it goes all the same.
