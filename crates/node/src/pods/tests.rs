@@ -28,6 +28,9 @@ fn c3_a_missing_pod_is_gone_only_by_its_own_404_or_another_uid() {
     assert_eq!(with(Answer::Failed), PodState::Unknown(UnknownReason::Unproved));
     let unasked = state(&one_dead(), &listed(vec![], vec![]), &uid(1));
     assert_eq!(unasked, PodState::Unknown(UnknownReason::Unproved));
+    let cached = Listed { proofs: vec![proof(1, Answer::NotFound)], ..Listed::default() };
+    let cached = state(&one_dead(), &PodView::Listed(cached), &uid(1));
+    assert_eq!(cached, PodState::Unknown(UnknownReason::Inconsistent));
 }
 
 /// Right after a reboot no sandbox is ready, and the kubeconfig may be that of another cluster.
@@ -47,16 +50,6 @@ fn c3_answers_count_only_if_the_list_has_another_pod_of_the_runtime() {
             assert_eq!(state(&runtime, &view, &uid(1)), PodState::Gone(gone));
         }
     }
-}
-
-#[test]
-fn c3_a_list_that_may_be_behind_proves_nothing() {
-    let mut runtime = one_dead();
-    let mut view = confirmed(&mut runtime, vec![proof(1, Answer::Forbidden)]);
-    if let PodView::Listed(listed) = &mut view {
-        listed.consistent = false;
-    }
-    assert_eq!(state(&runtime, &view, &uid(1)), PodState::Unknown(UnknownReason::Inconsistent));
 }
 
 #[test]
