@@ -224,9 +224,7 @@ impl NodeCollector {
                 if let PodView::Listed(Listed { proofs, .. }) = &mut view {
                     let (answers, failure) = source.proofs(missing.clone()).await;
                     *proofs = answers;
-                    notes.extend(
-                        failure.and_then(|why| unproved(&why, &missing, &Pods::of(runtime, &view, files))),
-                    );
+                    notes.extend(doubts(failure, &missing, &Pods::of(runtime, &view, files)));
                 }
             }
             Ok(view)
@@ -281,13 +279,22 @@ impl Look {
     }
 }
 
-/// Which pods count as there because somebody may not ask for them, or got no answer.
-fn unproved(why: &ApiError, missing: &[PodRef], pods: &Pods<'_>) -> Option<String> {
-    let is_unproved = |pod: &&PodRef| pods.state(&pod.uid) == PodState::Unknown(UnknownReason::Unproved);
-    let count = missing.iter().filter(is_unproved).count();
-    let right = if why.code == Some(403) { "; allow this user to get pods" } else { "" };
-    let are = if count == 1 { "pod is" } else { "pods are" };
-    (count > 0).then(|| format!("{count} {are} missing in the list, and not proved gone: {why}{right}"))
+/// How many pods count as there because nothing confirms the node, or because somebody may not ask for them or
+/// got no answer.
+fn doubts(failure: Option<ApiError>, missing: &[PodRef], pods: &Pods<'_>) -> Vec<String> {
+    let count = |why: UnknownReason| {
+        let state = PodState::Unknown(why);
+        let count = missing.iter().filter(|pod| pods.state(&pod.uid) == state).count();
+        let are = if count == 1 { "pod is" } else { "pods are" };
+        (count > 0).then(|| format!("{count} {are} missing in the list, and not proved gone"))
+    };
+    let unconfirmed = count(UnknownReason::Unconfirmed);
+    let unconfirmed = unconfirmed.map(|what| format!("{what}: {}", UnknownReason::Unconfirmed));
+    let unproved = failure.and_then(|why| {
+        let right = if why.code == Some(403) { "; allow this user to get pods" } else { "" };
+        count(UnknownReason::Unproved).map(|what| format!("{what}: {why}{right}"))
+    });
+    unconfirmed.into_iter().chain(unproved).collect()
 }
 
 /// The uid of the pod of a ready sandbox that a kubelet has made, by what only it writes there.

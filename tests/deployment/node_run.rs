@@ -233,6 +233,8 @@ async fn a_pod_under_a_wrong_node_name_is_not_ready_and_removes_nothing() -> Res
 async fn what_cannot_be_removed_is_an_event_about_the_node() -> Result<()> {
     let node = Node::set_up().await?;
     node.let_it_remove().await?;
+    let living = node.pod("living", NODE_NAME).await?;
+    node.on_node(living.name, &living.uid, &[]);
     let failure = Effect::Fail(Code::Internal, "the file system is read-only".to_owned());
     node.runtime.fault(Fault::every(Rpc::RemoveContainer, failure));
     let gone = "0badc0de-0000-4000-8000-000000000000";

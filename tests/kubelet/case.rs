@@ -9,6 +9,7 @@
 //! | containers and sandboxes of one age; images detected and last used at the same times | the kubelet sorts by age alone, in no certain order |
 //! | a gone pod with a log directory and something that runs | the kubelet removes the logs, kube-gc does not |
 //! | fewer than half of the ready sandboxes known to the API server | to kube-gc the node has the wrong name |
+//! | no sandbox of a pod that the API server lists | nothing shows kube-gc that the answers are about this node |
 //! | a log directory of a gone pod whose name lacks namespace and name, without a sandbox | kube-gc cannot prove that the pod is gone |
 //! | files whose names begin with that of a log, without a dot after it | the kubelet removes them with the log |
 //! | images in the specs of pods, inodes | kube-gc counts them, 1.20.2 does not |
@@ -23,7 +24,7 @@ use kube_gc_cri::messages::ContainerState;
 use kube_gc_cri::server::{Layer, NewContainer, NewImage, NewSandbox, World};
 use kube_gc_cri::testing::KubeletRules;
 use kube_gc_node::rules::{Limits, Pressure};
-use kube_gc_node::testing::Random;
+use kube_gc_node::testing::{Random, uid};
 use kube_gc_node::{Rules, Timestamp};
 
 use super::files::{Files, Logs};
@@ -159,6 +160,10 @@ impl Maker<'_> {
         let pods = self.random.below(8);
         let mut history = Vec::new();
         let mut left = pods;
+        let (namespace, name, uid) = ("default".to_owned(), "here".to_owned(), uid(pods));
+        let here = Pod { namespace, name, uid, state: PodState::Running };
+        self.add_sandbox(&here, 0, false);
+        self.pods.push(here);
         for step in 0..=images {
             if step < images {
                 self.add_image(step);

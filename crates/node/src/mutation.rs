@@ -10,6 +10,8 @@ mutations! {
     RunningMayGo,
     /// A pod that is missing in the list is gone, without a live look.
     MissingIsGone,
+    /// Answers count although nothing shows that they are about this node.
+    TrustUnconfirmed,
     /// Beside a kubelet, the newest dead instance goes.
     NewestDeadMayGo,
     /// A dry run removes.

@@ -79,6 +79,11 @@ pub enum UnknownReason {
     /// It is not in the list, and no live GET has confirmed that it is gone.
     #[strum(to_string = "it is not proved that its pod is gone")]
     Unproved,
+    /// Nothing shows that the API server's answers are about this node.
+    #[strum(
+        to_string = "no pod that the API server lists is known to the runtime; check the node's name and the cluster"
+    )]
+    Unconfirmed,
 }
 
 /// The pods of this node, from all that is known.
@@ -93,7 +98,7 @@ pub struct Pods<'a> {
     /// By which namespace and name items claim to belong to a uid; nothing if they disagree.
     claims: BTreeMap<&'a str, Option<(&'a str, &'a str)>>,
     wrong_node: bool,
-    /// Whether the list has the pod of a sandbox: then it is a list of this node, by its own cluster.
+    /// Whether the list has the pod of a sandbox or container: then it is a list of this node, by its own cluster.
     confirmed: bool,
 }
 
@@ -137,7 +142,10 @@ impl<'a> Pods<'a> {
             }
         }
         found.wrong_node = found.is_wrong_node(runtime);
-        found.confirmed = found.with_sandbox.iter().any(|uid| is_uuid(uid) && found.listed.contains_key(uid));
+        let containers = runtime.containers.iter().map(|container| container.pod_uid.as_str());
+        let mut records = found.with_sandbox.iter().copied().chain(containers);
+        found.confirmed = records.any(|uid| is_uuid(uid) && found.listed.contains_key(uid))
+            || mutation::is(Mutation::TrustUnconfirmed);
         found
     }
 
@@ -216,17 +224,17 @@ impl<'a> Pods<'a> {
             Err(why) => return PodState::Unknown(why),
         };
         match self.proofs.get(uid).filter(|proof| proof.pod == pod).map(|proof| &proof.answer) {
-            Some(Answer::NotFound) => PodState::Gone(GoneReason::NotFound),
             Some(Answer::OtherUid { mirror_of }) if mirror_of.as_deref() == Some(uid) => {
                 PodState::Unknown(UnknownReason::Static)
             }
+            Some(Answer::SameUid | Answer::Failed) | None => PodState::Unknown(UnknownReason::Unproved),
+            Some(Answer::Forbidden) if !is_uuid(uid) => PodState::Unknown(UnknownReason::Unproved),
+            // Right after a reboot, nothing else tells the wrong node or cluster.
+            Some(_) if !self.confirmed => PodState::Unknown(UnknownReason::Unconfirmed),
             Some(Answer::OtherUid { .. }) => PodState::Gone(GoneReason::Replaced),
             // A pod never leaves its node, so a consistent list of the node is proof where nobody may ask for the
-            // pod itself. What no record here confirms may be the list of another node or cluster.
-            Some(Answer::Forbidden) if self.confirmed && is_uuid(uid) => PodState::Gone(GoneReason::NotFound),
-            Some(Answer::SameUid | Answer::Forbidden | Answer::Failed) | None => {
-                PodState::Unknown(UnknownReason::Unproved)
-            }
+            // pod itself.
+            Some(Answer::NotFound | Answer::Forbidden) => PodState::Gone(GoneReason::NotFound),
         }
     }
 

@@ -217,13 +217,18 @@ fn is_gone(inputs: &Inputs<'_>, uid: &str) -> bool {
     if let Some(pod) = pods.iter().find(|pod| pod.pod.uid == uid) {
         return (pod.evicted && pod.phase == Phase::Failed) || (pod.deleting && !pod.containers_running);
     }
+    let owners = inputs.runtime.containers.iter().map(|container| &container.pod_uid);
+    let is_here = |pod: &Pod| {
+        let uid = &pod.pod.uid;
+        let has_sandbox = sandboxes.iter().any(|sandbox| sandbox.uid == *uid);
+        is_uuid(uid) && (has_sandbox || owners.clone().any(|owner| owner == uid))
+    };
     *consistent
+        && pods.iter().any(is_here)
         && proofs.iter().filter(|proof| proof.pod.uid == uid).any(|proof| match &proof.answer {
             Answer::NotFound => true,
             Answer::OtherUid { mirror_of } => mirror_of.as_deref() != Some(uid),
-            Answer::Forbidden => sandboxes.iter().any(|sandbox| {
-                is_uuid(uid) && is_uuid(&sandbox.uid) && pods.iter().any(|pod| pod.pod.uid == sandbox.uid)
-            }),
+            Answer::Forbidden => is_uuid(uid),
             Answer::SameUid | Answer::Failed => false,
         })
 }

@@ -62,6 +62,7 @@ async fn events(node: &Node) -> Vec<(String, String)> {
 #[actix::test]
 async fn safety_4_what_a_limit_leaves_goes_in_the_next_pass_at_once() {
     let mut node = Node::set_up();
+    node.pod().await;
     let gone = node.gone_pod();
     node.containers(&gone, 12, ContainerState::ContainerExited);
     node.rules.limits.containers = 5;

@@ -30,6 +30,7 @@ async fn a_restart_of_the_runtime_in_mid_pass_loses_nothing_and_the_next_pass_fi
 #[tokio::test]
 async fn a_runtime_that_does_not_answer_ends_the_pass() {
     let mut node = Node::set_up();
+    node.pod().await;
     let gone = node.gone_pod();
     node.containers(&gone, 10, ContainerState::ContainerExited);
     node.deadline = Duration::from_millis(200);

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::PodView;
-use crate::testing::{NOW, container, listed, log_directory, proof, sandbox, symlink, uid};
+use crate::testing::{NOW, confirmed, container, log_directory, proof, sandbox, symlink, uid};
 use crate::view::Answer;
 
 fn roots() -> LogRoots {
@@ -76,27 +76,30 @@ fn l1_of(runtime: &RuntimeView, view: &PodView, directory: LogDirectory) -> Deci
 
 #[test]
 fn l1_it_stays_while_something_runs_or_changes() {
-    let gone = listed(vec![], vec![proof(1, Answer::NotFound)]);
-    let mut running = container("c", &uid(1), "web", "a");
-    running.state = ContainerState::Running;
-    let runtime = RuntimeView { containers: vec![running], ..RuntimeView::default() };
-    assert_eq!(l1_of(&runtime, &gone, log_directory(1)).rule, Rule::Safety1);
-    let ready = RuntimeView { sandboxes: vec![sandbox("s", &uid(1))], ..RuntimeView::default() };
-    assert!(!l1_of(&ready, &gone, log_directory(1)).removes);
+    let mut runtime = RuntimeView::default();
+    let gone = confirmed(&mut runtime, vec![proof(1, Answer::NotFound)]);
     let mut fresh = log_directory(1);
     fresh.modified = NOW.minus(Duration::from_secs(299));
-    assert_eq!(l1_of(&RuntimeView::default(), &gone, fresh).rule, Rule::L1);
+    assert_eq!(l1_of(&runtime, &gone, fresh).rule, Rule::L1);
+    let mut ready = runtime.clone();
+    ready.sandboxes.push(sandbox("s", &uid(1)));
+    assert!(!l1_of(&ready, &gone, log_directory(1)).removes);
+    let mut running = container("c", &uid(1), "web", "a");
+    running.state = ContainerState::Running;
+    runtime.containers.push(running);
+    assert_eq!(l1_of(&runtime, &gone, log_directory(1)).rule, Rule::Safety1);
 }
 
 #[test]
 fn l1_only_directories_go() {
-    let gone = listed(vec![], vec![proof(1, Answer::NotFound)]);
+    let mut runtime = RuntimeView::default();
+    let gone = confirmed(&mut runtime, vec![proof(1, Answer::NotFound)]);
     let mut link = log_directory(1);
     link.is_directory = false;
-    assert_eq!(l1_of(&RuntimeView::default(), &gone, link).rule, Rule::Safety5);
+    assert_eq!(l1_of(&runtime, &gone, link).rule, Rule::Safety5);
     let mut way_out = log_directory(1);
     way_out.name = format!("../{}", way_out.name);
-    assert_eq!(l1_of(&RuntimeView::default(), &gone, way_out).rule, Rule::Safety5);
+    assert_eq!(l1_of(&runtime, &gone, way_out).rule, Rule::Safety5);
 }
 
 fn l2_of(runtime: &RuntimeView, link: LogSymlink) -> Decision {

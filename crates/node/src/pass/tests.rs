@@ -1,7 +1,7 @@
 use super::*;
 use crate::ledger::Age;
 use crate::plan::{Inputs, plan};
-use crate::testing::{NOW, container, files, image, listed, proof, sandbox, uid};
+use crate::testing::{NOW, confirmed, container, files, image, proof, sandbox, uid};
 use crate::view::{Answer, RuntimeView, SandboxState};
 use crate::{Files, Ledger, PodView, Rules, Tried};
 
@@ -153,7 +153,7 @@ fn containers_go_together_and_sandboxes_only_after_them() {
         runtime.sandboxes.push(sandbox);
         runtime.containers.push(dead);
     }
-    let pods = listed(Vec::new(), (0..20).map(|number| proof(number, Answer::NotFound)).collect());
+    let pods = confirmed(&mut runtime, (0..20).map(|number| proof(number, Answer::NotFound)).collect());
     let (files, ledger, rules) = (&files(), &Ledger::default(), &Rules::default());
     let tried = &Tried::default();
     let plan = plan(&Inputs { runtime: &runtime, pods: &pods, files, ledger, rules, tried, now: NOW });
@@ -200,7 +200,7 @@ fn no_image_goes_before_the_layers_of_containers_had_time_to_be_freed() {
         dead.layer_bytes = Some(60);
         node.0.containers.push(dead);
     }
-    let pods = listed(Vec::new(), (0..2).map(|number| proof(number, Answer::NotFound)).collect());
+    let pods = confirmed(&mut node.0, (0..2).map(|number| proof(number, Answer::NotFound)).collect());
     for (disk, expected) in
         [(ContainerDisk::OfImages, Some(200)), (ContainerDisk::Own(Some(usage(500))), None)]
     {

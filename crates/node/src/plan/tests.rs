@@ -6,7 +6,9 @@ use super::*;
 use crate::ledger::Age;
 use crate::pressure::Usage;
 use crate::rules::Pressure;
-use crate::testing::{NOW, container, image, listed, log_directory, pod, proof, sandbox, symlink, uid};
+use crate::testing::{
+    NOW, confirmed, container, image, listed, log_directory, pod, proof, sandbox, symlink, uid,
+};
 use crate::view::{Answer, Phase, Pod, SandboxState, SymlinkState};
 use crate::{Files, Ledger, PodView, Rules, RuntimeView, Tried};
 
@@ -27,7 +29,7 @@ fn left() -> Left {
     let mut unready = sandbox("s", &uid(1));
     unready.state = SandboxState::NotReady;
     let link = crate::logs::c8_symlink(&dead).unwrap();
-    let runtime = RuntimeView {
+    let mut runtime = RuntimeView {
         containers: vec![dead],
         sandboxes: vec![unready],
         images: vec![image("a")],
@@ -41,7 +43,7 @@ fn left() -> Left {
     };
     let mut ledger = Ledger::default();
     ledger.set("a", Age { used: Some(Duration::ZERO), ..HOUR });
-    let pods = listed(vec![], vec![proof(1, Answer::NotFound)]);
+    let pods = confirmed(&mut runtime, vec![proof(1, Answer::NotFound)]);
     Left { runtime, pods, files, ledger, rules: Rules::default() }
 }
 

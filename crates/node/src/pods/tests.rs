@@ -1,5 +1,6 @@
 use super::*;
-use crate::testing::{container, files, listed, pod, proof, sandbox, uid};
+use crate::testing::{confirmed, container, files, listed, pod, proof, sandbox, uid};
+use crate::view::Sandbox;
 
 fn state(runtime: &RuntimeView, view: &PodView, uid: &str) -> PodState {
     Pods::of(runtime, view, &files()).state_of_container(uid)
@@ -14,29 +15,41 @@ fn one_dead() -> RuntimeView {
 
 #[test]
 fn c3_a_missing_pod_is_gone_only_by_its_own_404_or_another_uid() {
-    let runtime = one_dead();
-    let with = |answer| state(&runtime, &listed(vec![], vec![proof(1, answer)]), &uid(1));
+    let with = |answer| {
+        let mut runtime = one_dead();
+        let view = confirmed(&mut runtime, vec![proof(1, answer)]);
+        state(&runtime, &view, &uid(1))
+    };
     assert_eq!(with(Answer::NotFound), PodState::Gone(GoneReason::NotFound));
     assert_eq!(with(Answer::OtherUid { mirror_of: None }), PodState::Gone(GoneReason::Replaced));
     let mirror = Answer::OtherUid { mirror_of: Some(uid(1)) };
     assert_eq!(with(mirror), PodState::Unknown(UnknownReason::Static));
     assert_eq!(with(Answer::SameUid), PodState::Unknown(UnknownReason::Unproved));
     assert_eq!(with(Answer::Failed), PodState::Unknown(UnknownReason::Unproved));
-    let unasked = state(&runtime, &listed(vec![], vec![]), &uid(1));
+    let unasked = state(&one_dead(), &listed(vec![], vec![]), &uid(1));
     assert_eq!(unasked, PodState::Unknown(UnknownReason::Unproved));
+    let cached = Listed { proofs: vec![proof(1, Answer::NotFound)], ..Listed::default() };
+    let cached = state(&one_dead(), &PodView::Listed(cached), &uid(1));
+    assert_eq!(cached, PodState::Unknown(UnknownReason::Inconsistent));
 }
 
+/// Right after a reboot no sandbox is ready, and the kubeconfig may be that of another cluster.
 #[test]
-fn c3_where_nobody_may_ask_for_a_pod_the_list_is_proof_if_it_has_another_pod_of_the_runtime() {
-    let mut runtime = one_dead();
-    let view = listed(vec![pod(2)], vec![proof(1, Answer::Forbidden)]);
-    // Perhaps the wrong cluster, right after a reboot.
-    assert_eq!(state(&runtime, &view, &uid(1)), PodState::Unknown(UnknownReason::Unproved));
-    runtime.sandboxes.push(sandbox("s2", &uid(2)));
-    assert_eq!(state(&runtime, &view, &uid(1)), PodState::Gone(GoneReason::NotFound));
-    let PodView::Listed(listed) = view else { panic!("it is a list") };
-    let cached = PodView::Listed(Listed { consistent: false, ..listed });
-    assert_eq!(state(&runtime, &cached, &uid(1)), PodState::Unknown(UnknownReason::Inconsistent));
+fn c3_answers_count_only_if_the_list_has_another_pod_of_the_runtime() {
+    for (answer, gone) in [
+        (Answer::NotFound, GoneReason::NotFound),
+        (Answer::OtherUid { mirror_of: None }, GoneReason::Replaced),
+        (Answer::Forbidden, GoneReason::NotFound),
+    ] {
+        let view = listed(vec![pod(2)], vec![proof(1, answer)]);
+        assert_eq!(state(&one_dead(), &view, &uid(1)), PodState::Unknown(UnknownReason::Unconfirmed));
+        let (mut with_sandbox, mut with_container) = (one_dead(), one_dead());
+        with_sandbox.sandboxes.push(Sandbox { state: SandboxState::NotReady, ..sandbox("s2", &uid(2)) });
+        with_container.containers.push(container("c2", &uid(2), "web", "a"));
+        for runtime in [with_sandbox, with_container] {
+            assert_eq!(state(&runtime, &view, &uid(1)), PodState::Gone(gone));
+        }
+    }
 }
 
 #[test]
@@ -74,7 +87,7 @@ fn without_its_sandbox_a_hash_may_be_a_static_pod() {
     runtime.containers[0].pod_uid = hash.to_owned();
     let mut answer = proof(1, Answer::NotFound);
     answer.pod.uid = hash.to_owned();
-    let view = listed(vec![], vec![answer]);
+    let view = confirmed(&mut runtime, vec![answer]);
     assert_eq!(state(&runtime, &view, hash), PodState::Unknown(UnknownReason::MaybeStatic));
 }
 

@@ -16,7 +16,7 @@ use crate::view::{
     Answer, Container, ContainerState, Image, Listed, LogDirectory, LogSymlink, Phase, Pod, Proof, Sandbox,
     SandboxState, SymlinkState,
 };
-use crate::{Files, PodRef, PodView, Timestamp};
+use crate::{Files, PodRef, PodView, RuntimeView, Timestamp};
 
 /// When tests take place.
 pub const NOW: Timestamp = Timestamp::from_secs(1_700_000_000);
@@ -103,6 +103,13 @@ pub fn files() -> Files {
 /// A consistent list of pods.
 pub fn listed(pods: Vec<Pod>, proofs: Vec<Proof>) -> PodView {
     PodView::Listed(Listed { pods, consistent: true, proofs })
+}
+
+/// A list with these answers, and with a pod that runs here: it confirms that they are about this node.
+pub fn confirmed(runtime: &mut RuntimeView, proofs: Vec<Proof>) -> PodView {
+    let here = pod(1 << 31);
+    runtime.sandboxes.push(sandbox("here", &here.pod.uid));
+    listed(vec![here], proofs)
 }
 
 /// An answer about the pod with this number.
