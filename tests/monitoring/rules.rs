@@ -1,4 +1,4 @@
-//! The rules: checks with Prometheus' own tool, and against deploy/README.md.
+//! The rules: checks with Prometheus' own tool, and against the pages in deploy/.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -10,8 +10,10 @@ use tempfile::TempDir;
 use crate::prometheus::program;
 use crate::{read, repository};
 
-/// The page that explains the alerts, and how to use the rules without the operator.
+/// The page that explains how to use the rules without the operator.
 const README: &str = "deploy/README.md";
+/// The page that explains the alerts.
+const RUNBOOKS: &str = "deploy/alerts.md";
 /// How the names of plain files with rules end. The unit tests refer to these names.
 pub const PLAIN: &str = ".rules.yaml";
 
@@ -171,14 +173,11 @@ fn each_alert_has_a_unit_test_in_which_it_fires_and_one_in_which_it_does_not() -
 
 #[test]
 fn each_alert_has_a_runbook_and_each_runbook_an_alert() -> Result<()> {
-    let readme = read(README)?;
-    let (_, section) = readme.split_once("\n## Alerts\n").context("no section on alerts")?;
-    let section = section.split("\n## ").next().unwrap_or_default();
     let explained: BTreeSet<String> =
-        section.lines().filter_map(|line| line.strip_prefix("### ")).map(str::to_owned).collect();
+        read(RUNBOOKS)?.lines().filter_map(|line| line.strip_prefix("## ")).map(str::to_owned).collect();
     ensure!(explained == alerts()?, "explained are {explained:?}");
     for rule in rules()?.iter().filter(|rule| rule.alert.is_some()) {
-        let anchor = format!("{README}#{}", rule.name().to_lowercase());
+        let anchor = format!("{RUNBOOKS}#{}", rule.name().to_lowercase());
         ensure!(rule.field("runbook_url")? == anchor, "{}: no {anchor}", rule.name());
         ensure!(rule.field("summary")?.ends_with('.'), "{}", rule.name());
         ensure!(rule.field("description")?.len() > 20, "{}", rule.name());

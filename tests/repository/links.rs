@@ -11,7 +11,7 @@ use super::{files, ours, read, root};
 /// The endings of files that may mention a page.
 const SOURCES: [&str; 6] = [".rs", ".toml", ".yaml", ".sh", "Makefile", ".ci/run"];
 /// The beginnings of mentions of a page, as paths from the root of the repository.
-const PLACES: [&str; 4] = ["docs/", "deploy/README.md", "tests/README.md", "grafana/README.md"];
+const PLACES: [&str; 4] = ["docs/", "deploy/", "tests/README.md", "grafana/README.md"];
 
 /// The lines outside of code blocks.
 fn prose(text: &str) -> impl Iterator<Item = &str> {
@@ -120,8 +120,8 @@ fn every_message_that_a_runbook_looks_for_is_logged() -> Result<()> {
         let text = std::fs::read_to_string(path)?;
         sources.extend(text.split("\\\n").map(str::trim_start));
     }
-    let runbook = read("deploy/README.md")?;
-    let sought = sought(&runbook);
+    let pages = read("deploy/README.md")? + &read("deploy/alerts.md")?;
+    let sought = sought(&pages);
     ensure!(sought.len() >= 4, "{sought:?}");
     for message in sought {
         ensure!(sources.contains(&format!("\"{message}")), "nothing logs {message:?}");
