@@ -26,9 +26,11 @@ type Answered<C> = Result<Vec<<C as Call>::Response>, Status>;
 /// Answers one HTTP request.
 pub(super) async fn dispatch(shared: Arc<Shared>, request: http::Request<Incoming>) -> http::Response<Body> {
     let path = request.uri().path().to_owned();
-    let served = |(api, rpc): &(ApiVersion, Rpc)| {
+    let served = |(_, rpc): &(ApiVersion, Rpc)| {
         let state = shared.state();
-        state.settings.versions.contains(api) && (!rpc.is_streamed() || state.settings.stream.is_some())
+        // containerd's own calls have no version of CRI.
+        let is_spoken = state.settings.versions.iter().any(|api| rpc.path(*api) == path);
+        is_spoken && (!rpc.is_streamed() || state.settings.stream.is_some())
     };
     let refused = || Status::unimplemented(format!("{path} is not served")).into_http();
     let Some((api, rpc)) = parse(&path).filter(served) else { return refused() };
