@@ -139,12 +139,14 @@ impl Look {
 }
 
 /// The columns of the terminal that standard output is, if it is one.
+#[cfg(feature = "node")]
 pub fn columns() -> Option<usize> {
     let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok()?;
     Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
 }
 
 /// The end of a text with at most so many characters: the end of a name tells more than its beginning.
+#[cfg(feature = "node")]
 pub fn end(text: String, most: usize) -> String {
     let count = text.chars().count();
     if count <= most {
@@ -337,6 +339,7 @@ mod tests {
         assert_eq!(look.age("soon"), None);
     }
 
+    #[cfg(feature = "node")]
     #[test]
     fn the_end_of_a_long_name_is_shown() {
         let shown = |most| end("registry.example/shop/web:1".to_owned(), most);
