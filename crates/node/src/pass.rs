@@ -188,7 +188,7 @@ impl Pass {
             let count = self.others.iter().take(most).take_while(|next| next.what() == what).count();
             return Step::Remove(self.others.drain(..count).collect());
         }
-        // F11: what dead containers free may be enough, so no image goes before it shows.
+        // What dead containers free may be enough, so no image goes before it shows.
         if let (Some(goal), Some(before), true) = (self.goal, self.before, self.layers > 0) {
             let until = Some(goal.available.min(before.saturating_add(self.layers)));
             return Step::Measure { patience: PATIENCE_FOR_LAYERS, until };
