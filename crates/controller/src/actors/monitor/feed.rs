@@ -234,8 +234,11 @@ impl Feed {
     fn notice(&self, event: &WatchEvent, is_listed: bool) {
         let Some(facts) = event.facts() else { return };
         let (resource, is_deleted) = (&self.resource.group_resource, matches!(event, WatchEvent::Delete(_)));
-        if !is_deleted {
-            self.context.registry.terminating().notice(resource, facts);
+        let terminating = self.context.registry.terminating();
+        if is_deleted {
+            terminating.gone(facts.namespace.as_ref());
+        } else {
+            terminating.notice(resource, facts);
         }
         let message = match expected(resource, facts, is_deleted) {
             Some(ExpectedDiscovery::Served(resource)) if is_listed => DiscoveryMessage::TypeListed(resource),

@@ -31,6 +31,8 @@ use self::turn::{Stop, Turns};
 const AT_ONCE: usize = 4;
 /// The pauses of a namespace that waits for somebody else.
 const BACKOFF: Backoff = Backoff { min: Duration::from_millis(100), max: Duration::from_secs(15) };
+/// Nothing is known of what it waits for.
+const HELD: Ended = Ended::Held { awaited: 0 };
 /// How soon to look again whether this replica may write.
 const CLOSED: Duration = Duration::from_secs(1);
 
@@ -90,11 +92,12 @@ impl Finisher {
     }
 
     fn turn(&self, turn: NextTurn) -> impl Future<Output = (NextTurn, Result<Ended, Stop>)> + use<> {
+        self.context.registry.terminating().turn_begins(&turn.name);
         let is_braked = self.context.brake.holds(Namespace::parse(&turn.name).as_ref()).is_some();
         let (turns, next) = (Arc::clone(&self.turns), turn.clone());
         async move {
             if is_braked {
-                return (turn, Ok(Ended::Held));
+                return (turn, Ok(HELD));
             }
             let ended = task(async move { turns.turn(&next).await }).await;
             (turn, ended.unwrap_or_else(|error| Err(Stop::Broken(bounded(&error)))))
@@ -104,9 +107,11 @@ impl Finisher {
     fn take_up(&mut self) {
         let terminating = self.context.registry.terminating();
         let now = self.origin.elapsed();
-        for (name, uid) in terminating.take() {
+        let (seen, emptied) = terminating.take();
+        for (name, uid) in seen {
             self.agenda.seen(&name, &uid, now);
         }
+        emptied.iter().for_each(|name| self.agenda.hasten(name, now));
         terminating.work_on(self.agenda.busy().map(Into::into).collect());
         record::namespaces_terminating(self.agenda.len());
     }
@@ -126,7 +131,7 @@ impl Finisher {
             Err(Stop::Api(error)) => {
                 record::namespace_turn("failed");
                 tracing::debug!(namespace = &**name, %error, "a terminating namespace is looked at again later");
-                Ended::Held
+                HELD
             }
             Err(Stop::Broken(error)) => {
                 record::namespace_turn("failed");
@@ -135,10 +140,14 @@ impl Finisher {
                     error,
                     "work on a terminating namespace failed unexpectedly"
                 );
-                Ended::Held
+                HELD
             }
         };
-        self.agenda.ended(name, uid, ended, self.origin.elapsed());
+        let now = self.origin.elapsed();
+        self.agenda.ended(name, uid, ended, now);
+        if self.context.registry.terminating().turn_ended(name, ended) {
+            self.agenda.hasten(name, now);
+        }
         None
     }
 }
