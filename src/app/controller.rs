@@ -35,7 +35,7 @@ use kube_gc_controller::worker::context::WorkContext;
 use kube_gc_controller::worker::decision::{DecisionObserver, DecisionRecorder, Summaries};
 use kube_gc_controller::worker::delete::{Births, DeleteWork, LARGE_WORKERS, large_backoff};
 use kube_gc_controller::worker::namespace_check::NamespaceCheck;
-use kube_gc_controller::worker::namespaces::finish;
+use kube_gc_controller::worker::namespaces::{check_rights, finish};
 use kube_gc_controller::worker::orphan::{OrphanWork, PAGE as ORPHAN_PAGE, Releases, Rounds};
 use kube_gc_core::brake::Limits;
 use kube_gc_core::graph::{Partition, Sharding};
@@ -183,6 +183,9 @@ impl Controller {
             let (phase, quiet) = (phases.clone(), settings.namespaces.quiet);
             let finishing = finish(work_context, phase, quiet);
             background("namespaces", finishing, &ending);
+            if !is_dry_run {
+                background("rights", check_rights(api.clone(), registry.clone()), &ending);
+            }
         }
         let status = CollectorStatus {
             graph,

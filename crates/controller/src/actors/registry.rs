@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 use kube_gc_client::GroupFailure;
 use kube_gc_core::namespaces::Ended;
@@ -67,6 +67,8 @@ struct Shared {
     monitors: Mutex<BTreeMap<GroupResource, MonitorState>>,
     /// Namespaces that the monitors have seen being deleted.
     terminating: TerminatingNamespaces,
+    /// Why namespaces cannot be finished, whatever they contain.
+    hindrance: watch::Sender<Option<String>>,
 }
 
 impl Registry {
@@ -78,6 +80,11 @@ impl Registry {
     /// The namespaces that the monitors have seen being deleted.
     pub fn terminating(&self) -> &TerminatingNamespaces {
         &self.0.terminating
+    }
+
+    /// Why namespaces cannot be finished, whatever they contain.
+    pub fn hindrance(&self) -> &watch::Sender<Option<String>> {
+        &self.0.hindrance
     }
 
     /// Adds a monitor that has started.

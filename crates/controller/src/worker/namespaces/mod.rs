@@ -13,9 +13,10 @@ use std::time::{Duration, SystemTime};
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
 use tokio::sync::{Mutex, watch};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::actors::lifecycle::Phase;
+use crate::actors::registry::Registry;
 use crate::actors::supervision::task;
 use crate::worker::context::WorkContext;
 use kube_gc_client::{Api, ApiError};
@@ -49,6 +50,29 @@ pub async fn finish(context: WorkContext, phase: watch::Receiver<Phase>, quiet: 
         %rival,
         "another controller finalizes namespaces, so kube-gc no longer does; stop one of the two and restart kube-gc"
     );
+}
+
+/// What finishing namespaces needs, and no other work of a collector.
+const RIGHTS: [[&str; 3]; 2] = [["deletecollection", "*", "*"], ["update", "", "namespaces/finalize"]];
+
+/// Says which rights are missing, until they are granted. To be run as a task.
+pub async fn check_rights(api: Api, registry: Registry) {
+    loop {
+        // A standby cannot ask, and need not.
+        if let Ok(missing) = api.missing_rights(&RIGHTS).await {
+            let missing = (!missing.is_empty()).then(|| missing.join(", "));
+            let why = missing.map(|missing| {
+                format!("the credentials lack rights to finish namespaces: {missing}; see docs/finish-namespaces.md")
+            });
+            let known = registry.hindrance().send_replace(why.clone());
+            match why {
+                None => return,
+                Some(why) if known.as_ref() != Some(&why) => tracing::warn!("{why}"),
+                Some(_) => {}
+            }
+        }
+        sleep(BACKOFF.max).await;
+    }
 }
 
 struct Finisher {
