@@ -179,13 +179,14 @@ impl Controller {
                 ComparisonContext { graph, registry, phase, delete: delete_work, orphan: orphan_work };
             background("comparison", compare(comparison, means), &ending);
         }
-        if settings.finish_namespaces {
+        let unprotects = settings.remove_protection_finalizers && !is_dry_run;
+        if settings.finish_namespaces || unprotects {
             let (phase, quiet) = (phases.clone(), settings.namespaces.quiet);
-            let finishing = finish(work_context, phase, quiet);
+            let finishing = finish(work_context, phase, quiet, unprotects);
             background("namespaces", finishing, &ending);
-            if !is_dry_run {
-                background("rights", check_rights(api.clone(), registry.clone()), &ending);
-            }
+        }
+        if settings.finish_namespaces && !is_dry_run {
+            background("rights", check_rights(api.clone(), registry.clone()), &ending);
         }
         let status = CollectorStatus {
             graph,

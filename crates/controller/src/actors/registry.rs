@@ -239,13 +239,12 @@ impl TerminatingNamespaces {
     }
 
     /// Notes that an object of a namespace is gone. The last one that the namespace waits for is news.
-    pub fn gone(&self, namespace: Option<&Namespace>) {
-        let Some(namespace) = namespace.filter(|_| self.wanted.load(Ordering::Acquire)) else { return };
+    pub fn gone(&self, name: &str) {
         let Terminating { awaited, emptied, .. } = &mut *self.state();
-        let Some(awaited) = awaited.get_mut(namespace.as_str()) else { return };
+        let Some(awaited) = awaited.get_mut(name) else { return };
         *awaited -= 1;
         if *awaited == 0 {
-            emptied.insert(namespace.as_str().into());
+            emptied.insert(name.into());
             self.news.notify_one();
         }
     }
@@ -257,17 +256,14 @@ impl TerminatingNamespaces {
 
     /// The turn of a namespace has ended. Returns whether it waits for objects that are gone already.
     pub fn turn_ended(&self, name: &str, how: Ended) -> bool {
-        let state = &mut *self.state();
-        match how {
-            Ended::Held { awaited: count @ 1.. } => {
-                let awaited = state.awaited.entry(name.into()).or_default();
-                *awaited = awaited.saturating_add_unsigned(count);
-                return *awaited <= 0;
-            }
-            Ended::Done => drop(state.awaited.remove(name)),
-            Ended::Held { .. } | Ended::Progress | Ended::Empty | Ended::Emptied => {}
-        }
-        false
+        let awaited = &mut self.state().awaited;
+        let Ended::Held { awaited: count @ 1.. } = how else {
+            awaited.remove(name);
+            return false;
+        };
+        let awaited = awaited.entry(name.into()).or_default();
+        *awaited = awaited.saturating_add_unsigned(count);
+        *awaited <= 0
     }
 
     /// Takes what was noted since the last call: namespaces, and those that wait for nothing any more. They
@@ -359,14 +355,12 @@ mod tests {
     fn a_namespace_is_news_when_the_last_object_that_it_waits_for_is_gone() {
         let (terminating, ns) = (TerminatingNamespaces::default(), Namespace::parse("ns"));
         let emptied = || terminating.take().1.len();
-        let go = |count| (0..count).for_each(|_| terminating.gone(ns.as_ref()));
-        terminating.want();
+        let go = |count| (0..count).for_each(|_| terminating.gone("ns"));
         go(1);
         terminating.turn_begins("ns");
         go(1);
         assert!(!terminating.turn_ended("ns", Ended::Held { awaited: 5_000 }));
-        terminating.gone(Namespace::parse("other").as_ref());
-        terminating.gone(None);
+        terminating.gone("other");
         go(4_998);
         assert_eq!((emptied(), terminating.busy(ns.as_ref())), (0, 0));
         go(1);

@@ -22,6 +22,9 @@ pub use condition::{
 /// The finalizer in the `spec` of a namespace that stands for its content.
 pub const FINALIZER: &str = "kubernetes";
 
+/// The name under which all claims and volumes together have turns. No namespace has it.
+pub const STORAGE: &str = "";
+
 /// The objects of a type in a namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Found {
@@ -211,7 +214,7 @@ impl Agenda {
 
     /// How many namespaces are terminating.
     pub fn len(&self) -> usize {
-        self.entries.len()
+        self.entries.len() - usize::from(self.entries.contains_key(STORAGE))
     }
 
     pub fn is_empty(&self) -> bool {

@@ -5,6 +5,7 @@
 //! [`kube_gc_core::namespaces`] decides what follows from what they find.
 
 mod content;
+mod protection;
 mod turn;
 
 use std::sync::Arc;
@@ -21,8 +22,8 @@ use crate::actors::supervision::task;
 use crate::worker::context::WorkContext;
 use kube_gc_client::{Api, ApiError};
 use kube_gc_core::mailbox::Backoff;
-use kube_gc_core::namespaces::{Agenda, Ended, LeaderRecord, NextTurn, Rival};
-use kube_gc_core::object::Namespace;
+use kube_gc_core::namespaces::{Agenda, Ended, LeaderRecord, NextTurn, Rival, STORAGE};
+use kube_gc_core::object::{Namespace, Uid};
 use kube_gc_core::text::bounded;
 use kube_gc_observe::telemetry::record;
 
@@ -39,10 +40,14 @@ const CLOSED: Duration = Duration::from_secs(1);
 
 /// Finishes namespaces until the collector ends, or another controller does it. To be run as a task.
 /// Nothing is done before the start-up phase is over. A namespace is finalized when looks have shown
-/// nothing for the `quiet` time.
-pub async fn finish(context: WorkContext, phase: watch::Receiver<Phase>, quiet: Duration) {
+/// nothing for the `quiet` time. Also removes the protection of claims and volumes, if that `unprotects`.
+pub async fn finish(context: WorkContext, phase: watch::Receiver<Phase>, quiet: Duration, unprotects: bool) {
     let registry = context.registry.clone();
-    let rival = Finisher::new(context, phase, quiet).run().await;
+    let mut finisher = Finisher::new(context, phase, quiet);
+    if unprotects && let Some(uid) = Uid::parse("storage") {
+        finisher.agenda.seen(STORAGE, &uid, Duration::ZERO);
+    }
+    let rival = finisher.run().await;
     registry.terminating().abandon();
     record::namespaces_stopped(true);
     record::namespaces_terminating(0);
@@ -118,12 +123,18 @@ impl Finisher {
     fn turn(&self, turn: NextTurn) -> impl Future<Output = (NextTurn, Result<Ended, Stop>)> + use<> {
         self.context.registry.terminating().turn_begins(&turn.name);
         let is_braked = self.context.brake.holds(Namespace::parse(&turn.name).as_ref()).is_some();
-        let (turns, next) = (Arc::clone(&self.turns), turn.clone());
+        let (turns, next, context) = (Arc::clone(&self.turns), turn.clone(), self.context.clone());
         async move {
             if is_braked {
                 return (turn, Ok(HELD));
             }
-            let ended = task(async move { turns.turn(&next).await }).await;
+            let ended = task(async move {
+                match &*next.name {
+                    STORAGE => protection::turn(&context, &turns.rivals).await,
+                    _ => turns.turn(&next).await,
+                }
+            });
+            let ended = ended.await;
             (turn, ended.unwrap_or_else(|error| Err(Stop::Broken(bounded(&error)))))
         }
     }

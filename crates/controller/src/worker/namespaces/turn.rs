@@ -39,7 +39,7 @@ impl From<ApiError> for Stop {
 #[derive(Debug)]
 pub(super) struct Turns {
     api: Api,
-    rivals: Rivals,
+    pub(super) rivals: Rivals,
     namespaces: Arc<ResourceType>,
     /// The last discovery, and when it began.
     types: Mutex<Option<(Instant, Arc<ContentTypes>)>>,
