@@ -56,22 +56,22 @@ pub async fn check(api: &Api, server: &str, settings: &Settings) -> Result<(), E
             ),
         ));
     }
-    if settings.finish_namespaces {
+    if settings.finish_namespaces || settings.remove_protection_finalizers {
         check_alone(api, server).await?;
     }
     tracing::info!(%server, version = version.git_version, dry_run = settings.dry_run, "connected");
     Ok(())
 }
 
-/// Fails if another controller finalizes namespaces (rule 11.8).
+/// Fails if another controller does the same (rule 11.8).
 async fn check_alone(api: &Api, server: &str) -> Result<(), Error> {
     match find_rival(api, None).await {
         Ok((None, _)) => Ok(()),
         Ok((Some(rival), _)) => Err(Error::new(
             ErrorKind::Settings,
             format!(
-                "`finish_namespaces` is set, but {rival} on {server}, and kube-controller-manager finalizes namespaces \
-                 itself; unset it, or remove what is left of a kube-controller-manager that no longer runs: see \
+                "`finish_namespaces` or `remove_protection_finalizers` is set, but {rival} on {server}, and \
+                 kube-controller-manager does this itself; unset it, or remove what is left of a kube-controller-manager that no longer runs: see \
                  docs/finish-namespaces.md"
             ),
         )),

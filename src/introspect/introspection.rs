@@ -229,6 +229,7 @@ impl CollectorIntrospection {
             compared: self.status.comparison.as_ref().map(Comparison::compared),
             refused: self.api.refused_credentials().map(|(since, why)| (Timestamp(since), why)),
             brake: self.status.brake.warning().as_deref(),
+            namespaces: self.status.registry.hindrance().borrow().clone(),
             leadership,
         })
     }

@@ -75,8 +75,7 @@ impl Api {
         Ok(Some(LiveObject { facts, details: details(resource, &answer)? }))
     }
 
-    /// The first pods that use a claim. The controller that protects claims counts those that are bound to a node,
-    /// because no other can start.
+    /// The first pods that use a claim.
     ///
     /// # Errors
     ///
@@ -86,7 +85,8 @@ impl Api {
         let namespace = claim.namespace.as_ref().map(Namespace::as_str);
         let call = Call::list(&pods, namespace, JSON).with("limit", &MOST_USERS.to_string());
         let list: Value = Box::pin(self.call(call)).await?.json()?;
-        let users = each(&list["items"]).filter(|pod| uses(pod, &claim.name)).take(LISTED);
+        let users =
+            each(&list["items"]).filter(|pod| claims_of(pod).any(|used| used == *claim.name)).take(LISTED);
         let text = |value: &Value| word(value.as_str().unwrap_or_default()).to_string();
         let names = users.map(|pod| ObjectName {
             api_version: "v1".to_owned(),
@@ -103,16 +103,16 @@ impl Api {
 /// The most pods of a namespace among which the users of a claim are looked for.
 const MOST_USERS: usize = 500;
 
-/// Whether a pod mounts a claim, its own ephemeral one included.
-fn uses(pod: &Value, claim: &str) -> bool {
+/// The claims that a pod uses, its own ephemeral ones included: none until it is bound to a node, because a
+/// kubelet starts no pod with a claim that is being deleted.
+pub(super) fn claims_of(pod: &Value) -> impl Iterator<Item = String> {
     let name = pod["metadata"]["name"].as_str().unwrap_or_default();
-    let mounts = |volume: &Value| {
+    let is_bound = pod["spec"]["nodeName"].as_str().is_some_and(|node| !node.is_empty());
+    each(&pod["spec"]["volumes"]).filter(move |_| is_bound).filter_map(move |volume| {
         let own = || format!("{name}-{}", volume["name"].as_str().unwrap_or_default());
-        volume["persistentVolumeClaim"]["claimName"] == claim
-            || (volume["ephemeral"].is_object() && own() == claim)
-    };
-    pod["spec"]["nodeName"].as_str().is_some_and(|node| !node.is_empty())
-        && each(&pod["spec"]["volumes"]).any(mounts)
+        let claim = volume["persistentVolumeClaim"]["claimName"].as_str().map(str::to_owned);
+        claim.or_else(|| volume["ephemeral"].is_object().then(own))
+    })
 }
 
 impl Api {
@@ -152,7 +152,7 @@ impl Api {
 }
 
 /// The elements of a list; none if there is no list.
-fn each(list: &Value) -> impl Iterator<Item = &Value> {
+pub(super) fn each(list: &Value) -> impl Iterator<Item = &Value> {
     list.as_array().into_iter().flatten()
 }
 

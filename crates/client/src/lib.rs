@@ -23,6 +23,7 @@ mod namespaces;
 mod patch;
 mod path;
 mod pods;
+mod protection;
 mod reachability;
 mod read;
 mod restore_fence;

@@ -139,6 +139,8 @@ sections! {
         dry_run: bool, FLAG, |_| true;
         /// Delete the content of terminating namespaces and finalize them.
         finish_namespaces: bool, FLAG, |_| true;
+        /// Remove the finalizers that protect claims and volumes which are not used.
+        remove_protection_finalizers: bool, FLAG, |_| true;
     }
 
     /// `[namespaces]`
