@@ -37,14 +37,16 @@ pub mod internals;
 pub use app::collector::{Builder, Collector, QueueStatus, ResourceStatus, Status};
 pub use app::{Error, ErrorKind};
 
-/// The settings of a collector. `config/default.toml` documents each of them.
+/// The settings of a collector. `config/default.toml` documents each of them. [`Loader`](settings::Loader) reads
+/// some of them from TOML; the others keep their defaults.
 pub mod settings {
     pub use kube_gc_config::{
-        AccessSettings, BesideKubelet, BrakeSettings, ClientSettings, ComparisonSettings, DebugSettings,
-        DecisionLines, DiscoverySettings, Encoding, EventSettings, GraphSettings, GraphThreads, HttpSettings,
-        LeaderSettings, Listener, Listeners, LogFormat, LogSettings, NamespaceSettings, NodeImageSettings,
-        NodePressureSettings, NodeRootSettings, NodeSettings, PodKnowledge, RetrySettings, Settings,
-        ShutdownSettings, StartupSettings, TlsSettings, WatchProtocol, WatchSettings, WorkerSettings,
+        AccessSettings, BesideKubelet, BrakeSettings, ClientSettings, ComparisonSettings, ConfigError,
+        DebugSettings, DecisionLines, DiscoverySettings, Encoding, EventSettings, GraphSettings,
+        GraphThreads, HttpSettings, LeaderSettings, Listener, Listeners, Loader, LogFormat, LogSettings,
+        NamespaceSettings, NodeImageSettings, NodePressureSettings, NodeRootSettings, NodeSettings,
+        PodKnowledge, RetrySettings, Settings, ShutdownSettings, StartupSettings, TlsSettings, WatchProtocol,
+        WatchSettings, WorkerSettings,
     };
     pub use kube_gc_core::object::GroupResource;
 }

@@ -118,7 +118,7 @@ impl Collector {
     pub async fn wait_seen(&self, resource: &str, version: &str) -> Result<(), Error> {
         let Some(version) = ResourceVersion::parse_number(version) else {
             return Err(Error::new(
-                ErrorKind::Internal,
+                ErrorKind::Argument,
                 format!(
                     "the version {version:?} is not a whole number above 0; pass metadata.resourceVersion of an object"
                 ),

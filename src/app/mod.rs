@@ -43,6 +43,8 @@ pub use settings::api as api_settings;
 pub enum ErrorKind {
     /// A setting has a value that cannot be used.
     Settings,
+    /// An argument of a call has one.
+    Argument,
     /// The kubeconfig cannot be read or understood, or does not have the requested context.
     Kubeconfig,
     /// The API server does not answer.

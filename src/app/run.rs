@@ -187,19 +187,11 @@ pub fn candidate(
         return Ok(None);
     }
     record::election();
-    let LeaderSettings {
-        enabled: _,
-        namespace,
-        name,
-        identity,
-        lease_duration,
-        renew_deadline,
-        retry_period,
-    } = settings.clone();
-    let namespace =
-        if namespace.is_empty() { connection.config().default_namespace.clone() } else { namespace };
-    let lease = LeaseName { namespace, name };
-    let me = ReplicaId::new(&identity);
+    let LeaderSettings { ref namespace, ref name, lease_duration, renew_deadline, retry_period, .. } =
+        *settings;
+    let namespace = if namespace.is_empty() { &connection.config().default_namespace } else { namespace };
+    let lease = LeaseName { namespace: namespace.clone(), name: name.clone() };
+    let me = ReplicaId::new(&settings.identity);
     tracing::info!(%lease, replica = %me, "this replica does not write until it acquires the Lease");
     let leases = {
         // The client spawns its background tasks there, too.
@@ -315,8 +307,9 @@ mod tests {
     }
 
     fn settings(dry_run: bool, enabled: bool) -> Settings {
-        let leader = LeaderSettings { enabled, ..LeaderSettings::default() };
-        Settings { dry_run, leader, ..Settings::default() }
+        let mut settings = Settings::default();
+        (settings.dry_run, settings.leader.enabled) = (dry_run, enabled);
+        settings
     }
 
     #[test]

@@ -3,7 +3,7 @@ use kube::client::Body;
 use kube_gc_apiserver::ApiServer;
 
 use super::*;
-use kube_gc_config::{LeaderSettings, Settings, WorkerSettings};
+use kube_gc_config::Settings;
 
 #[allow(dead_code, reason = "the example's `main` is not called")]
 #[path = "../../../examples/collect.rs"]
@@ -92,15 +92,16 @@ async fn refused(settings: Settings) -> Error {
 
 #[tokio::test]
 async fn an_invalid_setting_is_named() {
-    let workers = WorkerSettings { delete: 0, ..WorkerSettings::default() };
-    let error = refused(Settings { workers, ..Settings::default() }).await;
+    let mut settings = Settings::default();
+    settings.workers.delete = 0;
+    let error = refused(settings.clone()).await;
     assert_eq!(error.kind(), ErrorKind::Settings);
     assert_eq!(
         error.to_string(),
         "`workers.delete` is out of bounds: it must be a whole number from 1 to 1000"
     );
-    let leader = LeaderSettings { enabled: true, ..LeaderSettings::default() };
-    let error = refused(Settings { leader, ..Settings::default() }).await;
+    (settings.workers.delete, settings.leader.enabled) = (1, true);
+    let error = refused(settings).await;
     assert!(error.to_string().contains("leader.enabled"), "{error}");
 }
 
@@ -121,7 +122,9 @@ async fn an_invalid_version_is_an_error() {
     let server = server();
     let collector = Collector::builder(server.client()).start().await.unwrap();
     for version in ["", "0", "newest"] {
-        let error = collector.wait_seen("configmaps", version).await.unwrap_err().to_string();
-        assert!(error.contains(&format!("the version {version:?} is not a whole number")), "{error}");
+        let error = collector.wait_seen("configmaps", version).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Argument);
+        let said = format!("the version {version:?} is not a whole number");
+        assert!(error.to_string().contains(&said), "{error}");
     }
 }
