@@ -30,7 +30,7 @@ use std::fmt;
 #[cfg(feature = "demo")]
 pub use crate::introspect::{CollectorIntrospection, IdleQuery};
 #[cfg(feature = "demo")]
-pub use process::{Threads, block_on, termination};
+pub use process::{Threads, block_on, termination, unmarked};
 pub use run::{RunOptions, Target, run};
 #[cfg(feature = "demo")]
 pub use served::{Bound, ServedCollector};
