@@ -30,7 +30,7 @@ use std::fmt;
 #[cfg(feature = "demo")]
 pub use crate::introspect::{CollectorIntrospection, IdleQuery};
 #[cfg(feature = "demo")]
-pub use process::{Threads, block_on, termination};
+pub use process::{Threads, block_on, termination, unmarked};
 pub use run::{RunOptions, Target, run};
 #[cfg(feature = "demo")]
 pub use served::{Bound, ServedCollector};
@@ -43,6 +43,8 @@ pub use settings::api as api_settings;
 pub enum ErrorKind {
     /// A setting has a value that cannot be used.
     Settings,
+    /// An argument of a call has one.
+    Argument,
     /// The kubeconfig cannot be read or understood, or does not have the requested context.
     Kubeconfig,
     /// The API server does not answer.

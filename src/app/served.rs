@@ -109,7 +109,7 @@ impl Bound {
 }
 
 /// The place that a URL names, without a user and a password.
-fn place(url: &Uri) -> String {
+pub fn place(url: &Uri) -> String {
     let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
     format!("{}{port}{}", url.host().unwrap_or_default(), url.path().trim_end_matches('/'))
 }

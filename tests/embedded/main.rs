@@ -1,5 +1,7 @@
-//! `kubectl` works with the embedded server as with any other.
+//! `kubectl` works with the embedded server as with any other, and so does the library.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod library;
 
 use std::path::PathBuf;
 use std::process::{Output, Stdio};

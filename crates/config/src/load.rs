@@ -44,8 +44,9 @@ impl Loader {
         self
     }
 
-    /// Adds a TOML file with this content.
-    pub(super) fn text(self, text: &str) -> Self {
+    /// Adds a TOML file with this content, which errors call `text`.
+    #[must_use]
+    pub fn text(self, text: &str) -> Self {
         Self { file: Some(PathBuf::from("text")), text: Some(text.to_owned()), ..self }
     }
 

@@ -44,6 +44,7 @@ macro_rules! sections {
             $(#[$about])*
             #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
             #[serde(deny_unknown_fields)]
+            #[non_exhaustive]
             pub struct $section {
                 $($(#[$doc])* pub $key: $type,)*
                 $($($(#[$inner_doc])* pub $inner: $inner_type,)*)?

@@ -23,7 +23,7 @@ const CHAINS: usize = 200;
 #[tokio::test]
 async fn a_chain_is_gone_when_the_collector_is_idle() {
     let client = server().client();
-    let collector = Collector::builder(client.clone()).start().await.unwrap();
+    let collector = Collector::builder_with_client(client.clone()).start().await.unwrap();
     let configmaps: Api<ConfigMap> = Api::namespaced(client, "default");
     let create = async |name: String, owner: Option<&ConfigMap>| {
         configmaps.create(&PostParams::default(), &config_map(&name, owner)).await.unwrap()
@@ -66,7 +66,8 @@ async fn a_namespace_is_idle_while_others_are_busy() {
             }
         }
     });
-    let collector = Collector::builder(kube::Client::new(refused, "default")).start().await.unwrap();
+    let collector =
+        Collector::builder_with_client(kube::Client::new(refused, "default")).start().await.unwrap();
     let namespaces: Api<Namespace> = Api::all(client.clone());
     for namespace in ["busy", "quiet"] {
         let metadata = ObjectMeta { name: Some(namespace.to_owned()), ..ObjectMeta::default() };
@@ -95,7 +96,7 @@ async fn a_namespace_is_idle_while_others_are_busy() {
 
 #[tokio::test]
 async fn a_type_may_be_named_without_its_group_and_an_unknown_one_is_named() {
-    let collector = Collector::builder(server().client()).start().await.unwrap();
+    let collector = Collector::builder_with_client(server().client()).start().await.unwrap();
     collector.wait_idle().await.unwrap();
     for (resource, is_known) in [("deployments", true), ("deployments.apps", true), ("configmap", false)] {
         let seen = vec![(GroupResource::parse(resource), ResourceVersion::number(u64::MAX))];
