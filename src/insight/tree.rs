@@ -40,17 +40,13 @@ pub struct TreeQuery {
     pub with_rows: bool,
 }
 
-/// What is known of dependents that are not shown, but were looked at.
+/// What is known of all dependents that are not shown.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Hidden {
-    /// Of how many the row says whether they are ready.
-    pub judged: usize,
-    /// How many of these are.
-    pub ready: usize,
-    /// Of how many the row has an age.
-    pub aged: usize,
-    /// The oldest: its age, and the same in the words of the server.
-    pub oldest: Option<(Duration, String)>,
+    /// How many are ready.
+    pub ready: Option<usize>,
+    /// The age of the oldest, in the words of the server.
+    pub oldest: Option<String>,
 }
 
 impl TreeQuery {
@@ -176,22 +172,17 @@ fn standing(node: &Shown, now: SystemTime) -> Standing {
 impl Hidden {
     /// What the rows of objects that are not shown have in common.
     pub fn of(more: &More) -> Self {
-        let mut hidden = Self::default();
-        for Shown { extra: NodeExtra { row, .. }, .. } in &more.looked_at {
-            if let Some(is_ready) = is_ready(row) {
-                hidden.judged += 1;
-                hidden.ready += usize::from(is_ready);
-            }
-            // The server writes ages as `3d4h`.
-            let age = cell(row, "Age").and_then(|cell| Some((humantime::parse_duration(cell).ok()?, cell)));
-            if let Some((age, text)) = age {
-                hidden.aged += 1;
-                if hidden.oldest.as_ref().is_none_or(|(oldest, _)| *oldest < age) {
-                    hidden.oldest = Some((age, text.to_owned()));
-                }
-            }
+        let rows = || more.looked_at.iter().map(|shown| &shown.extra.row);
+        let ready: Vec<bool> = rows().filter_map(|row| is_ready(row)).collect();
+        // The server writes ages as `3d4h`.
+        let age = |cell| Some((humantime::parse_duration(cell).ok()?, cell));
+        let ages: Vec<_> = rows().filter_map(|row| cell(row, "Age").and_then(age)).collect();
+        let is_all = |known: usize| known == more.count;
+        let oldest = ages.iter().max().filter(|_| is_all(ages.len()));
+        Self {
+            ready: is_all(ready.len()).then(|| ready.iter().filter(|is_ready| **is_ready).count()),
+            oldest: oldest.map(|(_, age)| (*age).to_owned()),
         }
-        hidden
     }
 }
 
@@ -321,19 +312,25 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_shown_is_summed_up() {
+    fn what_is_known_of_all_that_are_not_shown_is_summed_up() {
         let rows = [
             row(&[("Ready", "1/1"), ("Age", "3d4h")]),
-            row(&[("Ready", "0/1"), ("Age", "90m")]),
+            row(&[("Ready", "0/1"), ("Age", "2y45d")]),
             row(&[("Ready", "1/1"), ("Age", "<unknown>")]),
-            row(&[("Age", "2y45d")]),
+            row(&[("Age", "90m")]),
         ];
-        let node = |row| Shown { extra: NodeExtra { row, details: None }, ..Shown::default() };
-        let mut more = Vec::new();
-        More::count_in(&mut more, 0, &Shown::default());
-        more[0].looked_at = rows.map(node).into();
-        let hidden = Hidden::of(&more[0]);
-        assert_eq!((hidden.judged, hidden.ready, hidden.aged), (3, 2, 3));
-        assert_eq!(hidden.oldest.unwrap().1, "2y45d");
+        let node =
+            |row: &Vec<_>| Shown { extra: NodeExtra { row: row.clone(), details: None }, ..Shown::default() };
+        for (shown, ready, oldest) in
+            [(&rows[..2], Some(1), Some("2y45d")), (&rows[..3], Some(2), None), (&rows[..], None, None)]
+        {
+            let mut more = Vec::new();
+            for _ in shown {
+                More::count_in(&mut more, 0, &Shown::default());
+            }
+            more[0].looked_at = shown.iter().map(node).collect();
+            let hidden = Hidden::of(&more[0]);
+            assert_eq!((hidden.ready, hidden.oldest.as_deref()), (ready, oldest));
+        }
     }
 }

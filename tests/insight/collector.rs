@@ -216,7 +216,7 @@ async fn a_collector_is_asked_directly_and_through_the_api_server() -> Result<()
         [("", found), ("--from collector", found), ("--collector-namespace kube-gc", found), (&url, "")]
     {
         let verdict = "ConfigMap/root is being deleted, and waits for 1 blocking dependent.\n";
-        let said = [verdict, "The collector cannot finish with it (blocked, since", from];
+        let said = [verdict, "The collector cannot finish with it (blocked, for", from];
         caller.says(&format!("explain cm/root {source}"), 0, &said).await?;
     }
     let json = caller.json(&format!("explain cm/root {url}")).await?;

@@ -75,6 +75,7 @@ pub async fn kube_gc(kubeconfig: &Path, line: &str) -> Result<Ran> {
     let output = tokio::process::Command::new(target::binary())
         .args(line.split_whitespace())
         .env("KUBECONFIG", kubeconfig)
+        .env("LC_ALL", "C.UTF-8")
         .output()
         .await?;
     let text = |bytes| String::from_utf8(bytes).context("not UTF-8");

@@ -125,7 +125,7 @@ async fn several_objects_are_planned_together() -> Result<()> {
     let object = |name: &str| format!("---\napiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}}}\n");
     std::fs::write(file.path(), ["a", "b", "missing"].map(object).concat())?;
     let by_file = format!("plan -f {}", file.path().display());
-    caller.says(&by_file, 0, &["Left out: there is no ConfigMap/missing in namespace "]).await?;
+    caller.says(&by_file, 0, &["Left out: configmaps \"missing\" not found in namespace "]).await?;
     let plan = caller.json("plan cm a b").await?;
     for line in [by_file.as_str(), "plan cm -l app=web", "plan cm/a configmaps/b cm/a"] {
         let other = caller.json(line).await?;
@@ -138,7 +138,7 @@ async fn several_objects_are_planned_together() -> Result<()> {
         ("plan cm -l app=nobody", 8, "no cm has the labels app=nobody"),
         ("plan cm -l app=(", 2, "does not understand the selector"),
         ("plan cm/a -l app=web", 8, "doesn't have a resource type \"cm/a\""),
-        ("plan cm a missing", 8, "there is no ConfigMap/missing"),
+        ("plan cm a missing", 8, "configmaps \"missing\" not found"),
         ("plan cm a b --from collector", 2, "one object at a time"),
         ("plan -f /dev/null", 8, "no object is named"),
     ] {

@@ -29,7 +29,7 @@ async fn what_waits_is_grouped_by_what_holds_it() -> Result<()> {
     ensure!(json["groups"][0]["cause"] == "finalizers" && json["beingDeleted"] == 5, "{json}");
     ensure!(json["groups"][0]["holders"][0]["uid"] == cascade.held.uid.as_str(), "{json}");
     let table = format!(
-        "5 of 5 objects that are being deleted are stuck: deleted more than ago.\n\nSTUCK OLDEST CAUSE\n\
+        "5 objects are stuck: deleted more than ago.\n\nSTUCK OLDEST CAUSE\n\
          3 2 objects wait for Secret/held (finalizer {HOLD})\n\
          2 2 objects wait for finalizer example.com/backup\n"
     );
@@ -234,7 +234,7 @@ async fn a_selector_says_what_is_reported() -> Result<()> {
     // What holds it has no such label.
     let sentence = format!("ConfigMap/root waits for Secret/held (finalizer {HOLD})");
     for (selector, code, said) in [
-        ("app=web", 1, &["1 of 1 object that is being deleted", &sentence][..]),
+        ("app=web", 1, &["1 object is stuck", &sentence][..]),
         ("app!=web,app", 0, &["Nothing is stuck.\n"]),
         ("=x", 2, &["the server does not understand the selector"]),
         ("app=web --from collector", 2, &["--selector needs --from lists"]),

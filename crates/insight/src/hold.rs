@@ -240,7 +240,7 @@ impl Held {
 
     /// What one object waits for, or several.
     pub fn words(&self, several: bool) -> String {
-        let (its, it) = if several { ("their", "them") } else { ("its", "it") };
+        let (its, it, s) = if several { ("their", "them", "s") } else { ("its", "it", "") };
         let about = &self.about;
         match self.hold {
             Hold::Finalizers => about.clone(),
@@ -248,13 +248,13 @@ impl Held {
             Hold::SilentApi if about.contains(", ") => format!("APIs that do not answer: {about}"),
             Hold::SilentApi => format!("an API that does not answer: {about}"),
             Hold::NamespaceController => "the namespace controller of kube-controller-manager".to_owned(),
-            Hold::GracePeriod => format!("the end of {its} grace period"),
+            Hold::GracePeriod => format!("the end of {its} grace period{s}"),
             Hold::Kubelet if about.is_empty() => format!("somebody to confirm {its} end"),
             Hold::Kubelet => format!("the kubelet of node {about} to confirm {its} end"),
             Hold::Orphaning => format!("the collector to release {its} dependents"),
-            Hold::Unblocked => format!("the collector to remove {its} finalizer"),
+            Hold::Unblocked => format!("the collector to remove {its} finalizer{s}"),
             Hold::ToBeDeleted => format!("the collector to delete {it}"),
-            Hold::ToBeReleased => format!("the collector to remove {its} owner reference"),
+            Hold::ToBeReleased => format!("the collector to remove {its} owner reference{s}"),
             Hold::Undecided => "an owner that cannot be resolved".to_owned(),
             Hold::Unexplained => "something that the API does not show".to_owned(),
             Hold::Unknown => "something that could not be looked at".to_owned(),
@@ -290,7 +290,7 @@ impl Held {
             Hold::Unblocked | Hold::ToBeDeleted | Hold::ToBeReleased | Hold::Orphaning | Hold::Circle => {
                 one("The collector has this to do. If it does not change, look whether it runs.")
             }
-            Hold::Undecided => one("`check` says which owner cannot be resolved."),
+            Hold::Undecided => one("`explain` and `check` say which owner cannot be resolved."),
             Hold::GracePeriod | Hold::Kubelet | Hold::Unexplained | Hold::Unknown | Hold::Other => Vec::new(),
         }
     }

@@ -265,14 +265,25 @@ impl Verdict<'_> {
         let object = &plan.object;
         let (subject, [are, its, it]) = match plan.others.len() {
             0 => (object.to_string(), ["is", "its", "it"]),
-            more => (format!("{object} and {more} more"), ["are", "their", "them"]),
+            more => (format!("{object} and {} more", Thousands(more)), ["are", "their", "them"]),
+        };
+        let (roots, contents) = (1 + plan.others.len(), self.contents.unwrap_or_default());
+        let held = sum(|of| of.held).saturating_sub(self.held);
+        // Of what is in it, those that are held are among the last.
+        let said = if contents > 0 { roots + contents } else { roots + held };
+        let others = (sum(|of| of.deleted) + sum(|of| of.held)).saturating_sub(said);
+        let follow = match plan.cascade {
+            Cascade::Orphan => sum(|of| of.orphaned),
+            _ => others + held + sum(|of| of.blocks) + plan.perhaps_deletes,
         };
         let mut text = match (self.contents, plan.cascade) {
             (Some(0), _) => format!("{subject} is deleted"),
             (Some(_), _) if plan.depends_on_unseen => format!("{subject} is deleted last, after its objects"),
+            (Some(1), _) => format!("{subject} is deleted last, after its only object"),
             (Some(count), _) => {
                 format!("{subject} is deleted last, after its {}", counted(count, "object"))
             }
+            _ if follow == 0 && !plan.depends_on_unseen => format!("{subject} {are} deleted"),
             (None, Cascade::Background) => {
                 format!("{subject} {are} deleted at once, and {its} dependents follow")
             }
@@ -281,11 +292,6 @@ impl Verdict<'_> {
             }
             (None, Cascade::Orphan) => format!("{subject} {are} deleted, and {its} dependents are released"),
         };
-        let (roots, contents) = (1 + plan.others.len(), self.contents.unwrap_or_default());
-        let held = sum(|of| of.held).saturating_sub(self.held);
-        // Of what is in it, those that are held are among the last.
-        let said = if contents > 0 { roots + contents } else { roots + held };
-        let others = (sum(|of| of.deleted) + sum(|of| of.held)).saturating_sub(said);
         let least = if plan.depends_on_unseen { "at least " } else { "" };
         let go = if others == 1 { "goes" } else { "go" };
         match (others, contents) {
@@ -315,7 +321,7 @@ impl Verdict<'_> {
             (None, _) if roots == 1 => {
                 text.push_str(&format!(" {object} itself stays until its finalizers are removed."));
             }
-            (None, held) => text.push_str(&format!(" Of these, {held} stay until finalizers are removed.")),
+            (None, held) => text.push_str(&format!(" Finalizers hold {} of those named.", Thousands(held))),
         }
         if !self.holders.is_empty() {
             let holders = listed(", ", self.holders.len(), &self.holders);
@@ -365,3 +371,7 @@ pub(super) fn notes(plan: &Plan) -> Vec<String> {
     }
     notes
 }
+
+#[cfg(test)]
+#[path = "answer_tests.rs"]
+mod tests;

@@ -50,7 +50,7 @@ fn the_verdict_follows_from_the_owners_and_the_evidence() {
             &both,
             Outcome::LosesReferences,
             Some(Evidence::Watched),
-            "Pod/p stays and loses 1 owner reference: its owner ConfigMap/a exists, others do not.",
+            "Pod/p stays and loses 1 owner reference: its owner ConfigMap/a keeps it, and not every owner does.",
         ),
         (
             Cluster::of(&[&pod("p").with(unserved.clone())]),
