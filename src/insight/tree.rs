@@ -1,6 +1,6 @@
 //! The answer of `kube-gc tree`, once or again and again, the worst dependents first.
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use futures::StreamExt as _;
 use tokio::time::{Instant, sleep_until};
@@ -109,8 +109,7 @@ impl Lists<'_> {
         if query.with_rows {
             self.read_details(&mut shown).await;
             self.read_rows(&mut shown).await;
-            let now = SystemTime::now();
-            shown = shown.worst(|node| standing(node, now), query.most);
+            shown = shown.worst(standing, query.most);
         }
         shown
     }
@@ -151,22 +150,17 @@ impl Lists<'_> {
     }
 }
 
-/// An object that was deleted longer ago than this is stuck, as for `kube-gc stuck`.
-const STUCK: Duration = Duration::from_secs(60);
+/// An object whose deletion has been overdue for more seconds is stuck, as for `kube-gc stuck`.
+const STUCK: i64 = 60;
 
-fn standing(node: &Shown, now: SystemTime) -> Standing {
+fn standing(node: &Shown) -> Standing {
     let NodeExtra { row, details } = &node.extra;
-    if node.state.is_being_deleted() {
-        let deleted = details.as_ref().and_then(|details| details.deleted.as_deref());
-        let deleted = deleted.and_then(|time| humantime::parse_rfc3339_weak(time).ok());
-        let since = deleted.and_then(|time| now.duration_since(time).ok());
-        return if since.is_some_and(|since| since > STUCK) {
-            Standing::Stuck
-        } else {
-            Standing::Terminating
-        };
+    match (node.state.is_being_deleted(), details.as_ref().and_then(Details::overdue)) {
+        (true, Some(overdue)) if overdue > STUCK => Standing::Stuck,
+        (true, _) => Standing::Terminating,
+        (false, _) if is_ready(row) == Some(false) => Standing::NotReady,
+        (false, _) => Standing::Other,
     }
-    if is_ready(row) == Some(false) { Standing::NotReady } else { Standing::Other }
 }
 
 impl Hidden {
@@ -295,19 +289,21 @@ mod tests {
 
     #[test]
     fn a_deletion_of_long_ago_is_worse_than_one_of_now() {
-        let now = humantime::parse_rfc3339_weak("2026-01-01T00:12:00Z").unwrap();
-        for (state, deleted, ready, expected) in [
-            (State::Terminating, Some("2026-01-01T00:10:00Z"), "1/1", Standing::Stuck),
-            (State::DeletingDependents, Some("2026-01-01T00:11:30Z"), "1/1", Standing::Terminating),
-            (State::Terminating, Some("2026-01-01T00:13:00Z"), "0/1", Standing::Terminating),
-            (State::Terminating, None, "0/1", Standing::Terminating),
-            (State::Live, None, "0/1", Standing::NotReady),
-            (State::Live, None, "1/1", Standing::Other),
+        for (state, deleted, grace, ready, expected) in [
+            (State::Terminating, Some("2026-01-01T00:10:00Z"), 0, "1/1", Standing::Stuck),
+            (State::Terminating, Some("2026-01-01T00:10:00Z"), 60, "1/1", Standing::Terminating),
+            (State::DeletingDependents, Some("2026-01-01T00:11:30Z"), 0, "1/1", Standing::Terminating),
+            (State::Terminating, Some("2026-01-01T00:13:00Z"), 0, "0/1", Standing::Terminating),
+            (State::Terminating, None, 0, "0/1", Standing::Terminating),
+            (State::Live, None, 0, "0/1", Standing::NotReady),
+            (State::Live, None, 0, "1/1", Standing::Other),
         ] {
-            let details = Some(Details { deleted: deleted.map(str::to_owned), ..Details::default() });
+            let read = Some("2026-01-01T00:12:00Z".to_owned());
+            let details = Details { read, deleted: deleted.map(str::to_owned), grace, ..Details::default() };
+            let details = Some(details);
             let extra = NodeExtra { row: row(&[("Ready", ready)]), details };
             let node = Shown { state, extra, ..Shown::default() };
-            assert_eq!(standing(&node, now), expected, "{state:?} {deleted:?} {ready}");
+            assert_eq!(standing(&node), expected, "{state:?} {deleted:?} {ready}");
         }
     }
 

@@ -237,7 +237,6 @@ fn details(resource: &ResourceType, answer: &Answer) -> Result<Details, ApiError
     let deleted = metadata.deletion_timestamp.map(before);
     Ok(Details {
         read: Some(answer.at().to_string()),
-        created: metadata.creation_timestamp.map(time),
         deleted: deleted.map(time),
         grace: grace.into(),
         finalizers,

@@ -8,17 +8,13 @@ use crate::finalizers::FinalizerReport;
 use crate::judge::verdict;
 use crate::knowledge::{Asker, Details, Live, LiveObject, Particulars};
 use crate::name::{ObjectName, Unseen};
-use crate::plan::{as_definition, as_namespace};
+use crate::plan::{Container, OF_DEFINITIONS, OF_NAMESPACES, in_spec};
 use crate::sentence::age;
 use kube_gc_core::graph::SearchQuery;
 use kube_gc_core::object::{DeletionState, FOREGROUND_FINALIZER, Identity};
 use kube_gc_core::text::listed;
 use kube_gc_core::verdict::Decision;
 
-/// The finalizer in the spec of a namespace that the namespace controller removes.
-const OF_NAMESPACES: &str = "kubernetes";
-/// The finalizer of a definition that the API server removes when its objects are gone.
-const OF_DEFINITIONS: &str = "customresourcecleanup.apiextensions.k8s.io";
 /// The finalizer of a claim that pods use.
 const OF_CLAIMS: &str = "kubernetes.io/pvc-protection";
 /// The finalizer of a volume that is bound.
@@ -87,10 +83,12 @@ pub(super) struct Around<'a> {
 
 /// What has to be gone before an object goes: all in a namespace, or all objects of a definition.
 pub fn contents_of(identity: &Identity) -> Option<SearchQuery> {
-    let namespace = as_namespace(identity);
-    let resource = as_definition(identity);
-    let is_one = namespace.is_some() || resource.is_some();
-    is_one.then(|| SearchQuery { namespace, resource, ..SearchQuery::default() })
+    let (namespace, resource) = match Container::of(identity)? {
+        Container::Namespace(namespace) => (Some(namespace), None),
+        Container::Definition(resource) => (None, Some(resource)),
+        Container::Node => return None,
+    };
+    Some(SearchQuery { namespace, resource, ..SearchQuery::default() })
 }
 
 /// What an object waits for, which blocks others or is being deleted, and waits for no dependent.
@@ -143,9 +141,8 @@ fn terminating(
     }
     all.extend(grace(details));
     if let Particulars::Namespace { finalizers, conditions } = &details.particulars {
-        let mut others = finalizers.iter().filter(|name| **name != *OF_NAMESPACES).peekable();
-        if others.peek().is_some() {
-            let others = others.map(|name| FinalizerReport::named(name, asker.catalog())).collect();
+        let others = in_spec(&details.particulars, asker.catalog());
+        if !others.is_empty() {
             all.push(Held::finalizers(Hold::SpecFinalizers, others));
         }
         let silent = around.silent_apis;

@@ -210,36 +210,27 @@ impl Plan {
 
     fn reached(&self, limits: &Limits, population: impl Fn(&GroupResource) -> Option<u64>) -> Forecast {
         let total: u64 = self.by_collector.iter().map(|(_, count)| count).sum();
-        if let Some(most) = limits.per_minute
-            && total > u64::from(most.get())
-        {
-            let why = format!("the collector deletes {total} objects, and may delete {most} in a minute");
-            return Forecast::Engages { why };
+        let engages = |why| Forecast::Engages { why: format!("the collector deletes {why}") };
+        if let Some(most) = limits.per_minute.filter(|most| total > u64::from(most.get())) {
+            return engages(format!("{total} objects, and may delete {most} in a minute"));
         }
         if let (Some(most), Some((count, namespace))) = (limits.namespace_per_minute, &self.most_in_namespace)
             && *count > u64::from(most.get())
         {
-            let why = format!(
-                "the collector deletes {count} objects in the namespace {namespace}, and may delete {most} there in a minute"
-            );
-            return Forecast::Engages { why };
+            let there = format!("in the namespace {namespace}, and may delete {most} there in a minute");
+            return engages(format!("{count} objects {there}"));
         }
+        let Some(share) = limits.share else { return Forecast::Passes };
         let mut is_known = true;
-        if let Some(share) = limits.share {
-            for (resource, count) in &self.by_collector {
-                let Some(of) = population(resource) else {
-                    // The floor is certain.
-                    is_known &= *count <= u64::from(share.floor);
-                    continue;
-                };
-                let most = share.of(of);
-                if *count > most {
-                    let why = format!(
-                        "the collector deletes {count} of {of} {resource}, and may delete {most} ({} %)",
-                        share.percent
-                    );
-                    return Forecast::Engages { why };
+        for (resource, count) in &self.by_collector {
+            match population(resource) {
+                // The floor is certain.
+                None => is_known &= *count <= u64::from(share.floor),
+                Some(of) if *count > share.of(of) => {
+                    let most = format!("may delete {} ({} %)", share.of(of), share.percent);
+                    return engages(format!("{count} of {of} {resource}, and {most}"));
                 }
+                Some(_) => {}
             }
         }
         if is_known { Forecast::Passes } else { Forecast::Unknown }
@@ -334,42 +325,33 @@ impl Verdict<'_> {
     }
 }
 
+/// What is to be said if objects of a type go.
+const NOTES: [(&str, &str); 5] = [
+    ("pods", "A running Pod stays for its grace period."),
+    ("nodes", "PodGC of kube-controller-manager deletes the pods of a node that is gone."),
+    (
+        "namespaces",
+        "The namespace controller of kube-controller-manager deletes what is in a namespace, whatever its owners.",
+    ),
+    (
+        "customresourcedefinitions.apiextensions.k8s.io",
+        "The API server deletes the objects of a type before its definition goes.",
+    ),
+    (
+        "persistentvolumeclaims",
+        "What happens to the data behind a PersistentVolumeClaim depends on the reclaim policy of its volume.",
+    ),
+];
+
 /// What nobody can know beforehand.
 pub(super) fn notes(plan: &Plan) -> Vec<String> {
-    let mut notes = vec![
-        "A plan cannot know what admission webhooks refuse, and what controllers create anew or delete besides \
-         (endpoints, pods of a node, volumes)."
-            .to_owned(),
-    ];
-    if !plan.by_collector.is_empty() {
-        notes.push("Dependents go only if a collector runs.".to_owned());
-    }
-    let goes = |name: &str| {
-        let name = GroupResource::parse(name).to_string();
-        plan.by_type.iter().any(|of| of.resource == name && of.deleted + of.held > 0)
-    };
-    if goes("pods") {
-        notes.push("A running Pod stays for its grace period.".to_owned());
-    }
-    if goes("nodes") {
-        notes.push("PodGC of kube-controller-manager deletes the pods of a node that is gone.".to_owned());
-    }
-    if goes("namespaces") {
-        notes.push(
-            "The namespace controller of kube-controller-manager deletes what is in a namespace, whatever its owners."
-                .to_owned(),
-        );
-    }
-    if goes("customresourcedefinitions.apiextensions.k8s.io") {
-        notes.push("The API server deletes the objects of a type before its definition goes.".to_owned());
-    }
-    if goes("persistentvolumeclaims") {
-        notes.push(
-            "What happens to the data behind a PersistentVolumeClaim depends on the reclaim policy of its volume."
-                .to_owned(),
-        );
-    }
-    notes
+    let always = "A plan cannot know what admission webhooks refuse, and what controllers create anew or delete \
+                  besides (endpoints, pods of a node, volumes).";
+    let needs_collector =
+        (!plan.by_collector.is_empty()).then_some("Dependents go only if a collector runs.");
+    let goes = |name: &str| plan.by_type.iter().any(|of| of.resource == name && of.deleted + of.held > 0);
+    let of_types = NOTES.iter().filter(|(resource, _)| goes(resource)).map(|(_, note)| *note);
+    std::iter::once(always).chain(needs_collector).chain(of_types).map(str::to_owned).collect()
 }
 
 #[cfg(test)]

@@ -179,6 +179,22 @@ fn what_protects_a_claim_or_a_volume_is_named() {
 }
 
 #[test]
+fn an_explanation_rests_on_the_types_of_the_object_and_of_its_owners() {
+    let (owner, item) = (config("a"), pod("p").owned(&config("a")));
+    for (what, rests) in [("pods", true), ("configmaps", true), ("namespaces", false)] {
+        let explained = Cluster::of(&[&owner, &item]).explain(&item);
+        let types = vec![Unseen { what: what.into(), why: "the watch is broken".into() }];
+        let known = Knowledge::new(Outside { types, ..Outside::default() });
+        let answer = Answer::new(explained, &known, Vec::new(), 0);
+        assert_eq!(
+            (answer.report.depends_on_unseen, answer.incomplete.len()),
+            (rests, usize::from(rests)),
+            "{what}"
+        );
+    }
+}
+
+#[test]
 fn an_owner_in_another_namespace_is_found_by_its_uid() {
     let owner = obj("configmaps", "other", "shared");
     let item = pod("p").with(owner.reference());
