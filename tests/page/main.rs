@@ -6,6 +6,7 @@ mod access;
 mod accounts;
 mod announcements;
 mod browser;
+mod cascade;
 mod gate;
 mod hostile;
 mod keyboard;

@@ -124,7 +124,7 @@ function watched({ synced, types, not_synced, not_answering }) {
 function health(summary) {
   const { server, version, role, leader, brake, objects, references } = summary;
   const [does, meaning] = purpose(summary);
-  entitle({ site: [server ? shown(server, 100) : "", "kube-gc", does === "writes" ? "" : does].filter(Boolean).join(" ") });
+  entitle({ site: [server ? shown(server, 100) : "", "kube-gc", version, does].filter(Boolean).join(" ") });
   swap(byId("health"),
     h("span", { class: "fact where", title: `kube-gc ${version}${server ? ` at ${server}` : ""}` }, foreign(server ?? ""), ` ${version}`),
     h("span", { class: `chip ${does === "dry run" ? "busy" : ""}`, title: meaning }, does),
