@@ -10,6 +10,9 @@ mod inventory;
 #[path = "repository/links.rs"]
 mod links;
 
+#[path = "repository/packages.rs"]
+mod packages;
+
 #[path = "repository/release.rs"]
 mod release;
 
