@@ -123,6 +123,7 @@ fn scripts_are_executable_and_stop_at_the_first_error() -> Result<()> {
             "deploy/install-envtest",
             "deploy/release",
             "deploy/release-notes",
+            "deploy/release-page",
             "benches/small.sh",
         ]
         .map(|script| root().join(script)),
