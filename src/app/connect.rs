@@ -1,5 +1,6 @@
 //! Connects to the API server, and finds out early whether a collector can work there.
 
+#[cfg(feature = "cli")]
 use super::run::Target;
 use super::{Error, ErrorKind};
 use kube_gc_client::{
@@ -10,6 +11,7 @@ use kube_gc_controller::worker::namespaces::find_rival;
 
 /// Reads the kubeconfig, asks its exec plugin, and builds a client for the server that it names. Sends
 /// nothing yet.
+#[cfg(feature = "cli")]
 pub async fn client(
     target: &Target,
     settings: ApiSettings,

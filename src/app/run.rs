@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::process::{Parent, ReadyFile, Threads, block_on, termination};
 use super::served::{Bound, ServedCollector, certificates};
+use super::settings::gate;
 use super::{Error, ErrorKind, connect, settings};
 use kube_gc_client::{Api, Clock, ConnectError, Connection, WriteGate};
 use kube_gc_config::{LeaderSettings, Settings, available_cores};
@@ -162,15 +163,6 @@ async fn connect(target: &Target, settings: &Settings) -> Result<(Connection, Ap
     let (connection, api) = connect::client(target, settings::api(settings), gate(settings)).await?;
     connect::check(&api, &connection.config().cluster_url.to_string(), settings).await?;
     Ok((connection, api))
-}
-
-/// The write gate that these settings require.
-pub fn gate(settings: &Settings) -> WriteGate {
-    match (settings.dry_run, settings.leader.enabled) {
-        (true, _) => WriteGate::dry_run(),
-        (false, true) => WriteGate::leased(Clock::Boot),
-        (false, false) => WriteGate::open(),
-    }
 }
 
 /// Prepares an election if the gate needs a Lease. Sends nothing yet. The thread does no work on objects.

@@ -1,6 +1,7 @@
-//! The packages of the crates have what they compile from.
+//! The packages of the crates have what they compile from, and the library needs few others.
 
 use std::path::{Component, Path, PathBuf};
+use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
 
@@ -46,5 +47,24 @@ fn every_file_that_a_crate_compiles_from_is_in_its_package() -> Result<()> {
         }
     }
     ensure!(count >= 2, "only {count} files are included");
+    Ok(())
+}
+
+/// Each crate takes time in the first build of a test that uses the library.
+#[test]
+fn the_library_does_without_what_only_the_program_needs() -> Result<()> {
+    let tree = Command::new(env!("CARGO"))
+        .current_dir(root())
+        .args(["tree", "--offline", "--locked", "-p", "kube-gc", "--no-default-features"])
+        .args(["-e", "normal", "--prefix", "none", "--format", "{lib}"])
+        .output()?;
+    ensure!(tree.status.success(), "{}", String::from_utf8_lossy(&tree.stderr));
+    let tree = String::from_utf8(tree.stdout)?;
+    let crates: Vec<&str> = tree.split_whitespace().collect();
+    ensure!(crates.contains(&"kube_gc_core"), "not the tree of kube-gc: {tree}");
+    for absent in ["axum", "clap_builder", "metrics_exporter_prometheus", "tracing_subscriber", "tungstenite"]
+    {
+        ensure!(!crates.contains(&absent), "the library needs {absent}: `cargo tree -i {absent}` says why");
+    }
     Ok(())
 }

@@ -9,8 +9,8 @@ use tokio::task::LocalSet;
 
 use crate::app::controller::Controller;
 use crate::app::process::runtime;
-use crate::app::run::gate;
-use crate::app::{Error, ErrorKind, connect, settings};
+use crate::app::settings::{self, gate};
+use crate::app::{Error, ErrorKind, connect};
 use crate::introspect::CollectorIntrospection;
 use kube_gc_client::Api;
 use kube_gc_config::{Settings, available_cores};
@@ -113,6 +113,6 @@ async fn start(
     let api = Api::from_clients(client, settings::api(settings), gate(settings));
     connect::check(&api, "the API server", settings).await?;
     // The exporter only forgets series of types that are gone, which is up to the application here.
-    let (_, exporter) = Exporter::local().map_err(|error| Error::new(ErrorKind::Internal, error))?;
+    let (_, exporter) = Exporter::local();
     Controller::configured(api, settings, placement, Vec::new(), exporter)
 }
