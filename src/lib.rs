@@ -23,10 +23,15 @@
 //! describes the inside: the rules are pure functions over plain data (the crate `kube_gc_core`),
 //! thin actors feed them (`kube_gc_controller`), and one crate talks to the API server (`kube_gc_client`).
 
+// What only the program calls.
+#![cfg_attr(not(feature = "cli"), allow(dead_code, unused_imports))]
+
 mod app;
+#[cfg(feature = "cli")]
 mod cli;
 #[cfg(feature = "demo")]
 mod demo;
+#[cfg(feature = "cli")]
 mod insight;
 mod introspect;
 #[cfg(feature = "node")]
@@ -53,6 +58,7 @@ pub mod settings {
     pub use kube_gc_core::object::GroupResource;
 }
 
+#[cfg(feature = "cli")]
 /// The binary: parses the arguments of this process and returns its exit code.
 #[doc(hidden)]
 #[must_use]

@@ -1,12 +1,17 @@
 //! Connects to the API server, and finds out early whether a collector can work there.
 
-use super::run::{Target, gate};
+#[cfg(feature = "cli")]
+use super::run::Target;
+use super::settings::gate;
 use super::{Error, ErrorKind, settings};
-use kube_gc_client::{Api, ApiError, ApiSettings, Connection, ErrorClass, WriteGate, load_config};
+#[cfg(feature = "cli")]
+use kube_gc_client::load_config;
+use kube_gc_client::{Api, ApiError, ApiSettings, Connection, ErrorClass, WriteGate};
 use kube_gc_config::Settings;
 use kube_gc_controller::worker::namespaces::find_rival;
 
 /// Reads the kubeconfig.
+#[cfg(feature = "cli")]
 pub async fn config(target: &Target) -> Result<kube::Config, Error> {
     let Target { kubeconfig, context, user, groups, uid } = target;
     let config = load_config(kubeconfig.as_deref(), context.as_deref()).await;

@@ -17,11 +17,14 @@
 pub mod collector;
 mod connect;
 pub mod controller;
+#[cfg(feature = "cli")]
 pub mod insight;
 #[cfg(feature = "node")]
 pub mod node;
 mod process;
+#[cfg(feature = "cli")]
 mod run;
+#[cfg(feature = "cli")]
 mod served;
 mod settings;
 
@@ -31,6 +34,7 @@ use std::fmt;
 pub use crate::introspect::{CollectorIntrospection, IdleQuery};
 #[cfg(feature = "demo")]
 pub use process::{Threads, block_on, termination, unmarked};
+#[cfg(feature = "cli")]
 pub use run::{RunOptions, Target, run};
 #[cfg(feature = "demo")]
 pub use served::{Bound, ServedCollector};

@@ -165,15 +165,6 @@ async fn ends(signal: impl Future<Output = &'static str>, parent: Option<Parent>
     }
 }
 
-/// The write gate that these settings require.
-pub fn gate(settings: &Settings) -> WriteGate {
-    match (settings.dry_run, settings.leader.enabled) {
-        (true, _) => WriteGate::dry_run(),
-        (false, true) => WriteGate::leased(Clock::Boot),
-        (false, false) => WriteGate::open(),
-    }
-}
-
 /// Prepares an election if the gate needs a Lease. Sends nothing yet. The thread does no work on objects.
 ///
 /// # Errors

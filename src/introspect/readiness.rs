@@ -1,6 +1,6 @@
 //! The checks of `/readyz`.
 
-use kube_gc_observe::http::{Check, Readiness};
+use kube_gc_observe::readiness::{Check, Readiness};
 use kube_gc_observe::telemetry::Timestamp;
 
 use super::view::{MonitorStatus, Undiscovered};

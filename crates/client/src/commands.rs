@@ -1,21 +1,16 @@
-//! What commands ask for: single objects with what the graph does not keep, their tables, pods with a
-//! label, and connections to a port of a pod through the API server, as `kubectl port-forward` makes them.
+//! What commands ask for: single objects with what the graph does not keep, their tables, and pods with a
+//! label.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::FutureExt as _;
-use futures::future::BoxFuture;
-use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use serde::Deserialize;
 use serde_json::Value;
-use tokio::io::DuplexStream;
 
 use super::call::{Answer, Call, JSON, list_accept};
 use super::client::Api;
-use super::connection_error::error_chain;
 use super::error::{ApiError, ErrorClass};
 use super::path;
 use super::read::read_object;
@@ -279,47 +274,6 @@ impl Api {
         let pods = list.get("items").and_then(Value::as_array);
         let pods = pods.and_then(|pods| pods.iter().take(MOST_PODS).map(LabelledPod::of).collect());
         pods.ok_or_else(|| answer.unusable("it is no list of pods with names"))
-    }
-
-    /// Connects to a port of a pod. It needs the right to `get` and `create` `pods/portforward`. Returns
-    /// the bytes that the pod reads and writes, and why the connection failed, in the words of the
-    /// kubelet; `None` after a connection without an error.
-    ///
-    /// # Errors
-    ///
-    /// The API server does not forward the port.
-    pub async fn forward_port(
-        &self,
-        namespace: &str,
-        pod: &str,
-        port: u16,
-    ) -> Result<(DuplexStream, BoxFuture<'static, Option<String>>), ApiError> {
-        let failed = |class, message: String, code| ApiError {
-            class,
-            action: "FORWARD",
-            target: format!("port {port} of pod {namespace}/{pod}"),
-            message,
-            code,
-        };
-        // Its connections can become something else than HTTP/1.1.
-        let pods = kube::Api::<Pod>::namespaced(self.0.clients.lists.clone(), namespace);
-        // Boxed, because it is large.
-        let forwarded = Box::pin(pods.portforward(pod, &[port])).await;
-        let mut forwarder = forwarded.map_err(|error| match error {
-            kube::Error::Api(status) => {
-                let is_denied = matches!(status.code, 401 | 403);
-                let class = if is_denied { ErrorClass::Denied } else { ErrorClass::Refused };
-                failed(class, status.message.clone(), Some(status.code))
-            }
-            error => failed(ErrorClass::Unusable, error_chain(&error), None),
-        })?;
-        let stream = forwarder.take_stream(port);
-        let failure = forwarder.take_error(port);
-        let (Some(stream), Some(failure)) = (stream, failure) else {
-            return Err(failed(ErrorClass::Unusable, "the port was not forwarded".to_owned(), None));
-        };
-        // The task of the forwarder goes on until one end closes the stream.
-        Ok((stream, failure.boxed()))
     }
 }
 

@@ -16,6 +16,8 @@ mod delete;
 mod discovery;
 mod error;
 mod event;
+#[cfg(feature = "forward")]
+mod forward;
 mod limits;
 mod list;
 mod list_watch;

@@ -17,7 +17,7 @@ pub(super) const PREFIX: &str = "KUBE_GC__";
 const RUST_LOG: (&str, &str) = ("RUST_LOG", "log.filter");
 
 /// The built-in defaults.
-pub(super) const DEFAULTS: &str = include_str!("../../../config/default.toml");
+pub(super) const DEFAULTS: &str = include_str!("../default.toml");
 
 /// Collects the sources of the configuration. Later sources win: defaults, file,
 /// environment, flags.

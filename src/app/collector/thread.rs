@@ -15,8 +15,8 @@ use tracing::Span;
 
 use crate::app::controller::Controller;
 use crate::app::process::{Threads, block_on};
-use crate::app::run::gate;
-use crate::app::{Error, ErrorKind, connect, settings};
+use crate::app::settings::{self, gate};
+use crate::app::{Error, ErrorKind, connect};
 use crate::introspect::CollectorIntrospection;
 use kube_gc_client::Api;
 use kube_gc_config::{Settings, available_cores};
@@ -154,7 +154,7 @@ async fn run(task: Task, Threads { lists, watches }: Threads) -> Result<(), Erro
         }
     };
     // The exporter only forgets series of types that are gone, which is up to the application here.
-    let (_, exporter) = Exporter::local().map_err(|error| Error::new(ErrorKind::Internal, error))?;
+    let (_, exporter) = Exporter::local();
     let placement = Placement { own_graph_threads: false, runtimes: Some((lists.clone(), watches)) };
     let (controller, introspection) =
         Controller::configured(api, &settings, placement, Vec::new(), exporter)?;
