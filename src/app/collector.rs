@@ -20,7 +20,7 @@ use super::served::place;
 use super::{Error, ErrorKind};
 use crate::introspect::{CollectorIntrospection, IdleQuery, IdleReport, MonitorStatus, QueueCounts};
 use kube_gc_config::Settings;
-use kube_gc_core::object::{GroupResource, Namespace, ResourceVersion};
+use kube_gc_core::object::{GroupResource, Namespace, ResourceVersion, Uid};
 
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
@@ -120,6 +120,17 @@ impl Collector {
     pub async fn wait_idle_in(&self, namespace: &str) -> Result<(), Error> {
         let query = IdleQuery { namespace: Namespace::parse(namespace), ..IdleQuery::default() };
         self.wait(query, |report| report.idle).await
+    }
+
+    /// Like [`wait_idle`](Self::wait_idle), for the object with this uid, even if it is gone, and all
+    /// that it owned, directly or not, whatever happens to others.
+    ///
+    /// # Errors
+    /// The uid is empty, or the collector has failed.
+    pub async fn wait_idle_below(&self, owner: &str) -> Result<(), Error> {
+        let empty = || Error::new(ErrorKind::Internal, "the uid is empty; pass metadata.uid of the owner");
+        let owner = Some(Uid::parse(owner).ok_or_else(empty)?);
+        self.wait(IdleQuery { owner, ..IdleQuery::default() }, |report| report.idle).await
     }
 
     /// Waits until the collector has seen this version of this resource type, such as `configmaps`

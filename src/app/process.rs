@@ -92,17 +92,30 @@ const LOOKS_EVERY: Duration = Duration::from_millis(250);
 
 /// The process that started this one.
 #[derive(Debug)]
-pub struct Parent(Option<Pid>);
+pub struct Parent(Pid);
 
 impl Parent {
-    /// The present parent. Call this early: the end of an earlier one is not noticed.
-    pub fn present() -> Self {
-        Self(getppid())
+    /// The present parent. Call this early: without its pid, the end of an earlier one is not noticed.
+    ///
+    /// # Errors
+    /// It has another pid than the expected one, or cannot be seen.
+    pub fn new(expected: Option<i32>, present: Option<Pid>) -> Result<Self, Error> {
+        let why = match present {
+            Some(parent) if expected.is_none_or(|pid| pid == parent.as_raw_pid()) => return Ok(Self(parent)),
+            Some(parent) => format!("it has ended, or this process is a child of {}", parent.as_raw_pid()),
+            None => "the parent of this process is in another PID namespace".to_owned(),
+        };
+        let pid = expected.map(|pid| format!("={pid}")).unwrap_or_default();
+        let problem = format!("cannot follow --exit-with-parent{pid}: {why}");
+        Err(Error::new(
+            ErrorKind::Settings,
+            format!("{problem}; start kube-gc directly, in the same PID namespace"),
+        ))
     }
 
     /// Resolves when the parent has ended: the system then gives its children to another process.
     pub async fn ends(self) {
-        while getppid() == self.0 {
+        while getppid() == Some(self.0) {
             sleep(LOOKS_EVERY).await;
         }
     }
@@ -184,6 +197,26 @@ mod tests {
         let hint = |errno: Errno| no_threads(errno.into()).to_string();
         assert!(hint(Errno::MFILE).contains("ulimit -n"), "{}", hint(Errno::MFILE));
         assert!(hint(Errno::AGAIN).contains("threads or processes"), "{}", hint(Errno::AGAIN));
+    }
+
+    #[test]
+    fn a_parent_that_has_ended_or_cannot_be_seen_is_named() {
+        let (one, two) = (Pid::from_raw(41), Pid::from_raw(42));
+        for fits in [Parent::new(None, two), Parent::new(Some(42), two)] {
+            assert_eq!(fits.unwrap().0, two.unwrap());
+        }
+        for (expected, present, said) in [
+            (Some(42), one, "--exit-with-parent=42: it has ended, or this process is a child of 41; "),
+            (
+                Some(42),
+                None,
+                "--exit-with-parent=42: the parent of this process is in another PID namespace; ",
+            ),
+            (None, None, "--exit-with-parent: the parent of this process is in another PID namespace; "),
+        ] {
+            let error = Parent::new(expected, present).unwrap_err().to_string();
+            assert!(error.contains(said), "{error}");
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
+use rustix::process::getppid;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -55,8 +56,16 @@ pub struct RunOptions {
     pub ready_file: Option<PathBuf>,
 
     /// End when the process that started this one ends
-    #[arg(long)]
-    pub exit_with_parent: bool,
+    ///
+    /// With its process id, this process also ends if its parent is another one from the start.
+    #[arg(
+        long,
+        value_name = "PID",
+        num_args = 0..=1,
+        require_equals = true,
+        value_parser = clap::value_parser!(i32).range(1..),
+    )]
+    pub exit_with_parent: Option<Option<i32>>,
 }
 
 /// Collects until SIGTERM or SIGINT. The log has to be there already.
@@ -64,7 +73,7 @@ pub struct RunOptions {
 /// # Errors
 /// The collector cannot start, or a part of it fails.
 pub fn run(target: &Target, settings: &Settings, options: &RunOptions) -> Result<(), Error> {
-    let parent = options.exit_with_parent.then(Parent::present);
+    let parent = options.exit_with_parent.map(|pid| Parent::new(pid, getppid())).transpose()?;
     let list_threads = settings.watch.list_thread_count(available_cores());
     // It renews the Lease and does nothing else, so that no other work delays a renewal.
     let lease = runtime("lease", 1).build().map_err(no_threads)?;

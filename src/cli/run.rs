@@ -206,6 +206,9 @@ mod tests {
         );
         assert_eq!(args.connection.kubeconfig, Some("/k".into()));
         assert_eq!(args.connection.context.as_deref(), Some("c"));
+        assert_eq!(args.options.exit_with_parent, None);
+        assert_eq!(parse("kube-gc run --exit-with-parent").options.exit_with_parent, Some(None));
+        assert_eq!(parse("kube-gc run --exit-with-parent=42").options.exit_with_parent, Some(Some(42)));
         let settings = args.settings_with([]).unwrap();
         assert!(settings.dry_run && settings.finish_namespaces && settings.remove_protection_finalizers);
         assert_eq!(settings.http.listen.to_string(), "[::]:1");
