@@ -32,7 +32,7 @@ async fn a_claim_is_used_by_the_pods_that_are_bound_to_a_node() {
     ] {
         let claim = Identity { name: name.into(), ..claim() };
         // It is on the second page.
-        let server = Server::replying([pods(&[unrelated.clone()], "next"), pods(&[user], "")]);
+        let server = Server::replying([pods(std::slice::from_ref(&unrelated), "next"), pods(&[user], "")]);
         assert_eq!(server.api().is_used(&claim).await.unwrap(), expected, "{name}");
         let list = "GET /api/v1/namespaces/ns/pods?limit=500";
         assert_eq!(server.seen()[0].line(), list, "no cache may answer");

@@ -35,9 +35,10 @@ async fn a_held_namespace_is_finished_when_its_content_goes() {
     let clock = WallClock::Since(server.now(), Instant::now());
     let api_settings = ApiSettings { clock, ..ApiSettings::default() };
     let api = Api::from_clients(server.client(), api_settings, WriteGate::open());
-    let mut settings = Settings { finish_namespaces: true, ..Settings::default() };
+    let mut settings = Settings::default();
+    settings.finish_namespaces = true;
     settings.namespaces.quiet = Duration::ZERO;
-    let (_, exporter) = Exporter::local().unwrap();
+    let (_, exporter) = Exporter::local();
     let setup = Setup::new(Placement::default(), Vec::new());
     let test = async {
         let _controller = Controller::start(api, &settings, setup, exporter).unwrap();
