@@ -179,17 +179,13 @@ impl Collector {
         let _held = clock::held();
         // A collector that has failed does not receive it.
         let _ = stop.send(grace);
-        match end(state).await {
-            State::Stopped { finished: true } => Ok(()),
-            State::Stopped { finished: false } => Err(Error::new(
-                ErrorKind::Internal,
-                format!(
-                    "requests were still in progress {grace:?} after the stop; raise shutdown.grace if they need longer"
-                ),
-            )),
-            State::Failed(error) => Err(error),
-            State::Running => Err(thread::ended()),
+        if end(state).await? {
+            return Ok(());
         }
+        let why = format!(
+            "requests were still in progress {grace:?} after the stop; raise shutdown.grace if they need longer"
+        );
+        Err(Error::new(ErrorKind::Internal, why))
     }
 
     async fn wait(&self, query: IdleQuery, condition: impl Fn(&IdleReport) -> bool) -> Result<(), Error> {
@@ -217,10 +213,13 @@ impl Collector {
     }
 }
 
-/// Waits until a collector has ended.
-async fn end(mut state: watch::Receiver<State>) -> State {
-    let ended = state.wait_for(|state| !matches!(state, State::Running)).await;
-    ended.map_or_else(|_| State::Failed(thread::ended()), |state| state.clone())
+/// Waits until a collector has ended. Returns whether all requests had finished.
+async fn end(mut state: watch::Receiver<State>) -> Result<bool, Error> {
+    match state.wait_for(|state| !matches!(state, State::Running)).await.as_deref() {
+        Ok(State::Stopped { finished }) => Ok(*finished),
+        Ok(State::Failed(error)) => Err(error.clone()),
+        Ok(State::Running) | Err(_) => Err(thread::ended()),
+    }
 }
 
 /// Prepares a [`Collector`].
@@ -296,10 +295,7 @@ impl Builder {
         let task = Task { access, settings, state, started, stop: stop_receiver };
         thread::spawn(task, mark).map_err(no_threads)?;
         let Ok((introspection, runtime)) = started_receiver.await else {
-            return Err(match end(state_receiver).await {
-                State::Failed(error) => error,
-                State::Running | State::Stopped { .. } => thread::ended(),
-            });
+            return Err(end(state_receiver).await.err().unwrap_or_else(thread::ended));
         };
         Ok(Collector { introspection, state: state_receiver, runtime, stop, grace })
     }

@@ -57,9 +57,7 @@ pub struct Task {
 pub struct Mark {
     /// Runtimes keep it as long as somebody has their handles, which may be longer than the collector runs.
     pub state: Weak<watch::Sender<State>>,
-    /// The name in metrics.
     pub name: Option<Arc<str>>,
-    /// The span of all log lines.
     pub span: Span,
 }
 
