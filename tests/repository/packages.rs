@@ -11,7 +11,9 @@ use super::{ours, root};
 fn spelled_out(path: &Path) -> PathBuf {
     path.components().fold(PathBuf::new(), |mut so_far, part| {
         match part {
-            Component::ParentDir => drop(so_far.pop()),
+            Component::ParentDir => {
+                so_far.pop();
+            }
             part => so_far.push(part),
         }
         so_far
