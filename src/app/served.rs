@@ -20,8 +20,9 @@ use kube_gc_client::{Api, Connection, Reviews};
 use kube_gc_config::{Listeners, Settings, available_cores};
 use kube_gc_controller::actors::Placement;
 use kube_gc_controller::worker::DecisionObserver;
+use kube_gc_observe::access::Authorizer;
 use kube_gc_observe::http::{
-    Authorizer, Certificates, Hosts, Listener, Listening, Protection, TlsFiles, bind, health_router,
+    Certificates, Hosts, Listener, Listening, Protection, TlsFiles, bind, health_router,
 };
 use kube_gc_observe::telemetry::Exporter;
 
@@ -109,7 +110,7 @@ impl Bound {
 }
 
 /// The place that a URL names, without a user and a password.
-fn place(url: &Uri) -> String {
+pub fn place(url: &Uri) -> String {
     let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
     format!("{}{port}{}", url.host().unwrap_or_default(), url.path().trim_end_matches('/'))
 }

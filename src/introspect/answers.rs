@@ -63,7 +63,8 @@ impl CollectorIntrospection {
             ..DecisionQuery::default()
         };
         let decisions = self.decision_log.page(&of_object).decisions;
-        let stuck = self.stuck_entry(&root).await?;
+        let mut stuck = self.stuck_entry(&root).await?;
+        stuck.iter_mut().for_each(|item| item.was_deleted(explanation.deleted.as_deref()));
         Ok(Some(ExplanationPage { explanation, incomplete, decisions, stuck }))
     }
 

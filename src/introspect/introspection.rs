@@ -2,27 +2,23 @@
 
 use std::time::{Duration, SystemTime};
 
-use futures::FutureExt as _;
-use futures::future::BoxFuture;
-
 use kube_gc_client::{Api, ReplicaRole};
 use kube_gc_controller::actors::discovery::DiscoveryFailure;
 use kube_gc_controller::actors::graph_handle::PartitionEnded;
 use kube_gc_controller::actors::pool::PoolStatus;
 use kube_gc_controller::worker::comparison::Comparison;
-use kube_gc_core::object::{Identity, Key};
+use kube_gc_core::object::Key;
 use kube_gc_core::text::{LISTED, bounded};
-use kube_gc_insight::{NeighbourhoodPage, ObjectName, State, Unseen};
-use kube_gc_observe::http::Readiness;
+use kube_gc_insight::{State, Unseen};
+use kube_gc_observe::readiness::Readiness;
 use kube_gc_observe::telemetry::{Exporter, ObjectView, Timestamp, names};
 
 use super::decision_log::DecisionLog;
-use super::queries::{FindQuery, IdleQuery, ObjectQuery, StuckQuery};
+use super::queries::{FindQuery, IdleQuery, StuckQuery};
 use super::questions::Questions;
 use super::readiness::{Facts, assess};
 use super::search::{readings, searched};
 use super::status::{CollectorStatus, counts};
-use super::stream::Streamed;
 use super::view::{
     FailingItem, FoundObject, FoundPage, IdleReport, Latencies, MonitorStatus, QueueStatus, QueueSummary,
     SummaryPage, Undiscovered,
@@ -231,6 +227,7 @@ impl CollectorIntrospection {
             compared: self.status.comparison.as_ref().map(Comparison::compared),
             refused: self.api.refused_credentials().map(|(since, why)| (Timestamp(since), why)),
             brake: self.status.brake.warning().as_deref(),
+            namespaces: self.status.registry.hindrance().borrow().clone(),
             leadership,
         })
     }
@@ -241,30 +238,5 @@ fn at_present(status: &PoolStatus) -> QueueSummary {
         counts: counts(status),
         oldest_ready_seconds: status.oldest_ready.map(|age| age.as_secs_f64()),
         longest_running_seconds: (status.processing > 0).then_some(status.longest_running.as_secs_f64()),
-    }
-}
-
-impl Streamed for CollectorIntrospection {
-    fn summary(&self) -> BoxFuture<'_, Result<SummaryPage, PartitionEnded>> {
-        self.at_a_glance().boxed()
-    }
-
-    fn look<'a>(
-        &'a self,
-        query: &'a ObjectQuery,
-    ) -> BoxFuture<'a, Result<Option<NeighbourhoodPage>, PartitionEnded>> {
-        self.neighbourhood(query).boxed()
-    }
-
-    fn gone(&self, objects: Vec<Identity>) -> BoxFuture<'_, Result<Vec<String>, PartitionEnded>> {
-        async move {
-            let keys: Vec<Key> = objects.iter().map(Identity::key).collect();
-            let shown = self.status.graph.show(&keys).await?;
-            let is_watched =
-                |object: &Identity| self.status.registry.is_synced(&object.resource.group_resource);
-            let gone = objects.iter().zip(shown).filter(|(of, shown)| shown.is_none() && is_watched(of));
-            Ok(gone.map(|(object, _)| ObjectName::from(object).uid).collect())
-        }
-        .boxed()
     }
 }

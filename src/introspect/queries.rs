@@ -219,6 +219,8 @@ pub struct IdleQuery {
     pub parked_ok: bool,
     /// Only the work on objects of this namespace counts.
     pub namespace: Option<Namespace>,
+    /// Only the work on the object with this uid, even if it is gone, and on all below it counts.
+    pub owner: Option<Uid>,
 }
 
 impl TryFrom<Vec<(String, String)>> for IdleQuery {
@@ -234,6 +236,7 @@ impl TryFrom<Vec<(String, String)>> for IdleQuery {
                     let invalid = || format!("namespace={name:?} is no name of a namespace");
                     query.namespace = Some(namespace.ok_or_else(invalid)?);
                 }
+                ("owner", uid) => query.owner = Some(Uid::parse(uid).ok_or("owner= needs a uid")?),
                 ("parked", "ok") => query.parked_ok = true,
                 ("parked", other) => return Err(format!("parked={other:?}: the only value is ok")),
                 _ => return Err(format!("unknown parameter {name:?}")),
@@ -427,8 +430,10 @@ mod tests {
             seen: vec![seen("pods", 7), seen("deployments.apps", 8)],
             parked_ok: true,
             namespace: Namespace::parse("shop"),
+            owner: Uid::parse(uid),
         };
-        assert_eq!(read("seen=pods=7&seen=deployments.apps%3D8&parked=ok&namespace=shop"), Ok(asked));
+        let query = format!("seen=pods=7&seen=deployments.apps%3D8&parked=ok&namespace=shop&owner={uid}");
+        assert_eq!(read(&query), Ok(asked));
     }
 
     #[test]
@@ -459,6 +464,7 @@ mod tests {
             "seen=pods=0",
             "seen=pods=3&seen=pods=-3",
             "parked=no",
+            "owner=",
             "sen=pods=3",
         ] {
             assert!(read::<IdleQuery>(query).is_err(), "{query}");

@@ -17,7 +17,7 @@ use kube_gc_core::text::bounded;
 use kube_gc_insight::{
     Answer, Asker, Details, Fact, Knowledge, Live, Need, ObjectName, Outside, Report, Unseen, ask,
 };
-use kube_gc_observe::http::Cache;
+use kube_gc_observe::access::Cache;
 
 use super::status::CollectorStatus;
 

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use crate::actors::graph::{GraphActor, PartitionStatus, Question, TakeInChanges};
 use kube_gc_core::graph::{
-    Cursor, Effects, ExpectedChange, Generation, MemberMark, MemberPage, MembersOf, ObservedObject,
+    Below, Cursor, Effects, ExpectedChange, Generation, MemberMark, MemberPage, MembersOf, ObservedObject,
     OwnerState, Partition, PartitionId, Ranked, SearchQuery, Sharding, Snapshot, StuckFilter, StuckObjects,
     Verification, ViewLimits,
 };
@@ -226,6 +226,18 @@ impl GraphHandle {
         let uid = uid.clone();
         let found = self.ask_all(move |graph, _| graph.only_named(&uid)).await?;
         Ok(found.into_iter().flatten().collect())
+    }
+
+    /// An owner and all that is below it. Partition 0, which is asked first, names dependents in others.
+    pub async fn below(&self, owner: &Uid) -> Answer<Below> {
+        let mut all = Below::default();
+        for partition in self.partitions() {
+            let is_there = |key: &&Key| self.partition_of(key.namespace.as_ref()) == partition;
+            let linked: Vec<Key> = all.keys.iter().map(|(key, _)| key).filter(is_there).cloned().collect();
+            let owner = owner.clone();
+            all.extend(self.ask(partition, move |graph, _| graph.below(&owner, &linked)).await?);
+        }
+        Ok(all)
     }
 
     /// The identities of these keys, in their order, for display. For an unverified owner, it is a
