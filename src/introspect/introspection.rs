@@ -14,7 +14,7 @@ use kube_gc_observe::readiness::Readiness;
 use kube_gc_observe::telemetry::{Exporter, ObjectView, Timestamp, names};
 
 use super::decision_log::DecisionLog;
-use super::queries::{DecisionQuery, FindQuery, IdleQuery, StuckQuery};
+use super::queries::{FindQuery, IdleQuery, StuckQuery};
 use super::questions::Questions;
 use super::readiness::{Facts, assess};
 use super::search::{readings, searched};
@@ -100,23 +100,26 @@ impl CollectorIntrospection {
         let type_named = |name: &str| Some(served.as_ref()?.type_named(name)?.group_resource.clone());
         let readings = readings(query, type_named);
         let searched = readings.first().map(searched).unwrap_or_default();
-        for reading in readings {
-            let mut gone = self.decision_log.deleted(&reading);
-            let (found, more) = self.questions.search(reading, limit).await?;
+        let deleted: Vec<_> = readings.iter().map(|reading| self.decision_log.deleted(reading)).collect();
+        let (first, found, more) = self.questions.search(readings, limit).await?;
+        let found = found.iter();
+        let found = found.map(|(identity, deletion)| FoundObject::new(identity, (*deletion).into(), None));
+        let mut page = FoundPage { found: found.collect(), more, searched };
+        for (place, mut gone) in deleted.into_iter().enumerate().take(first.map_or(usize::MAX, |at| at + 1)) {
             gone.truncate(limit);
             let keys: Vec<Key> = gone.iter().map(|(identity, _)| identity.key()).collect();
             let still_there = self.status.graph.show(&keys).await?;
             // It may wait for finalizers.
             let gone = gone.into_iter().zip(still_there).filter(|(_, shown)| shown.is_none());
             let gone = gone.map(|((identity, at), _)| FoundObject::new(&identity, State::Absent, Some(at)));
-            let found =
-                found.iter().map(|(identity, deletion)| FoundObject::new(identity, (*deletion).into(), None));
-            let found: Vec<_> = found.chain(gone).collect();
-            if !found.is_empty() {
-                return Ok(FoundPage { found, more, searched });
+            let gone: Vec<_> = gone.collect();
+            if first == Some(place) {
+                page.found.extend(gone);
+            } else if !gone.is_empty() {
+                return Ok(FoundPage { found: gone, more: false, ..page });
             }
         }
-        Ok(FoundPage { searched, ..FoundPage::default() })
+        Ok(page)
     }
 
     /// The collector at a glance.
@@ -132,7 +135,6 @@ impl CollectorIntrospection {
         let queues = self.status.pools(0).await.into_iter();
         let queues = queues.map(|(queue, status)| (queue.name().to_owned(), at_present(&status)));
         let stuck = self.status.stuck(&StuckQuery { limit: Some(1), ..StuckQuery::default() }).await?;
-        let only_totals = DecisionQuery { limit: Some(1), ..DecisionQuery::default() };
         let discovery = self.status.discovery();
         let undiscovered = discovery.failing.iter().map(|failing| failing.failure.unseen());
         let unwatched = monitors.iter().filter_map(|monitor| {
@@ -155,7 +157,7 @@ impl CollectorIntrospection {
             brake: self.status.brake.warning(),
             objects: partitions.iter().map(|partition| partition.stats.nodes).sum(),
             references: partitions.iter().map(|partition| partition.stats.edges).sum(),
-            decisions_total: self.decision_log.page(&only_totals).total,
+            decisions_total: self.decision_log.last().0,
             queues: queues.collect(),
             stuck: stuck.totals,
             latencies: Latencies {

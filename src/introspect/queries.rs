@@ -55,6 +55,9 @@ pub struct DecisionQuery {
     /// The most entries to return.
     #[serde(deserialize_with = "some_limit")]
     pub limit: Option<usize>,
+    /// The most of each namespace.
+    #[serde(deserialize_with = "some_limit")]
+    pub each: Option<usize>,
 }
 
 /// The filters of `/debug/stuck`. `None` matches everything.
@@ -403,7 +406,7 @@ mod tests {
     fn every_filter_is_read() {
         let uid = "0b1e5c1e-9b1a-4b58-8b7e-0f4b7a7e9d10";
         let query = format!(
-            "namespace=n&resource=jobs.batch&uid={uid}&name=x&owner=y&action=delete&outcome=denied&limit=3"
+            "namespace=n&resource=jobs.batch&uid={uid}&name=x&owner=y&action=delete&outcome=denied&limit=3&each=2"
         );
         let (namespace, resource) = (Namespace::parse("n"), Some(GroupResource::parse("jobs.batch")));
         let asked = DecisionQuery {
@@ -415,6 +418,7 @@ mod tests {
             action: Some("delete".to_owned()),
             outcome: Some("denied".to_owned()),
             limit: Some(3),
+            each: Some(2),
         };
         assert_eq!(read(&query), Ok(asked));
         let reason = Some(StuckReason::InvalidScope);

@@ -7,6 +7,7 @@ mod accounts;
 mod announcements;
 mod browser;
 mod cascade;
+mod decisions;
 mod gate;
 mod hostile;
 mod keyboard;

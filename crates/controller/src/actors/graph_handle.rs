@@ -324,17 +324,17 @@ impl GraphHandle {
         Ok(all)
     }
 
-    /// The `most` best of a page of a search in one partition, and where to go on.
+    /// The `most` best of a page of searches in one partition, and where to go on.
     pub async fn search(
         &self,
         of: PartitionId,
-        query: &Arc<SearchQuery>,
+        queries: &Arc<[SearchQuery]>,
         after: Option<Cursor>,
         slots: usize,
         most: usize,
     ) -> Answer<(Vec<Ranked>, Option<Cursor>)> {
-        let query = Arc::clone(query);
-        self.ask(of, move |partition, _| partition.page_of_search(&query, after, slots, most)).await
+        let queries = Arc::clone(queries);
+        self.ask(of, move |partition, _| partition.page_of_search(&queries, after, slots, most)).await
     }
 
     /// Pages of these objects in one partition: one for each question, up to the one that brings
