@@ -15,8 +15,8 @@ use tokio::sync::{oneshot, watch};
 use tokio::time::sleep;
 
 use self::thread::{Access, Mark, State, Task};
+use super::connect::place;
 use super::process::no_threads;
-use super::served::place;
 use super::{Error, ErrorKind};
 use crate::introspect::{CollectorIntrospection, IdleQuery, IdleReport, MonitorStatus, QueueCounts};
 use kube_gc_config::Settings;

@@ -46,6 +46,12 @@ pub async fn collector(config: kube::Config, settings: &Settings) -> Result<(Con
     Ok((connection, api))
 }
 
+/// The place that a URL names, without a user and a password.
+pub fn place(url: &http::Uri) -> String {
+    let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
+    format!("{}{port}{}", url.host().unwrap_or_default(), url.path().trim_end_matches('/'))
+}
+
 /// What to do without the rights that a garbage collector needs.
 const ROLE: &str = "see deploy/README.md for the role that a garbage collector needs";
 
