@@ -116,7 +116,8 @@ async fn a_node_takes_its_pods_along() -> Result<()> {
     let collector = world.stage.collector().await?;
     cluster.settled(&collector).await?;
     for source in [String::new(), format!(" --collector http://{}", collector.debug_address())] {
-        let said = ["deleted Pod/there goes with Node/plan-node", "!elsewhere"];
+        let there = format!("deleted Pod/there {} goes with Node/plan-node", ns.name());
+        let said = [there.as_str(), "!elsewhere"];
         caller.says(&format!("plan node/plan-node -o wide{source}"), 0, &said).await?;
     }
     let truth = Truth {

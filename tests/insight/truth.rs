@@ -163,7 +163,7 @@ async fn what_protects_a_claim_or_a_volume_keeps_it() -> Result<()> {
                     "{}/{} itself stays until its finalizers are removed.\n",
                     object.resource.kind, object.name
                 ),
-                &format!("\nheld {}/{} finalizer {finalizer}\n", object.resource.kind, object.name),
+                &format!("\nheld {}/{} finalizer {finalizer} (", object.resource.kind, object.name),
             ],
             policy: Policy::Background,
             roots: &[&object],
@@ -220,7 +220,7 @@ async fn a_webhook_that_denies_keeps_what_is_planned_to_go() -> Result<()> {
     let said = ["Secret/denied: the collector cannot finish with it (denied): ", "not today"];
     caller.says(&format!("stuck --older 0s {asked}"), 1, &said).await?;
     let said =
-        ["Secret/denied is garbage: its owner ConfigMap/root does not exist", "(denied, since", "not today"];
+        ["Secret/denied is garbage: its owner ConfigMap/root does not exist", "(denied, for", "not today"];
     caller.says(&format!("explain secret/denied {asked}"), 0, &said).await?;
     ensure!(cluster.exists_with_uid(&denied).await?, "it was not denied");
     cluster.delete(&guard, Policy::Background).await?;
@@ -242,7 +242,7 @@ async fn who_sees_nothing_is_promised_nothing() -> Result<()> {
     let said = ["no other object that was looked at goes", "you may not list this (403)"];
     user.says("plan cm/root", 7, &said).await?;
     for command in ["plan", "explain", "tree"] {
-        let said = ["there is no ConfigMap/root in namespace nowhere"];
+        let said = ["configmaps \"root\" not found in namespace nowhere"];
         nowhere.says(&format!("{command} cm/root"), 8, &said).await?;
     }
     let collector = world.stage.collector().await?;

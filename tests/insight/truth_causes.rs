@@ -233,7 +233,7 @@ async fn each_cause_is_named_and_what_is_said_of_it_comes_true() -> Result<()> {
     let world = World::set().await?;
     let cluster = &world.stage.cluster;
     // It only looks.
-    let watcher = world.stage.collector_with(Options::default().looking_on()).await?;
+    let watcher = world.stage.collector_with(Options::default().arg("--dry-run")).await?;
     let mut rows = Vec::new();
     for hold in values::<Hold>("explanation", "Hold")? {
         rows.extend(plant(&world, hold).await.with_context(|| format!("{hold:?}"))?);
