@@ -224,15 +224,16 @@ func TestTheContentOfAKubeconfigSuffices(t *testing.T) {
 	}
 }
 
+// Its error has the last answer, so there has to be time for one.
 func TestWaitingEndsWithItsContext(t *testing.T) {
 	c := started(t)
-	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
 	err := c.WaitIdle(ctx, Seen{Resource: "configmaps", Version: "999999999"})
 	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "configmaps") {
 		t.Fatal(err)
 	}
-	ctx, cancel = context.WithTimeout(context.Background(), 100*time.Millisecond)
+	ctx, cancel = context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
 	err = c.WaitIdle(ctx, Seen{Resource: "configmap", Version: "1"})
 	if err == nil || !strings.Contains(err.Error(), "no type configmap is watched") {
