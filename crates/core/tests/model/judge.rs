@@ -1,0 +1,159 @@
+//! The rules of a garbage collector, independent of the collector: what a write may do at the moment when
+//! it takes effect, and what must not be left when nothing happens any more.
+
+use std::collections::BTreeSet;
+
+use kube_gc_core::object::{DeletionState, PropagationPolicy};
+
+use super::cast::{Life, Owner, TYPES};
+use super::server::{Object, Server, Violation};
+use super::sketch::Version;
+
+/// The truth about an owner that a reference names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Truth {
+    Solid,
+    Waiting,
+    Absent,
+    /// In admission: it counts as solid.
+    Unborn,
+}
+
+impl Server {
+    fn truth(&self, owner: Owner) -> Truth {
+        match self.object(owner.life).filter(|_| owner.name == owner.life.slot) {
+            Some(object) if object.waits() => Truth::Waiting,
+            Some(_) => Truth::Solid,
+            None if self.conceived.contains(&Some(owner.life)) => Truth::Unborn,
+            None => Truth::Absent,
+        }
+    }
+
+    /// Invariants 1 and 3. An owner is excused that waited when the decision was confirmed, less than a
+    /// second before the request was sent.
+    pub fn judge_delete(
+        &self,
+        object: &Object,
+        policy: PropagationPolicy,
+        excused: &[Owner],
+    ) -> Result<(), Violation> {
+        let wrong = |why: String| Err(format!("wrongful DELETE of {:?}: {why}", object.life));
+        if object.refs.is_empty() {
+            return wrong("it names no owner".into());
+        }
+        let mut may_wait = false;
+        for reference in &object.refs {
+            let (owner, truth) = (reference.owner, self.truth(reference.owner));
+            may_wait |= truth == Truth::Waiting || excused.contains(&owner);
+            if matches!(truth, Truth::Solid | Truth::Unborn) && !excused.contains(&owner) {
+                return wrong(format!("its owner {owner:?} is {truth:?}"));
+            }
+            let orphaned = self.orphaned.iter().find(|(life, _)| *life == owner.life);
+            if owner.name == owner.life.slot
+                && orphaned.is_some_and(|(_, deleted)| reference.since < *deleted)
+            {
+                return wrong(format!("its owner {owner:?} was deleted with the policy Orphan"));
+            }
+        }
+        let right = match (object.finalizers.orphan, object.finalizers.foreground) {
+            (true, _) => policy == PropagationPolicy::Orphan,
+            (false, true) => policy == PropagationPolicy::Foreground,
+            (false, false) => policy == PropagationPolicy::Background || may_wait,
+        };
+        if right && object.deleted_at.is_none() { Ok(()) } else { wrong(format!("with the policy {policy}")) }
+    }
+
+    /// Absent and waiting references go beside a solid one; those to an owner that orphans go in any case.
+    pub fn judge_unref(
+        &self,
+        object: &Object,
+        remove: &[Owner],
+        excused: &[Owner],
+        solid_seen: bool,
+    ) -> Result<(), Violation> {
+        let wrong = |why: String| Err(format!("wrongful PATCH of {:?}: {why}", object.life));
+        let kept = || object.refs.iter().map(|it| it.owner).filter(|owner| !remove.contains(owner));
+        for &owner in remove.iter().filter(|owner| object.refs.iter().any(|it| it.owner == **owner)) {
+            match self.truth(owner) {
+                _ if self.orphaning.contains(&owner.life) => {}
+                Truth::Absent if kept().next().is_some() => {}
+                Truth::Absent => return wrong(format!("the absent {owner:?} was its last owner")),
+                truth @ (Truth::Solid | Truth::Unborn) if !excused.contains(&owner) => {
+                    return wrong(format!("its owner {owner:?} is {truth:?}"));
+                }
+                _ if solid_seen || kept().any(|owner| self.truth(owner) == Truth::Solid) => {}
+                _ => return wrong(format!("{owner:?} waits, and no solid owner is left")),
+            }
+        }
+        Ok(())
+    }
+
+    /// No orphan is lost, and nothing that the collector knew of blocks the object.
+    pub fn judge_finalize(
+        &self,
+        object: &Object,
+        orphan: bool,
+        shown: &[Version; TYPES],
+    ) -> Result<(), Violation> {
+        let wrong = |why: String| Err(format!("wrongful removal of a finalizer of {:?}: {why}", object.life));
+        let Some(deleted) = object.deleted_at else { return wrong("it is not being deleted".into()) };
+        for other in self.objects.iter().flatten().filter(|other| other.life != object.life) {
+            for reference in other.refs.iter().filter(|it| it.owner == object.life.into()) {
+                if orphan && reference.since < deleted {
+                    return wrong(format!("{:?} names it since version {}", other.life, reference.since.0));
+                }
+                if !orphan && reference.blocking && reference.blocking_since <= shown[other.life.kind()] {
+                    return wrong(format!("{:?} blocks it", other.life));
+                }
+            }
+        }
+        if !orphan && object.finalizers.orphan {
+            return wrong("its dependents are to be orphaned first".into());
+        }
+        Ok(())
+    }
+
+    /// Invariants 2 and 4, when nothing happens any more.
+    ///
+    /// # Errors
+    /// Something is left that nobody looks at.
+    pub fn judge_rest(&self) -> Result<(), Violation> {
+        let held = self.held_up();
+        for object in self.objects.iter().flatten() {
+            let left = |what: &str| Err(format!("at rest: {:?} {what}", object.life));
+            let has = |truth| object.refs.iter().any(|reference| self.truth(reference.owner) == truth);
+            match object.state() {
+                DeletionState::Live if has(Truth::Absent) || has(Truth::Waiting) => {
+                    if has(Truth::Solid) || has(Truth::Unborn) {
+                        return left("has a reference to an owner that is gone, beside a solid one");
+                    }
+                    return left("is garbage that nobody looks at");
+                }
+                DeletionState::Live | DeletionState::Terminating => {}
+                DeletionState::Orphaning => return left("keeps the finalizer orphan"),
+                DeletionState::DeletingDependents if held.contains(&object.life) => {}
+                DeletionState::DeletingDependents => {
+                    return left("keeps the finalizer foregroundDeletion, and nothing blocks it");
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What waits for an object that does not wait itself, or for one that waits for such a reason.
+    fn held_up(&self) -> BTreeSet<Life> {
+        let mut held = BTreeSet::new();
+        let mut open: Vec<_> = self.objects.iter().flatten().filter(|object| !object.waits()).collect();
+        while let Some(blocking) = open.pop() {
+            for reference in blocking.refs.iter().filter(|reference| reference.blocking) {
+                let Some(owner) = self.object(reference.owner.life).filter(|owner| owner.waits()) else {
+                    continue;
+                };
+                if owner.life != blocking.life && held.insert(owner.life) {
+                    open.push(owner);
+                }
+            }
+        }
+        held
+    }
+}
