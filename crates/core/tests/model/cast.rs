@@ -168,7 +168,7 @@ pub fn facts(object: &Object) -> ObjectFacts {
         name: NAMES[usize::from(object.life.slot)].into(),
         resource_version: Some(version(object.version)),
         owners: object.refs.iter().map(reference).collect(),
-        being_deleted: object.deleted_at.is_some(),
+        being_deleted: object.deleting,
         finalizers: object.finalizers,
         held_by_others: object.held,
     }

@@ -5,9 +5,8 @@ use std::collections::BTreeSet;
 
 use kube_gc_core::object::{DeletionState, PropagationPolicy};
 
-use super::cast::{Life, Owner, TYPES};
+use super::cast::{Life, Owner};
 use super::server::{Object, Server, Violation};
-use super::sketch::Version;
 
 /// The truth about an owner that a reference names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,10 +47,7 @@ impl Server {
             if matches!(truth, Truth::Solid | Truth::Unborn) && !excused.contains(&owner) {
                 return wrong(format!("its owner {owner:?} is {truth:?}"));
             }
-            let orphaned = self.orphaned.iter().find(|(life, _)| *life == owner.life);
-            if owner.name == owner.life.slot
-                && orphaned.is_some_and(|(_, deleted)| reference.since < *deleted)
-            {
+            if reference.early && owner.name == owner.life.slot && self.orphaned.contains(&owner.life) {
                 return wrong(format!("its owner {owner:?} was deleted with the policy Orphan"));
             }
         }
@@ -60,7 +56,7 @@ impl Server {
             (false, true) => policy == PropagationPolicy::Foreground,
             (false, false) => policy == PropagationPolicy::Background || may_wait,
         };
-        if right && object.deleted_at.is_none() { Ok(()) } else { wrong(format!("with the policy {policy}")) }
+        if right && !object.deleting { Ok(()) } else { wrong(format!("with the policy {policy}")) }
     }
 
     /// Absent and waiting references go beside a solid one; those to an owner that orphans go in any case.
@@ -89,20 +85,17 @@ impl Server {
     }
 
     /// No orphan is lost, and nothing that the collector knew of blocks the object.
-    pub fn judge_finalize(
-        &self,
-        object: &Object,
-        orphan: bool,
-        shown: &[Version; TYPES],
-    ) -> Result<(), Violation> {
+    pub fn judge_finalize(&self, object: &Object, orphan: bool, blocking: &[Life]) -> Result<(), Violation> {
         let wrong = |why: String| Err(format!("wrongful removal of a finalizer of {:?}: {why}", object.life));
-        let Some(deleted) = object.deleted_at else { return wrong("it is not being deleted".into()) };
+        if !object.deleting {
+            return wrong("it is not being deleted".into());
+        }
         for other in self.objects.iter().flatten().filter(|other| other.life != object.life) {
             for reference in other.refs.iter().filter(|it| it.owner == object.life.into()) {
-                if orphan && reference.since < deleted {
-                    return wrong(format!("{:?} names it since version {}", other.life, reference.since.0));
+                if orphan && reference.early {
+                    return wrong(format!("{:?} named it before it was deleted", other.life));
                 }
-                if !orphan && reference.blocking && reference.blocking_since <= shown[other.life.kind()] {
+                if !orphan && reference.blocking && blocking.contains(&other.life) {
                     return wrong(format!("{:?} blocks it", other.life));
                 }
             }

@@ -11,7 +11,7 @@ use super::tell;
 
 /// The mistakes, and a scene in which each shows.
 const CONCERNING: &[(Mutation, &str)] = &[
-    (Mutation::DropUnblockWakeUp, "a b>a, foreground, 1, 0"),
+    (Mutation::DropUnblockWakeUp, "a b>a c>b, foreground, 1, 0"),
     (Mutation::TerminatingIsAbsent, "+a b c>a c>b, background, 2, 0"),
     (Mutation::AlwaysBackground, "a ^b>a c>b, background, 1, 0"),
     (Mutation::DeleteOverChanges, "a b c>a, background refer, 2, 0"),

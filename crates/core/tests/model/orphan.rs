@@ -114,12 +114,6 @@ impl Desk<'_> {
         if !mutation::is(Mutation::ForgetOrphaned) {
             self.collector.orphaned.insert(life.into());
         }
-        Next::Go(Task::Unfinalize(Finalizer {
-            life,
-            known,
-            orphan: true,
-            shown: [Version(0); TYPES],
-            in_doubt,
-        }))
+        Next::Go(Task::Unfinalize(Finalizer { life, known, orphan: true, blocking: Vec::new(), in_doubt }))
     }
 }

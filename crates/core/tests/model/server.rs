@@ -15,19 +15,13 @@ use super::state::Choice;
 /// What breaks a rule, in a sentence.
 pub type Violation = String;
 
-/// An owner reference, and since which versions it has been there and has blocked.
+/// An owner reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Ref {
     pub owner: Owner,
     pub blocking: bool,
-    pub since: Version,
-    pub blocking_since: Version,
-}
-
-impl Ref {
-    pub fn new(owner: Owner, blocking: bool) -> Self {
-        Self { owner, blocking, since: Version(0), blocking_since: Version(0) }
-    }
+    /// It was there before the deletion of the owner began.
+    pub early: bool,
 }
 
 #[derive(Clone, Debug, Hash)]
@@ -37,14 +31,13 @@ pub struct Object {
     pub finalizers: Finalizers,
     /// A finalizer of others.
     pub held: bool,
-    /// The version at which its deletion began.
-    pub deleted_at: Option<Version>,
+    pub deleting: bool,
     pub version: Version,
 }
 
 impl Object {
     pub const fn state(&self) -> DeletionState {
-        DeletionState::derive(self.deleted_at.is_some(), self.finalizers)
+        DeletionState::derive(self.deleting, self.finalizers)
     }
     pub fn waits(&self) -> bool {
         self.state() == DeletionState::DeletingDependents
@@ -59,9 +52,9 @@ pub struct Event {
 }
 
 /// The changes of one type since a state of it.
-#[derive(Clone, Debug, Default, Hash)]
+#[derive(Clone, Debug, Default)]
 pub struct Journal {
-    base: Vec<Rc<Object>>,
+    pub base: Vec<Rc<Object>>,
     pub events: VecDeque<Event>,
 }
 
@@ -106,10 +99,10 @@ pub enum Write {
         solid_seen: bool,
     },
     StopBlocking,
-    /// `shown`: the versions of the types that the collector knew when it looked whether anything blocks.
+    /// `blocking`: what blocked the object when the collector looked, and had been shown to it.
     Finalize {
         orphan: bool,
-        shown: [Version; TYPES],
+        blocking: Vec<Life>,
     },
 }
 
@@ -136,8 +129,8 @@ pub struct Server {
     pub waited: BTreeSet<Life>,
     /// What has orphaned its dependents at some time.
     pub orphaning: BTreeSet<Life>,
-    /// Owners whose finalizer `orphan` the present collector removed, and since when they were deleted.
-    pub orphaned: Vec<(Life, Version)>,
+    /// Owners whose finalizer `orphan` the present collector removed.
+    pub orphaned: BTreeSet<Life>,
     /// What a restore brings back.
     pub backup: Option<Rc<Server>>,
 }
@@ -167,11 +160,6 @@ impl Server {
     pub fn put(&mut self, mut object: Object) -> Rc<Object> {
         self.version.0 += 1;
         object.version = self.version;
-        for Ref { blocking, since, blocking_since, .. } in &mut object.refs {
-            let or_now = |since: Version| if since.0 == 0 { self.version } else { since };
-            (*since, *blocking_since) =
-                (or_now(*since), if *blocking { or_now(*blocking_since) } else { Version(0) });
-        }
         match object.state() {
             DeletionState::DeletingDependents => _ = self.waited.insert(object.life),
             DeletionState::Orphaning => _ = self.orphaning.insert(object.life),
@@ -186,7 +174,7 @@ impl Server {
     /// Stores an object that was changed, or removes it if nothing keeps it any longer.
     fn save(&mut self, object: Object) -> Answer {
         let Finalizers { foreground, orphan } = object.finalizers;
-        if object.deleted_at.is_none() || object.held || foreground || orphan {
+        if !object.deleting || object.held || foreground || orphan {
             return Answer::Changed(self.put(object));
         }
         let place = usize::from(object.life.slot);
@@ -199,11 +187,10 @@ impl Server {
     /// A DELETE replaces the finalizers of the collector by that of its policy.
     fn delete(&mut self, object: &Rc<Object>, policy: PropagationPolicy) -> Answer {
         let finalizers = finalizers(policy);
-        if object.deleted_at.is_some() && object.finalizers == finalizers {
+        if object.deleting && object.finalizers == finalizers {
             return Answer::Unneeded(Rc::clone(object));
         }
-        let deleted_at = object.deleted_at.or(Some(Version(self.version.0 + 1)));
-        self.save(Object { finalizers, deleted_at, ..Object::clone(object) })
+        self.save(Object { finalizers, deleting: true, ..Object::clone(object) })
     }
 
     /// Carries a write of the collector out, and judges it.
@@ -232,11 +219,11 @@ impl Server {
                 new.refs.retain(|reference| !remove.contains(&reference.owner));
             }
             Write::StopBlocking => new.refs.iter_mut().for_each(|reference| reference.blocking = false),
-            Write::Finalize { orphan, shown } => {
-                self.judge_finalize(&object, *orphan, shown)?;
+            Write::Finalize { orphan, blocking } => {
+                self.judge_finalize(&object, *orphan, blocking)?;
                 if *orphan {
                     new.finalizers.orphan = false;
-                    self.orphaned.push((*life, object.deleted_at.unwrap_or_default()));
+                    self.orphaned.insert(*life);
                 } else {
                     new.finalizers.foreground = false;
                 }
@@ -282,6 +269,15 @@ impl Server {
         self.conceived[usize::from(slot)].or(stored).or(last)
     }
 
+    fn reference(&self, owner: Owner, blocking: bool) -> Ref {
+        let is_present = |object: &Rc<Object>| object.life == owner.life && !object.deleting;
+        let is_to_come = self.life_of(owner.life.slot).is_none_or(|life| life < owner.life);
+        let stored = self.objects[usize::from(owner.life.slot)].as_ref();
+        let early =
+            stored.is_some_and(is_present) || self.conceived.contains(&Some(owner.life)) || is_to_come;
+        Ref { owner, blocking, early }
+    }
+
     fn change(&mut self, slot: Slot, change: impl FnOnce(&mut Object)) {
         if let Some(object) = &self.objects[usize::from(slot)] {
             let mut object = Object::clone(object);
@@ -297,9 +293,9 @@ impl Server {
             Some(life) => Owner { life, ..owner },
             None => owner,
         };
-        let refs = part.refs.iter().map(|(to, blocking)| Ref::new(owner(*to), *blocking)).collect();
+        let refs = part.refs.iter().map(|(to, blocking)| self.reference(owner(*to), *blocking)).collect();
         let finalizers = Finalizers { foreground: false, orphan: part.protected };
-        self.put(Object { life, refs, finalizers, held: part.held, deleted_at: None, version: Version(0) });
+        self.put(Object { life, refs, finalizers, held: part.held, deleting: false, version: Version(0) });
     }
 
     fn next_life(&mut self, slot: Slot) -> Life {
@@ -332,7 +328,8 @@ impl Server {
             }
             Choice::Refer(slot, to) => {
                 if let Some(life) = self.life_of(to) {
-                    self.change(slot, |it| it.refs.push(Ref::new(life.into(), true)));
+                    let reference = self.reference(life.into(), true);
+                    self.change(slot, |it| it.refs.push(reference));
                 }
             }
             Choice::Unhold(slot) => self.change(slot, |it| it.held = false),

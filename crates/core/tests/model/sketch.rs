@@ -11,7 +11,7 @@ use kube_gc_core::graph::{ObjectSnapshot, OwnerState, OwnerView};
 use kube_gc_core::object::ResourceVersion;
 
 use super::cast;
-use super::collector::{Collector, Pool};
+use super::collector::{Collector, Pool, Watch};
 use super::server::Server;
 use super::state::State;
 
@@ -105,8 +105,8 @@ impl Hash for Item {
 
 impl Hash for Server {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        (&self.objects, self.next, self.conceived, &self.journals, &self.orphaning, &self.orphaned)
-            .hash(state);
+        (&self.objects, self.next, self.conceived, &self.orphaning, &self.orphaned).hash(state);
+        self.journals.each_ref().map(|journal| &journal.events).hash(state);
     }
 }
 
@@ -119,7 +119,7 @@ impl Hash for Collector {
             Word::Version(version) => Version::from(version).hash(state),
         });
         (self.places(Pool::Delete), self.places(Pool::Orphan), &self.watches, &self.read).hash(state);
-        (self.high_water, &self.absent, &self.orphaned, &self.confirmed).hash(state);
+        (&self.absent, &self.orphaned, &self.confirmed).hash(state);
         (&self.fence, self.open, self.leads, &self.workers).hash(state);
         for worker in &self.workers {
             let is_at = |(life, generation)| self.graph.is_at(&cast::key(life), generation);
@@ -138,6 +138,12 @@ pub fn digest(state: &State) -> u128 {
     let (world, mut sketch) = (&state.world, Sketch::default());
     NOW.set(world.clock);
     (state.users, state.faults, &world.server, &world.late, &state.collectors).hash(&mut sketch);
+    // What was seen and may be listed again does not matter if no list can follow.
+    let is_watching = |it: &Watch| matches!(it, Watch::Watching { broken: false, .. });
+    if state.faults > 0 || !state.collectors.iter().all(|it| it.watches.iter().all(is_watching)) {
+        state.collectors.iter().for_each(|it| it.high_water.hash(&mut sketch));
+        world.server.journals.each_ref().map(|journal| &journal.base).hash(&mut sketch);
+    }
     // Without confirmations, nothing is excused.
     if state.collectors.iter().any(|collector| !collector.confirmed.is_empty()) {
         world.server.waited.hash(&mut sketch);

@@ -215,7 +215,7 @@ impl State {
             return;
         };
         for policy in [Background, Foreground, Orphan] {
-            if object.deleted_at.is_none() || object.finalizers != finalizers(policy) {
+            if !object.deleting || object.finalizers != finalizers(policy) {
                 add(Op::Delete(policy), Choice::Delete(slot, policy));
             }
         }
@@ -230,7 +230,7 @@ impl State {
             }
         }
         add(Op::Touch, Choice::Touch(slot));
-        if object.deleted_at.is_none() && !object.finalizers.orphan {
+        if !object.deleting && !object.finalizers.orphan {
             add(Op::Protect, Choice::Protect(slot));
         }
         all.extend(object.held.then_some(Choice::Unhold(slot)));
@@ -386,7 +386,8 @@ impl State {
             let places: Vec<&mut usize> = places.collect();
             let journal = &mut self.world.server.journals[kind];
             let shown = places.iter().map(|place| **place).min().unwrap_or_default();
-            let count = shown.saturating_sub(usize::from(self.faults > 0)).min(journal.events.len());
+            let is_kept = self.faults > 0 || mutation::is(Mutation::TrustOldList);
+            let count = shown.saturating_sub(usize::from(is_kept)).min(journal.events.len());
             journal.trim(count);
             places.into_iter().for_each(|place| *place -= count);
         }

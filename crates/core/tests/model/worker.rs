@@ -16,7 +16,7 @@ use kube_gc_core::verdict::{
     after_patch, decide, from_live, named, precheck,
 };
 
-use super::cast::{self, Life, Owner, TYPES, version};
+use super::cast::{self, Life, Owner, version};
 use super::collector::{Collector, Confirmed, DELAY, Pool, Reason, Watch};
 use super::orphan::Orphaning;
 use super::server::{Answer, Object, Request, Violation, Write};
@@ -115,7 +115,8 @@ pub struct Finalizer {
     pub life: Life,
     pub known: Version,
     pub orphan: bool,
-    pub shown: [Version; TYPES],
+    /// See [`Write::Finalize`].
+    pub blocking: Vec<Life>,
     /// For `orphan`: it was remembered as orphaned before.
     pub in_doubt: bool,
 }
@@ -430,23 +431,29 @@ impl Desk<'_> {
         {
             return DONE;
         }
-        let shown = [0, 1].map(|kind| match self.collector.watches[kind] {
-            Watch::Watching { .. } => self.collector.high_water[kind],
-            Watch::Unlisted { .. } | Watch::Listing { .. } | Watch::Lost => Version(0),
-        });
+        // The graph contradicts itself if it was shown one that blocks.
+        let (mut blocking, of) = (Vec::new(), Owner::from(item.life()));
+        let blocks =
+            |it: &Object| it.life != of.life && it.refs.iter().any(|it| it.blocking && it.owner == of);
+        for (kind, watch) in self.collector.watches.iter().enumerate() {
+            let Watch::Watching { place, .. } = *watch else { continue };
+            let shown = self.world.server.journals[kind].at(place);
+            let still = |it: &Life| self.world.server.object(*it).is_some_and(|it| blocks(it));
+            blocking.extend(shown.iter().filter(|it| blocks(it)).map(|it| it.life).filter(still));
+        }
         let (life, known) = (item.life(), item.version());
-        Next::Go(Task::Unfinalize(Finalizer { life, known, orphan: false, shown, in_doubt: false }))
+        Next::Go(Task::Unfinalize(Finalizer { life, known, orphan: false, blocking, in_doubt: false }))
     }
 
     /// `Api::remove_finalizer`: the read, and the patch of what it shows.
     fn unfinalize(&mut self, finalizer: Finalizer) -> Next {
-        let Finalizer { life, orphan, shown, in_doubt, .. } = finalizer;
+        let Finalizer { life, orphan, in_doubt, .. } = finalizer;
         let Some(live) = self.get(life.into()).flatten() else { return DONE };
         let has = if orphan { live.finalizers.orphan } else { live.finalizers.foreground };
-        if live.deleted_at.is_none() || !has {
+        if !live.deleting || !has {
             return self.finalized(&Answer::Unneeded(live), finalizer);
         }
-        let what = Write::Finalize { orphan, shown };
+        let what = Write::Finalize { orphan, blocking: finalizer.blocking.clone() };
         let next = self.send(life, Some(live.version), what, Then::Finalized(finalizer));
         // `may_have_orphaned`: nothing was sent.
         if orphan && !in_doubt && matches!(next, Next::Done(_)) {
