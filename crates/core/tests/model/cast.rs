@@ -1,5 +1,5 @@
-//! Who takes part: three names of two types in one namespace, and the lives of the objects that have had
-//! these names.
+//! Who takes part: three names of two types in one namespace, a cluster-scoped one, and the lives of the
+//! objects that have had these names.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -15,15 +15,15 @@ use super::sketch::Version;
 
 /// A name, and with it a type.
 pub type Slot = u8;
-pub const SLOTS: usize = 3;
+pub const SLOTS: usize = 4;
 /// A name that no object ever has, of any type.
-pub const NOBODY: Slot = 3;
+pub const NOBODY: Slot = 4;
 /// How often an object of one name is created at most.
 pub const LIVES: u8 = 3;
-const NAMES: [&str; SLOTS + 1] = ["a", "b", "c", "nobody"];
+const NAMES: [&str; SLOTS + 1] = ["a", "b", "c", "n", "nobody"];
 /// Watches, and what they show.
-pub const TYPES: usize = 2;
-const KINDS: [&str; TYPES] = ["ConfigMap", "Pod"];
+pub const TYPES: usize = 3;
+const KINDS: [&str; TYPES] = ["ConfigMap", "Pod", "Node"];
 
 /// One object from its creation to its end. Another object of the same name has another number, and thus
 /// another uid.
@@ -40,7 +40,24 @@ impl Life {
 }
 
 pub const fn kind_of(slot: Slot) -> usize {
-    if slot == 0 { 0 } else { 1 }
+    match slot {
+        0 => 0,
+        3 => 2,
+        _ => 1,
+    }
+}
+
+/// The number of the partition that has it.
+pub const fn home(life: Life) -> usize {
+    if life.kind() == 2 { 0 } else { 1 }
+}
+
+fn namespace(life: Life) -> Option<Namespace> {
+    cast().namespace.clone().filter(|_| home(life) > 0)
+}
+
+pub fn slot(name: &str) -> Option<Slot> {
+    NAMES.iter().position(|it| *it == name).map(|place| place as Slot)
 }
 
 impl fmt::Debug for Life {
@@ -99,7 +116,7 @@ fn cast() -> &'static Cast {
             Uid::parse(&format!("{:08x}-0000-4000-8000-{:012x}", life.slot + 1, life.number)).expect("a uid")
         };
         Cast {
-            types: ["configmaps", "pods"].map(world::resource),
+            types: ["configmaps", "pods", "nodes"].map(world::resource),
             namespace: Namespace::parse("ns"),
             uids: lives.clone().map(|life| uid(&life)).collect(),
             lives: lives.map(|life| (uid(&life), life)).collect(),
@@ -123,29 +140,25 @@ pub fn life(uid: &Uid) -> Life {
 }
 
 pub fn key(life: Life) -> Key {
-    Key { uid: uid(life), resource: Arc::clone(resource(life.kind())), namespace: cast().namespace.clone() }
+    Key { uid: uid(life), resource: Arc::clone(resource(life.kind())), namespace: namespace(life) }
 }
 
 pub fn identity(Owner { life, name }: Owner) -> Identity {
     Identity {
         resource: Arc::clone(resource(life.kind())),
-        namespace: cast().namespace.clone(),
+        namespace: namespace(life),
         name: NAMES[usize::from(name)].into(),
         uid: uid(life),
     }
 }
 
 pub fn owner(identity: &Identity) -> Owner {
-    Owner { life: life(&identity.uid), name: slot(&identity.name) }
-}
-
-fn slot(name: &str) -> Slot {
-    NAMES.iter().position(|it| *it == name).map_or(NOBODY, |place| place as Slot)
+    Owner { life: life(&identity.uid), name: slot(&identity.name).unwrap_or(NOBODY) }
 }
 
 /// What a reference of the collector names.
 pub fn named(reference: &OwnerReference) -> Owner {
-    Owner { life: life(&reference.uid), name: slot(&reference.name) }
+    Owner { life: life(&reference.uid), name: slot(&reference.name).unwrap_or(NOBODY) }
 }
 
 pub const fn version(Version(number): Version) -> ResourceVersion {
@@ -164,7 +177,7 @@ pub fn facts(object: &Object) -> ObjectFacts {
     };
     ObjectFacts {
         uid: uid(object.life),
-        namespace: cast().namespace.clone(),
+        namespace: namespace(object.life),
         name: NAMES[usize::from(object.life.slot)].into(),
         resource_version: Some(version(object.version)),
         owners: object.refs.iter().map(reference).collect(),

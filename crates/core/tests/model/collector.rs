@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use kube_gc_core::graph::testing::world::catalog;
 use kube_gc_core::graph::{
-    DeletesProve, Effects, Epoch, Generation, Partition, PartitionId, Sharding, Verification, WatchEvent,
+    DeletesProve, Effects, Epoch, Generation, Link, Partition, PartitionId, Sharding, Verification,
+    WatchEvent,
 };
 use kube_gc_core::mailbox::{Backoff, Completion, Mailbox};
 use kube_gc_core::mutation::{self, Mutation};
@@ -20,7 +21,7 @@ use kube_gc_core::verdict::{Confirmation, ReferenceClass, from_state};
 use super::cast::{self, Life, Owner, TYPES, version};
 use super::server::{Event, Request, Server};
 use super::sketch::{Second, Seen, Skip, Version};
-use super::worker::{Task, Worker};
+use super::task::{Task, Worker};
 
 /// Why a key is retried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -98,7 +99,12 @@ impl Fence {
 
 #[derive(Clone, Debug)]
 pub struct Collector {
-    pub graph: Rc<Partition>,
+    /// The cluster-scoped objects, and those of the namespace.
+    pub graph: [Rc<Partition>; 2],
+    /// What the second has to tell the first, in order.
+    pub outbox: VecDeque<Link>,
+    /// The number of types that take part.
+    pub kinds: usize,
     pools: [Rc<Mailbox<Reason>>; 2],
     pub workers: Vec<Rc<Worker>>,
     pub watches: [Watch; TYPES],
@@ -117,15 +123,21 @@ pub struct Collector {
 }
 
 impl Collector {
-    pub fn new(leads: bool) -> Self {
+    /// A collector of this number of types, with nothing in its memory.
+    pub fn new(leads: bool, kinds: usize) -> Self {
         let mailbox = || Rc::new(Mailbox::new(Backoff { min: DELAY, max: DELAY }, HashSeed::new(1)));
         let sharding = Sharding::new(NonZeroU16::MIN, HashSeed::new(1));
+        let partition = |id| Rc::new(Partition::new(PartitionId(id), sharding, Arc::clone(catalog())));
+        // The first list may come from a cache of any age. Other types are not watched.
+        let mut watches = [Watch::Watching { place: 0, broken: false }; TYPES];
+        watches[..kinds].fill(Watch::Unlisted { least: 0 });
         let mut collector = Self {
-            graph: Rc::new(Partition::new(PartitionId(1), sharding, Arc::clone(catalog()))),
+            graph: [partition(0), partition(1)],
+            outbox: VecDeque::new(),
+            kinds,
             pools: [mailbox(), mailbox()],
             workers: Vec::new(),
-            // The first list may come from a cache of any age.
-            watches: [Watch::Unlisted { least: 0 }; TYPES],
+            watches,
             read: Default::default(),
             high_water: [Version(0); TYPES],
             absent: BTreeSet::new(),
@@ -140,9 +152,11 @@ impl Collector {
     }
 
     fn start_monitors(&mut self) {
-        for kind in 0..TYPES {
-            let graph = Rc::make_mut(&mut self.graph);
-            graph.monitor_started(cast::resource(kind), EPOCH, DeletesProve::Absence);
+        for kind in 0..self.kinds {
+            let start = |graph: &mut Partition, _: &mut Effects| {
+                graph.monitor_started(cast::resource(kind), EPOCH, DeletesProve::Absence);
+            };
+            self.ask_all(start);
         }
     }
 
@@ -150,10 +164,27 @@ impl Collector {
         Rc::make_mut(&mut self.pools[pool as usize])
     }
 
-    /// `GraphActor::forward`: asks the partition, and does what follows.
-    pub fn ask<A>(&mut self, question: impl FnOnce(&mut Partition, &mut Effects) -> A) -> A {
+    /// Asks the partition of an object.
+    pub fn ask<A>(&mut self, of: Life, question: impl FnOnce(&mut Partition, &mut Effects) -> A) -> A {
+        self.ask_this(cast::home(of), question)
+    }
+
+    fn ask_all(&mut self, question: impl Fn(&mut Partition, &mut Effects)) {
+        [0, 1].iter().for_each(|home| self.ask_this(*home, &question));
+    }
+
+    /// `GraphActor::forward`: asks a partition, and does what follows.
+    fn ask_this<A>(&mut self, home: usize, question: impl FnOnce(&mut Partition, &mut Effects) -> A) -> A {
         let mut effects = Effects::default();
-        let answer = question(Rc::make_mut(&mut self.graph), &mut effects);
+        let answer = question(Rc::make_mut(&mut self.graph[home]), &mut effects);
+        for link in effects.links.drain(..) {
+            // `Outbox::put`: the last state of a pair replaces an earlier one.
+            let is_same = |it: &Link| it.dependent() == link.dependent() && it.owner == link.owner;
+            match self.outbox.iter_mut().find(|it| is_same(it)) {
+                Some(earlier) => *earlier = link,
+                None => self.outbox.push_back(link),
+            }
+        }
         if effects.restored.is_some() {
             self.report_restore();
         }
@@ -167,6 +198,13 @@ impl Collector {
         effects.present.iter().for_each(|owner| _ = self.absent.remove(&cast::owner(owner)));
         effects.revived.iter().for_each(|owner| _ = self.orphaned.remove(&cast::owner(owner)));
         answer
+    }
+
+    /// The next link arrives in the first partition.
+    pub fn link(&mut self) {
+        if let Some(link) = self.outbox.pop_front() {
+            self.ask_this(0, |graph, effects| graph.receive(&link, effects));
+        }
     }
 
     /// The state of each key of a pool.
@@ -198,7 +236,7 @@ impl Collector {
 
     /// `GraphHandle::verified`.
     pub fn verified(&mut self, under: u64, owner: Owner, generation: Generation) -> Verification {
-        self.ask(|graph, effects| {
+        self.ask(owner.life, |graph, effects| {
             if under < graph.disturbance() {
                 graph.requeue(&cast::key(owner.life), effects);
                 return Verification::Stale;
@@ -251,7 +289,14 @@ impl Collector {
         for facts in events.iter().filter_map(WatchEvent::facts) {
             self.high_water[kind] = self.high_water[kind].max(facts.resource_version.as_ref().into());
         }
-        self.ask(|graph, effects| graph.apply_events(cast::resource(kind), EPOCH, events, effects));
+        for home in [0, 1] {
+            let is_here =
+                |event: &&WatchEvent| event.facts().is_none_or(|it| cast::home(cast::life(&it.uid)) == home);
+            let events: Vec<WatchEvent> = events.iter().filter(is_here).cloned().collect();
+            self.ask_this(home, |graph, effects| {
+                graph.apply_events(cast::resource(kind), EPOCH, &events, effects)
+            });
+        }
     }
 
     /// What the watch shows next. It may have been read before the watch broke.
@@ -313,7 +358,7 @@ impl Collector {
     /// `Lifecycle::open_pools`.
     pub fn rederive(&mut self) {
         [Pool::Delete, Pool::Orphan].iter().for_each(|pool| self.pool(*pool).clear_backoff(NOW));
-        self.ask(|graph, effects| graph.rederive(effects));
+        self.ask_all(|graph, effects| graph.rederive(effects));
     }
 }
 
@@ -351,8 +396,9 @@ impl Collector {
 
     /// The store is about to be restored: what watches have read may still arrive.
     pub fn lose(&mut self, server: &Server) {
-        self.disturb(&[0, 1]);
-        for kind in 0..TYPES {
+        let kinds = 0..self.kinds;
+        self.disturb(&kinds.clone().collect::<Vec<_>>());
+        for kind in kinds {
             if let Watch::Watching { place, .. } = self.watches[kind] {
                 self.read[kind].extend(server.journals[kind].events.iter().skip(place).cloned());
                 let read = self.read[kind].back().map(|event| event.object.version);
@@ -390,7 +436,7 @@ impl Collector {
     pub fn acknowledge(&mut self) {
         let disturbance = self.fence.disturbance();
         let number = disturbance.number;
-        self.ask(|graph, effects| graph.disturbed(disturbance, effects));
+        self.ask_all(|graph, effects| graph.disturbed(disturbance.clone(), effects));
         if number > self.fence.acknowledged {
             if !mutation::is(Mutation::KeepAbsences) {
                 self.absent.clear();
@@ -403,11 +449,11 @@ impl Collector {
     /// `lifecycle::forget_everything`.
     pub fn rebuild(&mut self) -> Vec<Request> {
         let late = self.give_up(true);
-        let (latest, graph, pools) = (self.fence.latest, Rc::clone(&self.graph), self.pools.clone());
+        let (latest, graph, pools) = (self.fence.latest, self.graph.clone(), self.pools.clone());
         // Everything seen from now on happened since.
         let fence = Fence { latest, found: Some(Version(1)), ..Fence::default() };
-        *self = Self { graph, pools, fence, ..Self::new(self.leads) };
-        Rc::make_mut(&mut self.graph).reset();
+        *self = Self { graph, pools, fence, ..Self::new(self.leads, self.kinds) };
+        self.ask_all(|graph, _| graph.reset());
         self.start_monitors();
         late
     }

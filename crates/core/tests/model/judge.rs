@@ -2,10 +2,11 @@
 //! it takes effect, and what must not be left when nothing happens any more.
 
 use std::collections::BTreeSet;
+use std::rc::Rc;
 
 use kube_gc_core::object::{DeletionState, PropagationPolicy};
 
-use super::cast::{Life, Owner};
+use super::cast::{self, Life, Owner};
 use super::server::{Object, Server, Violation};
 
 /// The truth about an owner that a reference names.
@@ -16,10 +17,15 @@ enum Truth {
     Absent,
     /// In admission: it counts as solid.
     Unborn,
+    /// The dependent is cluster-scoped and the owner is not (rule 1.4).
+    InvalidScope,
 }
 
 impl Server {
-    fn truth(&self, owner: Owner) -> Truth {
+    fn truth(&self, dependent: Life, owner: Owner) -> Truth {
+        if cast::home(dependent) < cast::home(owner.life) {
+            return Truth::InvalidScope;
+        }
         match self.object(owner.life).filter(|_| owner.name == owner.life.slot) {
             Some(object) if object.waits() => Truth::Waiting,
             Some(_) => Truth::Solid,
@@ -42,9 +48,9 @@ impl Server {
         }
         let mut may_wait = false;
         for reference in &object.refs {
-            let (owner, truth) = (reference.owner, self.truth(reference.owner));
+            let (owner, truth) = (reference.owner, self.truth(object.life, reference.owner));
             may_wait |= truth == Truth::Waiting || excused.contains(&owner);
-            if matches!(truth, Truth::Solid | Truth::Unborn) && !excused.contains(&owner) {
+            if !matches!(truth, Truth::Absent | Truth::Waiting) && !excused.contains(&owner) {
                 return wrong(format!("its owner {owner:?} is {truth:?}"));
             }
             if reference.early && owner.name == owner.life.slot && self.orphaned.contains(&owner.life) {
@@ -70,14 +76,14 @@ impl Server {
         let wrong = |why: String| Err(format!("wrongful PATCH of {:?}: {why}", object.life));
         let kept = || object.refs.iter().map(|it| it.owner).filter(|owner| !remove.contains(owner));
         for &owner in remove.iter().filter(|owner| object.refs.iter().any(|it| it.owner == **owner)) {
-            match self.truth(owner) {
+            match self.truth(object.life, owner) {
                 _ if self.orphaning.contains(&owner.life) => {}
                 Truth::Absent if kept().next().is_some() => {}
                 Truth::Absent => return wrong(format!("the absent {owner:?} was its last owner")),
-                truth @ (Truth::Solid | Truth::Unborn) if !excused.contains(&owner) => {
+                truth @ (Truth::Solid | Truth::Unborn | Truth::InvalidScope) if !excused.contains(&owner) => {
                     return wrong(format!("its owner {owner:?} is {truth:?}"));
                 }
-                _ if solid_seen || kept().any(|owner| self.truth(owner) == Truth::Solid) => {}
+                _ if solid_seen || kept().any(|owner| self.truth(object.life, owner) == Truth::Solid) => {}
                 _ => return wrong(format!("{owner:?} waits, and no solid owner is left")),
             }
         }
@@ -90,7 +96,9 @@ impl Server {
         if !object.deleting {
             return wrong("it is not being deleted".into());
         }
-        for other in self.objects.iter().flatten().filter(|other| other.life != object.life) {
+        let may_own = |other: &&Rc<Object>| cast::home(other.life) >= cast::home(object.life);
+        let others = self.objects.iter().flatten().filter(|other| other.life != object.life);
+        for other in others.filter(may_own) {
             for reference in other.refs.iter().filter(|it| it.owner == object.life.into()) {
                 if orphan && reference.early {
                     return wrong(format!("{:?} named it before it was deleted", other.life));
@@ -114,13 +122,16 @@ impl Server {
         let held = self.held_up();
         for object in self.objects.iter().flatten() {
             let left = |what: &str| Err(format!("at rest: {:?} {what}", object.life));
-            let has = |truth| object.refs.iter().any(|reference| self.truth(reference.owner) == truth);
+            let has =
+                |truth| object.refs.iter().any(|reference| self.truth(object.life, reference.owner) == truth);
             match object.state() {
                 DeletionState::Live if has(Truth::Absent) || has(Truth::Waiting) => {
                     if has(Truth::Solid) || has(Truth::Unborn) {
                         return left("has a reference to an owner that is gone, beside a solid one");
                     }
-                    return left("is garbage that nobody looks at");
+                    if !has(Truth::InvalidScope) {
+                        return left("is garbage that nobody looks at");
+                    }
                 }
                 DeletionState::Live | DeletionState::Terminating => {}
                 DeletionState::Orphaning => return left("keeps the finalizer orphan"),
@@ -142,7 +153,9 @@ impl Server {
                 let Some(owner) = self.object(reference.owner.life).filter(|owner| owner.waits()) else {
                     continue;
                 };
-                if owner.life != blocking.life && held.insert(owner.life) {
+                let counts =
+                    owner.life != blocking.life && cast::home(blocking.life) >= cast::home(owner.life);
+                if counts && held.insert(owner.life) {
                     open.push(owner);
                 }
             }

@@ -8,7 +8,7 @@
 //! |---|---|
 //! | [`cast`], [`scenes`] | names, lives and references; which worlds are explored |
 //! | [`server`], [`judge`] | the API server and its users, and what is wrong |
-//! | [`collector`], [`worker`], [`orphan`] | the actors and the workers, as steps |
+//! | [`collector`], [`task`], [`worker`], [`orphan`] | the actors and the workers, as steps |
 //! | [`state`], [`sketch`] | what can happen in a state, and when two states are the same |
 //! | [`search`], [`mutations`] | all states of a scene; the check that mistakes would be found |
 #![expect(clippy::print_stdout, reason = "this is what the person who runs it came for")]
@@ -24,6 +24,7 @@ mod search;
 mod server;
 mod sketch;
 mod state;
+mod task;
 mod worker;
 
 use std::process::ExitCode;
@@ -51,7 +52,7 @@ struct Options {
     scene: Option<String>,
     /// Only scenes with at most this many objects
     #[arg(long, value_name = "N")]
-    objects: Option<u8>,
+    objects: Option<usize>,
     /// How often users act, instead of what the scenes say
     #[arg(long, value_name = "N")]
     users: Option<u8>,
@@ -102,7 +103,7 @@ impl Options {
             None => scenes::GATE.iter().chain(scenes::DEEP.iter().filter(|_| self.deep)).copied().collect(),
         };
         let mut scenes = all.into_iter().map(scenes::parse).collect::<Result<Vec<_>, _>>()?;
-        scenes.retain(|scene| self.objects.is_none_or(|most| scene.objects <= most));
+        scenes.retain(|scene| self.objects.is_none_or(|most| scene.slots.len() <= most));
         for scene in &mut scenes {
             scene.users = self.users.unwrap_or(scene.users);
             scene.faults = self.faults.unwrap_or(scene.faults);

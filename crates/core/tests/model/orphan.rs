@@ -5,27 +5,30 @@ use kube_gc_core::mailbox::Completion;
 use kube_gc_core::mutation::{self, Mutation};
 use kube_gc_core::object::DeletionState;
 
-use super::cast::{self, Life, Owner, TYPES};
+use super::cast::{self, Life, Owner};
 use super::collector::Reason;
 use super::server::Write;
 use super::sketch::{Item, Version};
-use super::worker::{Desk, Finalizer, Next, Task, Then, conflict};
+use super::task::{Finalizer, Next, Task, Then, changed, conflict};
+use super::worker::Desk;
 
 /// An owner whose dependents are released.
 #[derive(Clone, Debug, Hash)]
 pub struct Orphaning {
-    owner: Life,
+    pub owner: Life,
     /// The version at which it was seen orphaning.
     known: Version,
-    stage: Stage,
+    pub stage: Stage,
     /// Those that are to be released now, and what they name.
     pending: Vec<(Life, Owner)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Stage {
+pub enum Stage {
     /// The owner was last seen before watches broke: it is read.
     Confirm,
+    /// The owner is cluster-scoped: its partition hears from the other first.
+    Links,
     /// The dependents that the graph knows.
     Known,
     /// The late ones among this type.
@@ -63,9 +66,13 @@ impl Desk<'_> {
         }
     }
 
-    /// `OrphanWork::release_known`.
+    /// `OrphanWork::release_known`, after the links.
     fn release_known(&mut self, mut orphaning: Orphaning) -> Next {
-        let (key, graph) = (cast::key(orphaning.owner), &self.collector.graph);
+        let home = cast::home(orphaning.owner);
+        if home == 0 && orphaning.stage != Stage::Links {
+            return Next::Go(Task::Orphan(Orphaning { stage: Stage::Links, ..orphaning }));
+        }
+        let (key, graph) = (cast::key(orphaning.owner), &self.collector.graph[home]);
         let views = graph.dependent_views(&key, &graph.dependents(&key));
         let pending = views.iter().map(|it| (cast::life(&it.identity.uid), cast::named(&it.reference)));
         (orphaning.pending, orphaning.stage) = (pending.collect(), Stage::Known);
@@ -80,10 +87,10 @@ impl Desk<'_> {
         }
         orphaning.stage = match orphaning.stage {
             Stage::Round(kind) => Stage::Round(kind + 1),
-            _ if mutation::is(Mutation::SkipOrphanRound) => Stage::Round(TYPES),
-            Stage::Confirm | Stage::Known => Stage::Round(0),
+            _ if mutation::is(Mutation::SkipOrphanRound) => Stage::Round(self.collector.kinds),
+            Stage::Confirm | Stage::Links | Stage::Known => Stage::Round(0),
         };
-        if orphaning.stage == Stage::Round(TYPES) {
+        if orphaning.stage == Stage::Round(self.collector.kinds) {
             self.end(&orphaning)
         } else {
             Next::Go(Task::Orphan(orphaning))
@@ -93,10 +100,14 @@ impl Desk<'_> {
     /// `OrphanWork::confirm`, or `Looker::list` of a confirmation round.
     pub fn orphan(&mut self, mut orphaning: Orphaning) -> Next {
         let (owner, server) = (orphaning.owner, &self.world.server);
-        let Stage::Round(kind) = orphaning.stage else {
-            let live = server.object(owner);
-            let orphans = live.is_some_and(|live| live.state() == DeletionState::Orphaning);
-            return if orphans { self.release_known(orphaning) } else { Next::Done(conflict()) };
+        let kind = match orphaning.stage {
+            Stage::Round(kind) => kind,
+            Stage::Links => return self.release_known(orphaning),
+            Stage::Confirm | Stage::Known => {
+                let live = server.object(owner);
+                let orphans = live.is_some_and(|live| live.state() == DeletionState::Orphaning);
+                return if orphans { self.release_known(orphaning) } else { changed() };
+            }
         };
         let others = server.objects.iter().flatten().filter(|it| it.life.kind() == kind && it.life != owner);
         let late = others.filter(|it| it.refs.iter().any(|reference| reference.owner == owner.into()));

@@ -2,7 +2,7 @@
 
 use kube_gc_core::object::PropagationPolicy::{self, Background, Foreground, Orphan};
 
-use super::cast::{Life, NOBODY, Owner, SLOTS, Slot};
+use super::cast::{Life, NOBODY, Owner, SLOTS, Slot, kind_of, slot};
 
 /// Something that users may do, or that may go wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +37,8 @@ pub struct Scene {
     /// The objects, as [`parse`] reads them, and what may happen.
     pub name: String,
     pub parts: [Part; SLOTS],
-    pub objects: u8,
+    /// The names that take part.
+    pub slots: Vec<Slot>,
     pub users: u8,
     pub faults: u8,
     pub ops: Vec<Op>,
@@ -48,8 +49,12 @@ impl Scene {
     pub fn may(&self, op: Op) -> bool {
         self.ops.contains(&op)
     }
-    pub fn slots(&self) -> impl Iterator<Item = Slot> + use<> {
-        0..self.objects
+    pub fn slots(&self) -> impl Iterator<Item = Slot> {
+        self.slots.iter().copied()
+    }
+    /// The types that take part.
+    pub fn kinds(&self) -> usize {
+        self.slots().map(kind_of).max().map_or(2, |kind| kind.max(1) + 1)
     }
 }
 
@@ -76,25 +81,22 @@ const OPS: [(&str, &[Op]); 18] = [
 ];
 
 /// Reads a scene: objects, what may happen, and how often users and faults may act. `b>a` is an owner
-/// reference of b to a that blocks, `b~a` one that does not, and `b>a*` one that gives a wrong name. `+a` has
+/// reference of b to a that blocks, `b~a` one that does not, and `b>a*` one that gives a wrong name. n is cluster-scoped. `+a` has
 /// a finalizer of others, `^a` the finalizer `orphan`, and `-a` does not exist at first.
 ///
 /// # Errors
 /// What it does not know.
 pub fn parse(text: &str) -> Result<Scene, String> {
     let mut scene = Scene { name: text.into(), ..Scene::default() };
-    let slot = |name: &str| match name {
-        "a" => Ok(0),
-        "b" => Ok(1),
-        "c" => Ok(2),
-        _ => Err(format!("no object is called {name}")),
-    };
+    let slot = |name: &str| slot(name).ok_or(format!("no object is called {name}"));
     let fields: Vec<&str> = text.split(',').map(str::trim).collect();
     let [objects, ops, users, faults] = fields[..] else { return Err(format!("four fields, not {text}")) };
     for word in objects.split_whitespace() {
         let (name, owner) = word.trim_start_matches(['+', '^', '-']).split_at(1);
         let place = slot(name)?;
-        scene.objects = scene.objects.max(place + 1);
+        if !scene.slots.contains(&place) {
+            scene.slots.push(place);
+        }
         let part = &mut scene.parts[usize::from(place)];
         part.held |= word.starts_with('+');
         part.protected |= word.starts_with('^');
@@ -104,7 +106,6 @@ pub fn parse(text: &str) -> Result<Scene, String> {
             let wrong = owner.ends_with('*');
             let owner = Owner { life: Life { slot: to, number: 0 }, name: if wrong { NOBODY } else { to } };
             part.refs.push((owner, word.contains('>')));
-            scene.objects = scene.objects.max(to + 1);
         }
     }
     for word in ops.split_whitespace() {
@@ -134,10 +135,16 @@ pub const GATE: &[&str] = &[
     "a>b b>a, delete, 2, 0",
     "a>c b>a c>b, delete, 1, 0",
     "a b>a b>b, delete, 2, 0",
-    // Names, and finalizers.
+    // Two lives of one name, names, and finalizers.
+    "a b>a, background create refer, 3, 0",
     "a b>a*, delete, 1, 0",
     "+a b>a, delete create, 2, 0",
     "a ^b>a c>b, delete, 1, 0",
+    // A cluster-scoped owner, in a partition of its own.
+    "n b>n, delete create drop refer, 2, 0",
+    "n b>n c>n, delete, 1, 0",
+    "n b>n c>b, delete, 1, 0",
+    "n b>n, delete crash lose, 1, 1",
 ];
 
 /// What `--deep` explores in addition.
@@ -158,4 +165,7 @@ pub const DEEP: &[&str] = &[
     "a b>a c>a c>b, delete relist lose crash, 1, 1",
     "a b c>a c>b, delete drop refer, 2, 0",
     "a b>a c>b, delete create drop refer, 2, 0",
+    "n b>n, delete break restore, 1, 1",
+    "n b>n c>b, delete, 2, 0",
+    "a n b>n b>a, delete, 2, 0",
 ];

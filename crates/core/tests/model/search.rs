@@ -128,7 +128,7 @@ impl Search<'_> {
             let child = guarded(|| {
                 let mut child = state.clone();
                 child.apply(scene, choice)?;
-                child.collectors.iter().for_each(|collector| collector.graph.verify());
+                child.collectors.iter().flat_map(|it| &it.graph).for_each(|graph| graph.verify());
                 Ok(digest(&child))
             });
             let digest =

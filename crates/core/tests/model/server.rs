@@ -324,7 +324,7 @@ impl Server {
             Choice::Miscarry(slot) => self.conceived[usize::from(slot)] = None,
             Choice::Drop(slot, index) => self.change(slot, |it| _ = it.refs.remove(usize::from(index))),
             Choice::Block(slot, index) => {
-                self.change(slot, |it| it.refs[usize::from(index)].blocking ^= true)
+                self.change(slot, |it| it.refs[usize::from(index)].blocking ^= true);
             }
             Choice::Refer(slot, to) => {
                 if let Some(life) = self.life_of(to) {

@@ -8,7 +8,7 @@ use std::ops::{Deref, DerefMut};
 
 use kube_gc_core::graph::testing::words::Word;
 use kube_gc_core::graph::{ObjectSnapshot, OwnerState, OwnerView};
-use kube_gc_core::object::ResourceVersion;
+use kube_gc_core::object::{OwnerReference, ResourceVersion};
 
 use super::cast;
 use super::collector::{Collector, Pool, Watch};
@@ -112,17 +112,24 @@ impl Hash for Server {
 
 impl Hash for Collector {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        self.graph.words(|word| match word {
-            Word::Number(number) => number.hash(state),
-            Word::Uid(uid) => cast::life(uid).hash(state),
-            Word::Text(text) => text.hash(state),
-            Word::Version(version) => Version::from(version).hash(state),
-        });
+        for graph in &self.graph {
+            graph.words(|word| match word {
+                Word::Number(number) => number.hash(state),
+                Word::Uid(uid) => cast::life(uid).hash(state),
+                Word::Text(text) => text.hash(state),
+                Word::Version(version) => Version::from(version).hash(state),
+            });
+        }
+        for link in &self.outbox {
+            (cast::life(&link.owner.uid), cast::life(&link.uid), link.deletion, link.shares_uid).hash(state);
+            let named = |it: &OwnerReference| (cast::named(it), it.block_owner_deletion);
+            link.references.iter().map(named).collect::<Vec<_>>().hash(state);
+        }
         (self.places(Pool::Delete), self.places(Pool::Orphan), &self.watches, &self.read).hash(state);
         (&self.absent, &self.orphaned, &self.confirmed).hash(state);
         (&self.fence, self.open, self.leads, &self.workers).hash(state);
         for worker in &self.workers {
-            let is_at = |(life, generation)| self.graph.is_at(&cast::key(life), generation);
+            let is_at = |(life, generation)| self.graph[cast::home(life)].is_at(&cast::key(life), generation);
             worker.generation().is_some_and(is_at).hash(state);
         }
     }

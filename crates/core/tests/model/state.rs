@@ -11,7 +11,8 @@ use super::collector::{Collector, Pool, Reason, Watch};
 use super::scenes::{Op, Scene};
 use super::server::{Answer, Request, Server, Violation, finalizers};
 use super::sketch::Version;
-use super::worker::{Desk, Next, Task, Worker};
+use super::task::{Next, Task, Worker};
+use super::worker::Desk;
 
 /// One thing that can happen. The first number of a collector's is which one, the next which type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +40,8 @@ pub enum Choice {
     Check(u8, u8),
     Acknowledge(u8),
     Rebuild(u8),
+    /// A partition hears from the other.
+    Link(u8),
     Take(u8, Pool, Life),
     Work(u8, Pool, Life),
     /// The first delay of a mailbox is over.
@@ -125,7 +128,8 @@ impl State {
             }
         }
         server.backup = Some(Rc::new(server.clone()));
-        let collectors = (0..=u8::from(scene.standby)).map(|place| Collector::new(place == 0)).collect();
+        let collectors =
+            (0..=u8::from(scene.standby)).map(|place| Collector::new(place == 0, scene.kinds())).collect();
         let mut state = Self { world: World { server, ..World::default() }, collectors, users: 0, faults: 0 };
         state.settle(scene)?;
         (state.users, state.faults) = (scene.users, scene.faults);
@@ -194,7 +198,16 @@ impl State {
                 Watch::Watching { broken: false, .. } => {}
             }
         }
-        all.extend(collector.workers.iter().map(|worker| Choice::Work(number, worker.pool, worker.life)));
+        all.extend((!collector.outbox.is_empty()).then_some(Choice::Link(number)));
+        // `GraphHandle::fence`.
+        let is_free = |worker: &&Rc<Worker>| collector.outbox.is_empty() || !worker.task.waits_for_links();
+        all.extend(
+            collector
+                .workers
+                .iter()
+                .filter(is_free)
+                .map(|worker| Choice::Work(number, worker.pool, worker.life)),
+        );
         for pool in [Pool::Delete, Pool::Orphan].into_iter().filter(|_| collector.open && collector.leads) {
             let places = collector.places(pool);
             let ready = places.iter().filter(|(_, place)| *place == 0);
@@ -240,7 +253,7 @@ impl State {
         let mut add = |op, choice| all.extend(scene.may(op).then_some(choice));
         for (number, collector) in self.collectors.iter().enumerate() {
             let number = number as u8;
-            for (kind, watch) in collector.watches.iter().enumerate() {
+            for (kind, watch) in collector.watches.iter().take(collector.kinds).enumerate() {
                 let Watch::Watching { place, broken: false } = *watch else { continue };
                 add(Op::Expire, Choice::Expire(number, kind as u8));
                 add(Op::Break, Choice::Break(number, kind as u8));
@@ -297,11 +310,12 @@ impl State {
                 collectors[at(number)].deliver(at(kind), &event);
             }
             Choice::List(number, kind, place) => {
-                collectors[at(number)].list(at(kind), &world.server, at(place))
+                collectors[at(number)].list(at(kind), &world.server, at(place));
             }
             Choice::ListEnd(number, kind) => collectors[at(number)].list_ended(at(kind)),
             Choice::Check(number, kind) => collectors[at(number)].check(at(kind), &world.server),
             Choice::Acknowledge(number) => collectors[at(number)].acknowledge(),
+            Choice::Link(number) => collectors[at(number)].link(),
             Choice::Rebuild(number) => world.late.extend(collectors[at(number)].rebuild()),
             Choice::Due(number, pool) => collectors[at(number)].due(pool),
             Choice::Tick => {
@@ -338,7 +352,7 @@ impl State {
                 world.late.extend(collectors.remove(0).give_up(true));
                 world.server.orphaned.clear();
                 match collectors.first_mut() {
-                    None => collectors.push(Collector::new(true)),
+                    None => collectors.push(Collector::new(true, scene.kinds())),
                     Some(next) => {
                         next.leads = true;
                         if next.open {

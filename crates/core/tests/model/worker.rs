@@ -6,160 +6,23 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use kube_gc_core::graph::{
-    ExpectedChange, ForegroundProgress, Generation, OwnerState, Snapshot, Verification,
+    ExpectedChange, ForegroundProgress, OwnerState, ReferenceSnapshot, Snapshot, Verification,
 };
-use kube_gc_core::mailbox::Completion;
 use kube_gc_core::mutation::{self, Mutation};
-use kube_gc_core::object::{DeletionState, PropagationPolicy};
+use kube_gc_core::object::DeletionState;
 use kube_gc_core::verdict::{
     AfterConflict, Basis, Confirmation, Decision, Dependents, Precheck, ReferenceClass, after_conflict,
     after_patch, decide, from_live, named, precheck,
 };
 
 use super::cast::{self, Life, Owner, version};
-use super::collector::{Collector, Confirmed, DELAY, Pool, Reason, Watch};
-use super::orphan::Orphaning;
+use super::collector::{Collector, Confirmed, Pool, Reason, Watch};
 use super::server::{Answer, Object, Request, Violation, Write};
 use super::sketch::{Item, Second, Seen, Skip, Version};
 use super::state::World;
-
-/// One key under work.
-#[derive(Clone, Debug, Hash)]
-pub struct Worker {
-    pub pool: Pool,
-    pub life: Life,
-    /// The latest acknowledged disturbance when the work began.
-    pub under: u64,
-    pub task: Task,
-}
-
-/// What a worker does next.
-#[derive(Clone, Debug, Hash)]
-pub enum Task {
-    /// Takes the key.
-    Begin,
-    /// Looks an owner up that only references name.
-    Verify {
-        owner: Owner,
-        generation: Skip<Generation>,
-    },
-    /// Reports that it is absent.
-    Report {
-        owner: Owner,
-        generation: Skip<Generation>,
-    },
-    /// Looks up the owner of the next reference without a class.
-    LookUp {
-        item: Rc<Item>,
-        classified: Vec<Option<Classified>>,
-    },
-    /// Looks for the last time whether owners wait.
-    Look(Verdict),
-    /// Reads the object after a 409.
-    Reread(Verdict),
-    /// Looks whether still nothing blocks the object.
-    Finish(Rc<Item>),
-    /// Reads the object whose finalizer goes.
-    Unfinalize(Finalizer),
-    Orphan(Orphaning),
-    Sent {
-        request: Request,
-        then: Then,
-    },
-    Answered {
-        answer: Answer,
-        then: Then,
-    },
-}
-
-/// What follows the answer to a write.
-#[derive(Clone, Debug, Hash)]
-pub enum Then {
-    Decided(Verdict),
-    /// The DELETE for which the object had to stop blocking, if there is one.
-    StoppedBlocking(Option<Verdict>),
-    Finalized(Finalizer),
-    Released(Orphaning),
-}
-
-pub type Classified = (ReferenceClass, Option<Confirmed>);
-
-/// A DELETE, or a PATCH that removes references.
-#[derive(Clone, Debug, Hash)]
-pub struct Verdict {
-    pub item: Rc<Item>,
-    /// Follows from the item and the goal.
-    basis: Skip<Basis>,
-    waiting: Vec<(Owner, Confirmed)>,
-    version: Option<Version>,
-    conflicts: u32,
-    goal: Goal,
-}
-
-#[derive(Clone, Debug, Hash)]
-enum Goal {
-    Delete {
-        policy: PropagationPolicy,
-        stop_blocking_first: bool,
-    },
-    /// `solid`: the owner that has to be confirmed. `for_good`: no owner merely waits.
-    Remove {
-        remove: Vec<Owner>,
-        solid: Option<Owner>,
-        for_good: bool,
-    },
-}
-
-#[derive(Clone, Debug, Hash)]
-pub struct Finalizer {
-    pub life: Life,
-    pub known: Version,
-    pub orphan: bool,
-    /// See [`Write::Finalize`].
-    pub blocking: Vec<Life>,
-    /// For `orphan`: it was remembered as orphaned before.
-    pub in_doubt: bool,
-}
-
-/// What a step leads to.
-pub enum Next {
-    Go(Task),
-    Done(Completion<Reason>),
-}
-
-pub const DONE: Next = Next::Done(Completion::Done);
-
-/// `Interrupted::Changed` and `pool::after_conflicts`: nothing ends the pause early.
-pub fn conflict() -> Completion<Reason> {
-    Completion::RetryAfter { after: DELAY, reason: Reason::Conflict, error: "changed".into() }
-}
-
-fn changed() -> Next {
-    Next::Done(conflict())
-}
-
-fn retry(reason: Reason) -> Next {
-    Next::Done(Completion::Retry { reason, error: "failed".into() })
-}
-
-impl Worker {
-    /// The generation that its report would carry.
-    pub fn generation(&self) -> Option<(Life, Generation)> {
-        match &self.task {
-            Task::Verify { owner, generation } | Task::Report { owner, generation } => {
-                Some((owner.life, generation.0))
-            }
-            Task::Look(it)
-            | Task::Reread(it)
-            | Task::Sent { then: Then::Decided(it) | Then::StoppedBlocking(Some(it)), .. }
-            | Task::Answered { then: Then::Decided(it) | Then::StoppedBlocking(Some(it)), .. } => {
-                Some((it.item.life(), it.item.generation))
-            }
-            Task::LookUp { item, .. } => Some((item.life(), item.generation)),
-            _ => None,
-        }
-    }
-}
+use super::task::{
+    Classified, DONE, Finalizer, Goal, Known, Next, Task, Then, Verdict, Worker, changed, retry,
+};
 
 /// Where the steps of one worker happen.
 pub struct Desk<'a> {
@@ -171,7 +34,7 @@ pub struct Desk<'a> {
 impl Desk<'_> {
     /// `GraphHandle::look`.
     pub fn snapshot(&mut self, of: Life) -> Snapshot {
-        self.collector.ask(|graph, effects| graph.snapshot_and_queue(&cast::key(of), effects))
+        self.collector.ask(of, |graph, effects| graph.snapshot_and_queue(&cast::key(of), effects))
     }
 
     /// `DeleteWork::attempt` and `object`.
@@ -191,11 +54,12 @@ impl Desk<'_> {
             }
             Precheck::BreakDeadlock => self.stop_blocking(item.life(), item.version(), None),
             Precheck::Classify => {
-                let classify = |seen: &kube_gc_core::graph::ReferenceSnapshot| match named(&seen.owner) {
-                    Err(class) => Some((class, None)),
+                let classify = |seen: &ReferenceSnapshot| match named(&seen.owner) {
+                    Err(class) => Ok((class, None)),
                     Ok((identity, state)) => {
-                        let state = Seen(state.cloned().unwrap_or(OwnerState::Unknown));
-                        self.collector.known(cast::owner(identity), &state, self.world.now())
+                        let owner = cast::owner(identity);
+                        let state = state.cloned().map_or_else(|| self.owner_state(owner), Seen);
+                        self.collector.known(owner, &state, self.world.now()).ok_or(state)
                     }
                 };
                 let classified = item.references.iter().map(classify).collect();
@@ -217,7 +81,7 @@ impl Desk<'_> {
     /// `GraphHandle::expect`.
     fn expect(&mut self, of: Life, change: &ExpectedChange) {
         let under = self.under;
-        self.collector.ask(|graph, _| {
+        self.collector.ask(of, |graph, _| {
             if under >= graph.disturbance() {
                 graph.expect_event(&cast::key(of), change);
             }
@@ -256,33 +120,37 @@ impl Desk<'_> {
     }
 
     /// `DeleteWork::classify`: the next look-up, or the decision.
-    fn classified(&mut self, item: Rc<Item>, classified: Vec<Option<Classified>>) -> Next {
-        match classified.iter().cloned().collect::<Option<Vec<_>>>() {
-            Some(classified) => self.decide(item, &classified),
-            None => Next::Go(Task::LookUp { item, classified }),
+    fn classified(&mut self, item: Rc<Item>, classified: Vec<Known>) -> Next {
+        match classified.iter().cloned().collect::<Result<Vec<_>, _>>() {
+            Ok(classified) => self.decide(item, &classified),
+            Err(_) => Next::Go(Task::LookUp { item, classified }),
         }
     }
 
     /// `DeleteWork::look_up_owner`.
-    fn look_up(&mut self, item: Rc<Item>, mut classified: Vec<Option<Classified>>) -> Next {
-        let Some(index) = classified.iter().position(Option::is_none) else { return changed() };
-        let Ok((identity, state)) = named(&item.references[index].owner) else { return changed() };
-        let (owner, state) = (cast::owner(identity), Seen(state.cloned().unwrap_or(OwnerState::Unknown)));
-        let known = self.collector.known(owner, &state, self.world.now());
-        let found = match known.map_or_else(|| self.get(owner).map(Err), |known| Some(Ok(known))) {
-            None => return retry(Reason::Failed),
-            Some(Ok(known)) => known,
-            Some(Err(None)) => (self.collector.unless_orphaned(owner, ReferenceClass::Absent), None),
-            Some(Err(Some(object))) => {
-                (from_live(&cast::facts(&object)), self.confirm(owner, state, &object))
-            }
+    fn look_up(&mut self, item: Rc<Item>, mut classified: Vec<Known>) -> Next {
+        let Some(index) = classified.iter().position(Result::is_err) else { return changed() };
+        let Err(state) = classified[index].clone() else { return changed() };
+        let owner = cast::named(&item.references[index].reference);
+        let found = match self.collector.known(owner, &state, self.world.now()) {
+            Some(known) => known,
+            None => match self.get(owner) {
+                None => return retry(Reason::Failed),
+                Some(None) => (self.collector.unless_orphaned(owner, ReferenceClass::Absent), None),
+                Some(Some(object)) => (from_live(&cast::facts(&object)), self.confirm(owner, state, &object)),
+            },
         };
         for (place, seen) in classified.iter_mut().zip(&item.references) {
-            if place.is_none() && cast::named(&seen.reference) == owner {
-                *place = Some(found.clone());
+            if place.is_err() && cast::named(&seen.reference) == owner {
+                *place = Ok(found.clone());
             }
         }
         self.classified(item, classified)
+    }
+
+    /// `GraphHandle::owner_state`.
+    fn owner_state(&self, owner: Owner) -> Seen {
+        Seen(self.collector.graph[cast::home(owner.life)].owner_state(&cast::identity(owner)))
     }
 
     /// `DeleteWork::decide`, and the beginning of `try_delete` and `remove_references`.
@@ -347,7 +215,7 @@ impl Desk<'_> {
     fn grown_old(&self, owners: &mut [(Owner, Confirmed)]) -> Option<Vec<(usize, Seen)>> {
         let (now, mut old) = (self.world.now(), Vec::new());
         for (index, (owner, confirmed)) in owners.iter_mut().enumerate() {
-            let state = Seen(self.collector.graph.owner_state(&cast::identity(*owner)));
+            let state = self.owner_state(*owner);
             match &state.0 {
                 OwnerState::Observed { deletion: DeletionState::DeletingDependents, .. }
                 | OwnerState::Unknown => {}
