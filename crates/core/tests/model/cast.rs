@@ -20,10 +20,10 @@ pub const SLOTS: usize = 4;
 pub const NOBODY: Slot = 4;
 /// How often an object of one name is created at most.
 pub const LIVES: u8 = 3;
-const NAMES: [&str; SLOTS + 1] = ["a", "b", "c", "n", "nobody"];
+pub const NAMES: [&str; SLOTS + 1] = ["a", "b", "c", "n", "nobody"];
 /// Watches, and what they show.
 pub const TYPES: usize = 3;
-const KINDS: [&str; TYPES] = ["ConfigMap", "Pod", "Node"];
+pub const KINDS: [&str; TYPES] = ["ConfigMap", "Pod", "Node"];
 
 /// One object from its creation to its end. Another object of the same name has another number, and thus
 /// another uid.

@@ -8,14 +8,15 @@
 //! |---|---|
 //! | [`cast`], [`scenes`] | names, lives and references; which worlds are explored |
 //! | [`server`], [`judge`] | the API server and its users, and what is wrong |
-//! | [`collector`], [`task`], [`worker`], [`orphan`] | the actors and the workers, as steps |
+//! | [`collector`], [`fence`], [`task`], [`worker`], [`orphan`] | the actors and the workers, as steps |
 //! | [`state`], [`sketch`] | what can happen in a state, and when two states are the same |
-//! | [`search`], [`mutations`] | all states of a scene; the check that mistakes would be found |
+//! | [`search`], [`story`], [`mutations`] | all states of a scene, and what happens in words; the check that mistakes would be found |
 #![expect(clippy::print_stdout, reason = "this is what the person who runs it came for")]
 #![allow(clippy::expect_used, reason = "it is a test")]
 
 mod cast;
 mod collector;
+mod fence;
 mod judge;
 mod mutations;
 mod orphan;
@@ -24,6 +25,7 @@ mod search;
 mod server;
 mod sketch;
 mod state;
+mod story;
 mod task;
 mod worker;
 

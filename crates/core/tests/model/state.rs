@@ -96,11 +96,13 @@ impl World {
     pub fn effect(&mut self, request: &Request) -> Result<Answer, Violation> {
         let answer = self.server.effect(request);
         self.say(|| match &answer {
-            Ok(Answer::Gone) => format!("{request:?} → 404"),
-            Ok(Answer::Conflict) => format!("{request:?} → 409"),
-            Ok(Answer::Removed(_)) => format!("{request:?} → 200, removed"),
-            Ok(Answer::Changed(it) | Answer::Unneeded(it)) => format!("{request:?} → 200, {:?}", it.version),
-            Err(_) => format!("{request:?} takes effect"),
+            Ok(Answer::Gone) => format!("{request} → 404"),
+            Ok(Answer::Conflict) => format!("{request} → 409"),
+            Ok(Answer::Removed(_)) => format!("{request} → 200, removed"),
+            Ok(Answer::Changed(it) | Answer::Unneeded(it)) => {
+                format!("{request} → 200, version {}", it.version.0)
+            }
+            Err(_) => format!("{request} takes effect"),
         });
         answer
     }
@@ -281,10 +283,8 @@ impl State {
         self.users -= u8::from(choice.is_user());
         self.faults -= u8::from(choice.is_fault());
         let Self { world, collectors, .. } = self;
-        match choice {
-            Choice::Deliver(..) | Choice::Work(..) | Choice::Late(_) => {}
-            _ if choice.is_user() => world.say(|| format!("a user: {choice:?}")),
-            _ => world.say(|| format!("{choice:?}")),
+        if !matches!(choice, Choice::Deliver(..) | Choice::Work(..) | Choice::Late(_)) {
+            world.say(|| choice.words());
         }
         let at = |number: u8| usize::from(number);
         match choice {
@@ -306,7 +306,7 @@ impl State {
             Choice::Deliver(number, kind) => {
                 let event = collectors[at(number)].next_event(at(kind), &world.server).cloned();
                 let Some(event) = event else { return Ok(()) };
-                world.say(|| format!("a watch shows {event:?}"));
+                world.say(|| format!("a watch shows {event}"));
                 collectors[at(number)].deliver(at(kind), &event);
             }
             Choice::List(number, kind, place) => {

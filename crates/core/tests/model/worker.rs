@@ -74,7 +74,7 @@ impl Desk<'_> {
             return changed();
         }
         let request = Request { life, version, what };
-        self.world.say(|| format!("the collector sends {request:?}"));
+        self.world.say(|| format!("the collector sends {request}"));
         Next::Go(Task::Sent { request, then })
     }
 
