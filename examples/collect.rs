@@ -13,9 +13,9 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::{Api, DeleteParams, ListParams, PostParams};
 use kube::core::ObjectMeta;
-use kube::{Resource, ResourceExt};
+use kube::{Client, Config, Resource, ResourceExt};
 use kube_gc::Collector;
-use kube_gc_apiserver::{ApiServer, Settings};
+use kube_gc_apiserver::{ApiServer, Scheme, Settings};
 
 #[tokio::main]
 #[allow(clippy::print_stdout, reason = "this is for reading")]
@@ -28,11 +28,12 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
 /// Returns the names of the objects that are left.
 pub async fn collect() -> Result<Vec<String>, Box<dyn Error>> {
-    // On a real cluster: `let client = kube::Client::try_default().await?;`
-    let client = ApiServer::new(Settings::default()).client();
-    let config_maps: Api<ConfigMap> = Api::namespaced(client.clone(), "default");
+    // On a real cluster: `let config = Config::infer().await?;`
+    let server = ApiServer::new(Settings::default()).serve(([127, 0, 0, 1], 0).into(), Scheme::Http).await?;
+    let config = Config::new(server.url().parse()?);
+    let config_maps: Api<ConfigMap> = Api::default_namespaced(Client::try_from(config.clone())?);
 
-    let collector = Collector::builder(client).start().await?;
+    let collector = Collector::builder(config).start().await?;
 
     let owner = config_maps.create(&PostParams::default(), &config_map("app", None)).await?;
     config_maps.create(&PostParams::default(), &config_map("config-of-app", Some(&owner))).await?;

@@ -1,5 +1,5 @@
 //! Tests a small controller, with an API server and the collector in the same process. Nothing is
-//! installed, no socket is opened, and it takes a fraction of a second:
+//! installed, and it takes a fraction of a second:
 //!
 //! ```sh
 //! cargo run --example test_controller
@@ -31,9 +31,9 @@ use futures::{StreamExt as _, TryStreamExt as _};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::api::{Api, DeleteParams, ListParams, PostParams, WatchEvent, WatchParams};
 use kube::core::ObjectMeta;
-use kube::{Client, Resource as _, ResourceExt as _};
+use kube::{Client, Config, Resource as _, ResourceExt as _};
 use kube_gc::Collector;
-use kube_gc_apiserver::{ApiServer, Settings};
+use kube_gc_apiserver::{ApiServer, Scheme, Settings};
 
 #[tokio::main]
 #[allow(clippy::print_stdout, reason = "this is for reading")]
@@ -46,8 +46,10 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
 /// The test.
 pub async fn passes() -> Result<(), Box<dyn Error>> {
-    let client = ApiServer::new(Settings::default()).client();
-    let collector = Collector::builder(client.clone()).start().await?;
+    let server = ApiServer::new(Settings::default()).serve(([127, 0, 0, 1], 0).into(), Scheme::Http).await?;
+    let config = Config::new(server.url().parse()?);
+    let client = Client::try_from(config.clone())?;
+    let collector = Collector::builder(config).start().await?;
     let controller = tokio::spawn(control(client.clone()));
     let sites: Api<ConfigMap> = Api::namespaced(client.clone(), "default");
     let secrets: Api<Secret> = Api::namespaced(client, "default");

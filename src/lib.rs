@@ -9,8 +9,8 @@
 //! use kube_gc::Collector;
 //!
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-//! let client = kube::Client::try_default().await?;
-//! let collector = Collector::builder(client).start().await?;
+//! let config = kube::Config::infer().await?;
+//! let collector = Collector::builder(config).start().await?;
 //! // … delete an owner …
 //! collector.wait_idle().await?;
 //! collector.stop().await?;
@@ -18,14 +18,20 @@
 //! # }
 //! ```
 //!
-//! [`Collector`] has an example that runs, and so has `examples/collect.rs`. `ARCHITECTURE.md`
+//! [`kube`] and [`k8s_openapi`] are the versions that fit. [`Collector`] has an example that runs, and so has
+//! `examples/collect.rs`. `ARCHITECTURE.md`
 //! describes the inside: the rules are pure functions over plain data (the crate `kube_gc_core`),
 //! thin actors feed them (`kube_gc_controller`), and one crate talks to the API server (`kube_gc_client`).
 
+// What only the program calls.
+#![cfg_attr(not(feature = "cli"), allow(dead_code, unused_imports))]
+
 mod app;
+#[cfg(feature = "cli")]
 mod cli;
 #[cfg(feature = "demo")]
 mod demo;
+#[cfg(feature = "cli")]
 mod insight;
 mod introspect;
 #[cfg(feature = "node")]
@@ -36,19 +42,23 @@ pub mod internals;
 
 pub use app::collector::{Builder, Collector, QueueStatus, ResourceStatus, Status};
 pub use app::{Error, ErrorKind};
+pub use {k8s_openapi, kube};
 
-/// The settings of a collector. `config/default.toml` documents each of them.
+/// The settings of a collector. `config/default.toml` documents each of them. [`Loader`](settings::Loader) reads
+/// some of them from TOML; the others keep their defaults.
 pub mod settings {
     pub use kube_gc_config::{
-        AccessSettings, BesideKubelet, BrakeSettings, ClientSettings, ComparisonSettings, DebugSettings,
-        DecisionLines, DiscoverySettings, Encoding, EventSettings, GraphSettings, GraphThreads, HttpSettings,
-        LeaderSettings, Listener, Listeners, LogFormat, LogSettings, NamespaceSettings, NodeImageSettings,
-        NodePressureSettings, NodeRootSettings, NodeSettings, PodKnowledge, RetrySettings, Settings,
-        ShutdownSettings, StartupSettings, TlsSettings, WatchProtocol, WatchSettings, WorkerSettings,
+        AccessSettings, BesideKubelet, BrakeSettings, ClientSettings, ComparisonSettings, ConfigError,
+        DebugSettings, DecisionLines, DiscoverySettings, Encoding, EventSettings, GraphSettings,
+        GraphThreads, HttpSettings, LeaderSettings, Listener, Listeners, Loader, LogFormat, LogSettings,
+        NamespaceSettings, NodeImageSettings, NodePressureSettings, NodeRootSettings, NodeSettings,
+        PodKnowledge, RetrySettings, Settings, ShutdownSettings, StartupSettings, TlsSettings, WatchProtocol,
+        WatchSettings, WorkerSettings,
     };
     pub use kube_gc_core::object::GroupResource;
 }
 
+#[cfg(feature = "cli")]
 /// The binary: parses the arguments of this process and returns its exit code.
 #[doc(hidden)]
 #[must_use]

@@ -13,6 +13,11 @@
 #   buildah    builds the image
 #   jq         inspects it
 #
+# With the argument `arm64`, also the compiler of static binaries for that architecture, on another one. It is
+# in packages of Debian for arm64:
+#
+#   aarch64-linux-musl-gcc   compiles the C, and Debian's compiler for glibc links
+#
 # With the argument `containers`, also the tools that run containers. Where systemd runs,
 # Debian's package starts containerd as a service, too:
 #
@@ -57,6 +62,11 @@ image)
 musl-gcc musl-tools
 buildah buildah
 jq jq
+TOOLS
+  ;;
+arm64)
+  look_for <<'TOOLS'
+aarch64-linux-musl-gcc gcc-aarch64-linux-gnu musl-dev:arm64
 TOOLS
   ;;
 containers)
@@ -106,6 +116,7 @@ install() {
   "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
     apt-get install -y --no-install-recommends "${missing[@]}" </dev/null >"$log" 2>&1
 }
+[[ ${missing[*]} != *:arm64* ]] || "${as_root[@]}" dpkg --add-architecture arm64
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 say "installing ${missing[*]}"

@@ -10,6 +10,9 @@ mod inventory;
 #[path = "repository/links.rs"]
 mod links;
 
+#[path = "repository/packages.rs"]
+mod packages;
+
 #[path = "repository/release.rs"]
 mod release;
 
@@ -120,6 +123,7 @@ fn scripts_are_executable_and_stop_at_the_first_error() -> Result<()> {
             "deploy/install-envtest",
             "deploy/release",
             "deploy/release-notes",
+            "deploy/release-page",
             "benches/small.sh",
         ]
         .map(|script| root().join(script)),

@@ -1,6 +1,7 @@
 package kubegc
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,7 +11,6 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"sync"
 	"syscall"
 	"time"
@@ -37,8 +37,9 @@ type ready struct {
 // A Collector is a process of kube-gc. Its methods can be called from several
 // goroutines at the same time.
 type Collector struct {
-	command   *exec.Cmd
-	directory string
+	command *exec.Cmd
+	// readyFile is the file of --ready-file.
+	readyFile string
 	ready     ready
 	log       *tail
 	client    *http.Client
@@ -54,54 +55,68 @@ type Collector struct {
 // when the collector is ready. The context bounds only the start: a collector
 // that has started runs until Stop, or until this process ends.
 func Start(ctx context.Context, kubeconfig string, options ...Option) (*Collector, error) {
-	return start(ctx, func(string) (string, error) { return kubeconfig, nil }, options)
+	return start(ctx, kubeconfig, nil, options)
 }
 
-// StartWithConfig is like Start, but takes the content of the kubeconfig, such
-// as the one of a user of envtest. It is in a file that only this user can
-// read, until Stop.
+// StartWithConfig is like Start, but takes the content of the kubeconfig. It is
+// in no file: the collector reads it from its standard input.
 func StartWithConfig(ctx context.Context, kubeconfig []byte, options ...Option) (*Collector, error) {
-	write := func(directory string) (string, error) {
-		path := filepath.Join(directory, "kubeconfig")
-		return path, os.WriteFile(path, kubeconfig, 0o600)
-	}
-	return start(ctx, write, options)
+	return start(ctx, "/dev/stdin", bytes.NewReader(kubeconfig), options)
 }
 
-func start(ctx context.Context, kubeconfig func(directory string) (string, error), options []Option) (*Collector, error) {
+// StartEnvtest is like Start, on the control plane of envtest. It takes the
+// method AddUser of the Environment, because this package does not depend on
+// controller-runtime.
+func StartEnvtest[User ~struct {
+	Name   string
+	Groups []string
+}, Config any, Added interface{ KubeConfig() ([]byte, error) }](
+	ctx context.Context, addUser func(User, Config) (Added, error), options ...Option,
+) (*Collector, error) {
+	var base Config
+	user, err := addUser(User{Name: name, Groups: []string{"system:masters"}}, base)
+	if err != nil {
+		return nil, fmt.Errorf("cannot add the user of the garbage collector: %w", err)
+	}
+	kubeconfig, err := user.KubeConfig()
+	if err != nil {
+		return nil, fmt.Errorf("cannot make the kubeconfig of the garbage collector: %w", err)
+	}
+	return StartWithConfig(ctx, kubeconfig, options...)
+}
+
+func start(ctx context.Context, kubeconfig string, input io.Reader, options []Option) (*Collector, error) {
 	var s settings
 	for _, option := range options {
 		option(&s)
 	}
-	binary, err := find(s.binary)
+	binary, err := find(s.binary, s.assets)
 	if err != nil {
 		return nil, fmt.Errorf("cannot find the garbage collector: %w", err)
 	}
-	directory, err := os.MkdirTemp("", "kube-gc-")
+	// The collector replaces this file, and removes it at its end.
+	file, err := os.CreateTemp("", "kube-gc-*.json")
 	if err != nil {
-		return nil, fmt.Errorf("cannot make a directory for the garbage collector: %w", err)
+		return nil, fmt.Errorf("cannot make a file for the garbage collector: %w", err)
 	}
-	c := &Collector{directory: directory, log: &tail{next: s.log}, ended: make(chan struct{})}
+	_ = file.Close()
+	c := &Collector{readyFile: file.Name(), log: &tail{next: s.log}, ended: make(chan struct{})}
 	// Requests to this machine never go through a proxy.
 	c.client = &http.Client{Transport: &http.Transport{}, Timeout: answerWithin}
-	if err := c.run(ctx, binary, kubeconfig, s.args); err != nil {
+	if err := c.run(ctx, binary, kubeconfig, input, s.args); err != nil {
 		c.remove()
 		return nil, err
 	}
 	return c, nil
 }
 
-func (c *Collector) run(ctx context.Context, binary string, kubeconfig func(string) (string, error), args []string) error {
-	config, err := kubeconfig(c.directory)
-	if err != nil {
-		return fmt.Errorf("cannot write the kubeconfig of the garbage collector: %w", err)
-	}
-	path := filepath.Join(c.directory, "ready.json")
+func (c *Collector) run(ctx context.Context, binary, kubeconfig string, input io.Reader, args []string) error {
 	c.command = exec.Command(binary, append([]string{
-		"run", "--kubeconfig", config,
+		"run", "--kubeconfig", kubeconfig,
 		"--listen", "127.0.0.1:0", "--debug-listen", "127.0.0.1:0",
-		"--ready-file", path, "--exit-with-parent",
+		"--ready-file", c.readyFile, fmt.Sprintf("--exit-with-parent=%d", os.Getpid()),
 	}, args...)...)
+	c.command.Stdin = input
 	// Tests have no slow webhooks for whose objects a namespace would have to wait. Of two
 	// variables with one name, the last counts.
 	c.command.Env = append([]string{"KUBE_GC__NAMESPACES__QUIET=500ms"}, os.Environ()...)
@@ -113,7 +128,7 @@ func (c *Collector) run(ctx context.Context, binary string, kubeconfig func(stri
 		c.err = c.command.Wait()
 		close(c.ended)
 	}()
-	if err := c.awaitReady(ctx, path); err != nil {
+	if err := c.awaitReady(ctx); err != nil {
 		_ = c.command.Process.Kill()
 		<-c.ended
 		return err
@@ -121,17 +136,17 @@ func (c *Collector) run(ctx context.Context, binary string, kubeconfig func(stri
 	return nil
 }
 
-// awaitReady waits for the file, which appears at once and complete.
-func (c *Collector) awaitReady(ctx context.Context, path string) error {
+// awaitReady waits for the content of the file, which appears at once and complete.
+func (c *Collector) awaitReady(ctx context.Context) error {
 	for {
-		content, err := os.ReadFile(path)
-		if err == nil {
+		content, err := os.ReadFile(c.readyFile)
+		if len(content) > 0 {
 			if err := json.Unmarshal(content, &c.ready); err != nil {
 				return fmt.Errorf("cannot read the file of --ready-file: %w", err)
 			}
 			return nil
 		}
-		if !errors.Is(err, os.ErrNotExist) {
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
 			return fmt.Errorf("cannot read the file of --ready-file: %w", err)
 		}
 		if err := c.pause(ctx); err != nil {
@@ -183,16 +198,26 @@ type Seen struct {
 // the versions of seen by then. Objects that wait for something outside of the
 // collector, such as the CRD of an owner, do not count.
 func (c *Collector) WaitIdle(ctx context.Context, seen ...Seen) error {
-	return c.WaitIdleIn(ctx, "", seen...)
+	return c.waitIdle(ctx, url.Values{}, seen)
 }
 
 // WaitIdleIn is like WaitIdle, for the objects of one namespace, whatever
 // happens to others. Tests that share an API server have a namespace each.
 func (c *Collector) WaitIdleIn(ctx context.Context, namespace string, seen ...Seen) error {
-	query := url.Values{"parked": {"ok"}}
-	if namespace != "" {
-		query.Set("namespace", namespace)
+	if namespace == "" {
+		return c.WaitIdle(ctx, seen...)
 	}
+	return c.waitIdle(ctx, url.Values{"namespace": {namespace}}, seen)
+}
+
+// WaitIdleBelow is like WaitIdle, for the object with this uid, even if it is
+// gone, and all that it owned, directly or not, whatever happens to others.
+func (c *Collector) WaitIdleBelow(ctx context.Context, uid string, seen ...Seen) error {
+	return c.waitIdle(ctx, url.Values{"owner": {uid}}, seen)
+}
+
+func (c *Collector) waitIdle(ctx context.Context, query url.Values, seen []Seen) error {
+	query.Set("parked", "ok")
 	for _, s := range seen {
 		query.Add("seen", s.Resource+"="+s.Version)
 	}
@@ -259,5 +284,5 @@ func (c *Collector) Stop() error {
 // remove removes what Start has made. Nobody can do anything about a failure.
 func (c *Collector) remove() {
 	c.client.CloseIdleConnections()
-	_ = os.RemoveAll(c.directory)
+	_ = os.Remove(c.readyFile)
 }

@@ -88,11 +88,121 @@ func TestACascadeIsOverWhenTheCollectorIsIdle(t *testing.T) {
 	if err := c.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := os.Stat(c.directory); !errors.Is(err, os.ErrNotExist) {
-		t.Fatalf("%s is left: %v", c.directory, err)
+	if _, err := os.Stat(c.readyFile); !errors.Is(err, os.ErrNotExist) {
+		t.Fatalf("%s is left: %v", c.readyFile, err)
 	}
 	if err := c.Stop(); err != nil {
 		t.Fatalf("the second Stop: %v", err)
+	}
+}
+
+func TestWhatAnOwnerHadIsGoneWhenItIsIdle(t *testing.T) {
+	c := started(t)
+	uid := create(t, "go-head", "", "", "uid")
+	create(t, "go-last", "go-middle", create(t, "go-middle", "go-head", uid, "uid"), "uid")
+	kubectl(t, "", "delete", "configmap", "go-head", "--wait=false")
+	version := create(t, "go-later", "", "", "resourceVersion")
+	if err := c.WaitIdleBelow(deadline(t), uid, Seen{Resource: "configmaps", Version: version}); err != nil {
+		t.Fatal(err)
+	}
+	left := kubectl(t, "", "get", "configmaps", "--output", "name")
+	if strings.Contains(left, "go-middle") || strings.Contains(left, "go-last") {
+		t.Fatalf("left: %s", left)
+	}
+	kubectl(t, "", "delete", "configmap", "go-later")
+	if err := c.WaitIdleIn(deadline(t), "default", Seen{Resource: "deployments", Version: "1"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.WaitIdleBelow(deadline(t), ""); err == nil || !strings.Contains(err.Error(), "owner= needs a uid") {
+		t.Fatal(err)
+	}
+}
+
+// user stands for the one that envtest adds.
+type user struct{ kubeconfig []byte }
+
+func (u user) KubeConfig() ([]byte, error) { return u.kubeconfig, nil }
+
+func TestEnvtestTakesOneCall(t *testing.T) {
+	content, err := os.ReadFile(kubeconfig(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused := errors.New("refused")
+	type request struct {
+		Name   string
+		Groups []string
+	}
+	addUser := func(r request, base *struct{}) (user, error) {
+		if base != nil || len(r.Groups) != 1 || r.Groups[0] != "system:masters" {
+			return user{}, refused
+		}
+		return user{content}, nil
+	}
+	c, err := StartEnvtest(deadline(t), addUser, WithArgs("--dry-run"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	_, err = StartEnvtest(deadline(t), func(request, *struct{}) (user, error) { return user{}, refused })
+	if !errors.Is(err, refused) {
+		t.Fatal(err)
+	}
+}
+
+// TestMain runs a collector in a process that is killed, if a test asks for it.
+func TestMain(m *testing.M) {
+	path := os.Getenv("KUBE_GC_TEST_KILLED")
+	if path == "" {
+		os.Exit(m.Run())
+	}
+	content, err := os.ReadFile(path)
+	if err == nil {
+		var c *Collector
+		if c, err = StartWithConfig(context.Background(), content); err == nil {
+			fmt.Println(c.command.Process.Pid)
+			select {}
+		}
+	}
+	fmt.Fprintln(os.Stderr, err)
+	os.Exit(1)
+}
+
+func TestAProcessThatIsKilledLeavesNeitherACollectorNorAFile(t *testing.T) {
+	directory := t.TempDir()
+	command := exec.Command(os.Args[0])
+	command.Env = append(os.Environ(), "KUBE_GC_TEST_KILLED="+kubeconfig(t), "TMPDIR="+directory)
+	command.Stderr = os.Stderr
+	output, err := command.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var pid int
+	_, err = fmt.Fscan(output, &pid)
+	_ = command.Process.Kill()
+	_ = command.Wait()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := deadline(t)
+	for {
+		// Its new parent may be slow to collect it.
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil || strings.Contains(string(stat), ") Z ") {
+			break
+		}
+		if ctx.Err() != nil {
+			t.Fatal("the collector is still there")
+		}
+		time.Sleep(pollEvery)
+	}
+	if left, err := os.ReadDir(directory); err != nil || len(left) > 0 {
+		t.Fatalf("left: %v, %v", left, err)
 	}
 }
 
@@ -106,10 +216,6 @@ func TestTheContentOfAKubeconfigSuffices(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Stop()
-	info, err := os.Stat(filepath.Join(c.directory, "kubeconfig"))
-	if err != nil || info.Mode().Perm() != 0o600 {
-		t.Fatalf("others can read the kubeconfig: %v, %v", info, err)
-	}
 	if c.Version() == "" || !strings.HasPrefix(c.HealthURL(), "http://127.0.0.1:") {
 		t.Fatalf("%+v", c.ready)
 	}
@@ -125,6 +231,12 @@ func TestWaitingEndsWithItsContext(t *testing.T) {
 	err := c.WaitIdle(ctx, Seen{Resource: "configmaps", Version: "999999999"})
 	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "configmaps") {
 		t.Fatal(err)
+	}
+	ctx, cancel = context.WithTimeout(context.Background(), 100*time.Millisecond)
+	defer cancel()
+	err = c.WaitIdle(ctx, Seen{Resource: "configmap", Version: "1"})
+	if err == nil || !strings.Contains(err.Error(), "no type configmap is watched") {
+		t.Fatalf("a type that is not watched: %v", err)
 	}
 	err = c.WaitIdle(deadline(t), Seen{Version: "1"})
 	if err == nil || !strings.Contains(err.Error(), "400") {
@@ -167,28 +279,47 @@ func TestAStartThatTakesTooLongIsAborted(t *testing.T) {
 	}
 }
 
-func TestTheBinaryIsLookedForInTheAssetsAndThenInPath(t *testing.T) {
+func TestTheBinaryIsLookedForWhereEnvtestIsAndThenInPath(t *testing.T) {
 	executable := func(path string) string {
 		if err := os.WriteFile(path, []byte("#!/bin/sh\n"), 0o700); err != nil {
 			t.Fatal(err)
 		}
 		return path
 	}
-	assets, path := t.TempDir(), t.TempDir()
+	assets, named, path, project := t.TempDir(), t.TempDir(), t.TempDir(), t.TempDir()
+	store, tests := filepath.Join(project, "bin", "k8s", "1.36.2-linux-amd64"), filepath.Join(project, "internal", "shop")
+	for _, directory := range []string{store, tests} {
+		if err := os.MkdirAll(directory, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(project, "go.mod"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	before, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chdir(tests); err != nil {
+		t.Fatal(err)
+	}
+	defer os.Chdir(before)
+	defer func(usual string) { usualAssets = usual }(usualAssets)
+	usualAssets = t.TempDir()
 	t.Setenv("KUBEBUILDER_ASSETS", assets)
 	t.Setenv("PATH", path)
-	if _, err := find(""); err == nil || !strings.Contains(err.Error(), "make install-envtest") {
+	if _, err := find("", named); err == nil || !strings.Contains(err.Error(), "make install-envtest") {
 		t.Fatalf("found nowhere: %v", err)
 	}
-	inPath := executable(filepath.Join(path, name))
-	if found, err := find(""); err != nil || found != inPath {
-		t.Fatalf("%q, %v", found, err)
+	// Each place comes before those above it.
+	for _, directory := range []string{path, usualAssets, store, assets, named} {
+		there := executable(filepath.Join(directory, name))
+		if found, err := find("", named); err != nil || found != there {
+			t.Fatalf("%q, %v", found, err)
+		}
 	}
-	inAssets := executable(filepath.Join(assets, name))
-	if found, err := find(""); err != nil || found != inAssets {
-		t.Fatalf("%q, %v", found, err)
-	}
-	if found, err := find(inPath); err != nil || found != inPath {
+	inPath := filepath.Join(path, name)
+	if found, err := find(inPath, named); err != nil || found != inPath {
 		t.Fatalf("%q, %v", found, err)
 	}
 }

@@ -12,9 +12,11 @@
 //	defer collector.Stop()
 //
 // Start returns when the collector watches all types of the API server. It
-// looks for the binary in the directory that KUBEBUILDER_ASSETS names, then in
-// PATH. WithBinary names another one. The collector also ends when the process
-// that started it ends, even if that process was killed.
+// looks for the binary where envtest has its own: in the directories that
+// WithAssets and KUBEBUILDER_ASSETS name, in bin/k8s/* beside go.mod and in
+// /usr/local/kubebuilder/bin, then in PATH. WithBinary names another one. The
+// collector also ends when the process that started it ends, even if that
+// process was killed.
 //
 // # Waiting
 //
@@ -29,6 +31,10 @@
 // deletion. The API server does not say at which version it deleted an object.
 // Therefore create or change another object of the same type after the
 // deletion, and pass the resourceVersion of that object.
+//
+// WaitIdle waits for the whole API server. WaitIdleIn and WaitIdleBelow do not
+// wait for other namespaces, or for what another owner had: tests that run at
+// the same time do not wait for each other.
 //
 // The package uses the standard library alone.
 package kubegc

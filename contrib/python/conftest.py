@@ -1,1 +1,1 @@
-pytest_plugins = ["kube_gc"]
+pytest_plugins = ["kube_gc", "pytester"]

@@ -6,7 +6,11 @@ Copy this file to your tests, and tell pytest of it in conftest.py:
 
 A test that uses the fixture `kube_gc` runs with a collector on the API server of the fixture
 `gc_kubeconfig`. That is the file that the environment variable KUBECONFIG names; override
-the fixture to use another one. The collector runs until the end of the session.
+the fixture to use another one. The collector runs until the end of the session. The ini option
+`kube_gc_args` has arguments of `kube-gc run`; an indirect parametrization of the fixture has other
+ones:
+
+    @pytest.mark.parametrize("kube_gc", [["--finish-namespaces"]], indirect=True)
 
 Without pytest, `Collector` does the same:
 
@@ -17,6 +21,7 @@ Without pytest, `Collector` does the same:
 The file needs Python 3.9 or newer and nothing but the standard library and pytest.
 """
 
+import contextlib
 import json
 import os
 import shutil
@@ -55,7 +60,8 @@ def find_binary():
 
 
 class Collector:
-    """A process of kube-gc on the API server of a kubeconfig file.
+    """A process of kube-gc on the API server of a kubeconfig: of a file, or its content as bytes, which
+    is in no file.
 
     It is ready when the constructor returns, and ends with `stop`, at the end of a `with` block,
     or when this process ends, even if it was killed.
@@ -63,33 +69,35 @@ class Collector:
 
     def __init__(self, kubeconfig, *, binary=None, args=(), timeout=60):
         binary = binary or find_binary()
-        self._directory = tempfile.TemporaryDirectory(prefix="kube-gc-")
-        directory = Path(self._directory.name)
-        self._log = directory / "log"
-        ready = directory / "ready.json"
+        is_content = isinstance(kubeconfig, bytes)
+        # This file has no name. The collector replaces the other one, and removes it at its end.
+        self._log = tempfile.TemporaryFile(prefix="kube-gc-")
+        ready, self._ready = tempfile.mkstemp(prefix="kube-gc-", suffix=".json")
+        os.close(ready)
         command = [
-            binary, "run", "--kubeconfig", os.fspath(kubeconfig),
+            binary, "run", "--kubeconfig", "/dev/stdin" if is_content else os.fspath(kubeconfig),
             "--listen", "127.0.0.1:0", "--debug-listen", "127.0.0.1:0",
-            "--ready-file", os.fspath(ready), "--exit-with-parent", *args,
+            "--ready-file", self._ready, f"--exit-with-parent={os.getpid()}", *args,
         ]  # fmt: skip
         # Tests have no slow webhooks for whose objects a namespace would have to wait.
         environment = {"KUBE_GC__NAMESPACES__QUIET": "500ms", **os.environ}
         try:
-            with open(self._log, "wb") as log:
-                self._process = subprocess.Popen(
-                    command, stdin=subprocess.DEVNULL, stderr=log, env=environment
-                )
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stderr=self._log, env=environment
+            )
         except OSError as error:
-            self._directory.cleanup()
+            self._remove()
             raise CollectorError(f"cannot run {binary}: {error}") from error
         try:
-            # It appears at once and complete.
-            self._poll(ready.exists, timeout, lambda: "it is not ready")
-            content = json.loads(ready.read_text())
+            with contextlib.suppress(BrokenPipeError), self._process.stdin as pipe:
+                pipe.write(kubeconfig if is_content else b"")
+            # Its content appears at once and complete.
+            self._poll(self._is_ready, timeout, lambda: "it is not ready")
+            content = json.loads(Path(self._ready).read_text())
         except BaseException:
             self._process.kill()
             self._process.wait()
-            self._directory.cleanup()
+            self._remove()
             raise
         #: The process id, the version, and the URLs of the listeners.
         self.pid = content["pid"]
@@ -97,7 +105,7 @@ class Collector:
         self.health_url = "http://" + content["health"]
         self.debug_url = "http://" + content["debug"]
 
-    def wait_idle(self, seen=None, *, namespace=None, timeout=60, **more):
+    def wait_idle(self, seen=None, *, namespace=None, owner=None, timeout=60, **more):
         """Waits until the collector has nothing left to do.
 
         The collector is told about changes a little later than the client that made them. To
@@ -106,12 +114,15 @@ class Collector:
         or `wait_idle({"deployments.apps": version})`.
 
         With a namespace, only its objects count. Tests that share an API server have a namespace
-        each. Objects that wait for something outside of the collector, such as the CRD of an
+        each. With the uid of an owner, it counts, even if it is gone, and all that it owned, directly
+        or not. Objects that wait for something outside of the collector, such as the CRD of an
         owner, do not count.
         """
         versions = {**(seen or {}), **more}
         query = [("parked", "ok")] + [("seen", f"{type_}={version}") for type_, version in versions.items()]
-        query = urllib.parse.urlencode(query + ([("namespace", namespace)] if namespace else []))
+        query += [("namespace", namespace)] if namespace else []
+        query += [("owner", owner)] if owner is not None else []
+        query = urllib.parse.urlencode(query)
         last = ""
 
         def idle():
@@ -132,7 +143,7 @@ class Collector:
 
     def stop(self, timeout=15):
         """Ends the collector. Fails if it had ended before, or ends with an error."""
-        if not self._directory:
+        if self._log.closed:
             return
         self._process.terminate()
         try:
@@ -141,17 +152,24 @@ class Collector:
             self._process.kill()
             code = self._process.wait()
         log = self.log()
-        self._directory.cleanup()
-        self._directory = None
+        self._remove()
         if code != 0:
             raise CollectorError(f"kube-gc ended with {code}; the end of its log:\n{log}")
 
     def log(self):
         """The end of the log."""
-        with open(self._log, "rb") as log:
-            log.seek(0, os.SEEK_END)
-            log.seek(max(0, log.tell() - _TAIL))
-            return log.read().decode(errors="replace")
+        log = self._log.fileno()
+        # A seek would move the place where the collector writes.
+        return os.pread(log, _TAIL, max(0, os.fstat(log).st_size - _TAIL)).decode(errors="replace")
+
+    def _is_ready(self):
+        with contextlib.suppress(FileNotFoundError):
+            return os.stat(self._ready).st_size > 0
+
+    def _remove(self):
+        self._log.close()
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(self._ready)
 
     def __enter__(self):
         return self
@@ -178,8 +196,12 @@ def gc_kubeconfig():
     return path
 
 
+def pytest_addoption(parser):
+    parser.addini("kube_gc_args", "arguments of `kube-gc run` for the fixture kube_gc", type="args", default=[])
+
+
 @pytest.fixture(scope="session")
-def kube_gc(gc_kubeconfig):
-    """A collector that runs until the end of the session."""
-    with Collector(gc_kubeconfig) as collector:
+def kube_gc(request, gc_kubeconfig):
+    """A collector that runs until the end of the session, with arguments of its parameter or kube_gc_args."""
+    with Collector(gc_kubeconfig, args=getattr(request, "param", request.config.getini("kube_gc_args"))) as collector:
         yield collector

@@ -42,9 +42,40 @@ def test_a_cascade_is_over_when_the_collector_is_idle(kube_gc):
     kubectl("delete", "configmap", "py-marker")
 
 
+def test_what_an_owner_had_is_gone_when_it_is_idle(kube_gc):
+    owner = create("py-head")
+    middle = create("py-middle", owner)
+    create("py-last", middle)
+    kubectl("delete", "configmap", "py-head", "--wait=false")
+    marker = create("py-later")
+    uid = owner["metadata"]["uid"]
+    kube_gc.wait_idle(configmaps=marker["metadata"]["resourceVersion"], owner=uid)
+    left = kubectl("get", "configmaps", "--output", "name")
+    assert "py-middle" not in left and "py-last" not in left
+    kubectl("delete", "configmap", "py-later")
+    kube_gc.wait_idle(deployments=1, namespace="default")
+    with pytest.raises(CollectorError, match="400.*owner= needs a uid"):
+        kube_gc.wait_idle(owner="")
+
+
+@pytest.mark.parametrize("kube_gc", [["--log-format", "json"]], indirect=True)
+def test_the_fixture_takes_arguments(kube_gc):
+    assert '"message":' in kube_gc.log()
+
+
+def test_the_ini_option_has_arguments(pytester):
+    pytester.makeini("[pytest]\nkube_gc_args = --no-such-flag 'with a space'")
+    pytester.makeconftest("pytest_plugins = ['kube_gc']")
+    pytester.makepyfile(test_it="def test_it(kube_gc): pass")
+    pytester.makepyfile(kube_gc=Path(__file__).with_name("kube_gc.py").read_text())
+    pytester.runpytest_subprocess().stdout.fnmatch_lines(["*--no-such-flag*"])
+
+
 def test_waiting_ends_with_its_time_or_a_wrong_version(kube_gc):
     with pytest.raises(CollectorError, match="(?s)not idle: .*configmaps"):
         kube_gc.wait_idle(configmaps=999999999, timeout=0.1)
+    with pytest.raises(CollectorError, match="no type configmap is watched"):
+        kube_gc.wait_idle(configmap=1, timeout=0.1)
     with pytest.raises(CollectorError, match="400"):
         kube_gc.wait_idle({"": "1"})
     with pytest.raises(CollectorError, match="400.*not a whole number"):
@@ -66,15 +97,16 @@ def test_a_collector_that_cannot_start_shows_its_log(tmp_path):
         Collector(tmp_path / "missing")
 
 
-def test_the_collector_ends_with_a_process_that_is_killed(gc_kubeconfig):
+def test_a_process_that_is_killed_leaves_neither_a_collector_nor_a_file(gc_kubeconfig, tmp_path):
     program = textwrap.dedent("""
         import sys, kube_gc
-        print(kube_gc.Collector(sys.argv[1]).pid, flush=True)
+        from pathlib import Path
+        print(kube_gc.Collector(Path(sys.argv[1]).read_bytes()).pid, flush=True)
         sys.stdin.read()
     """)
     arguments = [sys.executable, "-c", program, gc_kubeconfig]
-    here = os.path.dirname(__file__)
-    parent = subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=here)
+    options = {"cwd": os.path.dirname(__file__), "env": {**os.environ, "TMPDIR": str(tmp_path)}, "text": True}
+    parent = subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, **options)
     collector = int(parent.stdout.readline())
     parent.kill()
     parent.wait()
@@ -90,6 +122,7 @@ def test_the_collector_ends_with_a_process_that_is_killed(gc_kubeconfig):
             break
         time.sleep(0.01)
     parent.stdin.close()
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_binary_is_looked_for_in_the_assets_and_then_in_path(tmp_path, monkeypatch):

@@ -3,34 +3,39 @@
 //! It changes nothing that is global to the process: it installs no log, no metrics recorder and no
 //! signal handler, it opens no listener, and a failure of one of its parts ends only the collector.
 
+mod clock;
 mod thread;
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::runtime::Handle;
 use tokio::sync::{oneshot, watch};
 use tokio::time::sleep;
 
-use self::thread::{State, Task};
+use self::thread::{Access, Mark, State, Task};
+use super::connect::place;
 use super::process::no_threads;
 use super::{Error, ErrorKind};
 use crate::introspect::{CollectorIntrospection, IdleQuery, IdleReport, MonitorStatus, QueueCounts};
 use kube_gc_config::Settings;
-use kube_gc_core::object::{GroupResource, Namespace, ResourceVersion};
+use kube_gc_core::object::{GroupResource, Namespace, ResourceVersion, Uid};
 
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// A garbage collector that runs in this process.
 ///
-/// The collector has threads of its own and can be used from any tokio runtime. It stops when it is
-/// dropped; [`stop`](Self::stop) also waits for requests under way. It logs with [`tracing`] and
-/// records metrics with [`metrics`](https://docs.rs/metrics), so the application decides where they
-/// go.
+/// The collector has threads of its own. It can be used from any runtime, and from several one after the other,
+/// such as those of `#[tokio::test]`. A paused clock of tokio stands still while somebody waits for it. It
+/// stops when it is dropped; [`stop`](Self::stop) also waits for requests under way. It logs with
+/// [`tracing`] and records metrics with [`metrics`](https://docs.rs/metrics), so the application
+/// decides where they go.
 ///
 /// # Example
 ///
-/// The crate `kube-gc-apiserver` is an API server for tests. With a [`kube::Config`] it works the
-/// same on any cluster.
+/// The crate `kube-gc-apiserver` is an API server for tests. On a cluster, the configuration is
+/// that of [`kube::Config::infer`].
 ///
 /// ```
 /// use k8s_openapi::api::core::v1::ConfigMap;
@@ -38,13 +43,14 @@ const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// use kube::core::ObjectMeta;
 /// use kube::ResourceExt;
 /// use kube_gc::Collector;
-/// use kube_gc_apiserver::{ApiServer, Settings};
+/// use kube_gc_apiserver::{ApiServer, Scheme, Settings};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let server = ApiServer::new(Settings::default());
 /// let config_maps: Api<ConfigMap> = Api::namespaced(server.client(), "default");
-/// let collector = Collector::builder(server.client()).start().await?;
+/// let serving = server.serve(([127, 0, 0, 1], 0).into(), Scheme::Http).await?;
+/// let collector = Collector::builder(kube::Config::new(serving.url().parse()?)).start().await?;
 ///
 /// let owner = ConfigMap {
 ///     metadata: ObjectMeta { name: Some("owner".to_owned()), ..Default::default() },
@@ -67,22 +73,30 @@ const POLL_INTERVAL: Duration = Duration::from_millis(20);
 pub struct Collector {
     introspection: CollectorIntrospection,
     state: watch::Receiver<State>,
+    /// One of its own runtimes, whose clock nobody pauses.
+    runtime: Handle,
     /// Dropping it without sending a grace period stops the collector at once.
     stop: oneshot::Sender<Duration>,
     grace: Duration,
 }
 
 impl Collector {
-    /// Prepares a collector for the API server of this client.
-    ///
-    /// The client needs the permissions of the role in `deploy/base/rbac.yaml`. It should not retry
-    /// requests by itself (see `default_retry` in [`kube::Config`]), because the collector does.
-    ///
-    /// Keepalive and HTTP/2 pings are up to the client, too. Without them, the collector notices a
-    /// dead connection under a watch only when the time of the watch is over.
+    /// Prepares a collector for the API server of this configuration, to which it connects as `kube-gc run` does.
+    /// The user needs the permissions of the role in `deploy/base/rbac.yaml`.
     #[must_use]
-    pub fn builder(client: kube::Client) -> Builder {
-        Builder { client, settings: Settings::default() }
+    pub fn builder(config: kube::Config) -> Builder {
+        Builder::new(Some(place(&config.cluster_url)), Access::Config(Box::new(config)))
+    }
+
+    /// Prepares a collector that needs the runtime on which this client was made: a test that blocks its thread
+    /// stops the collector, and after its end the collector has failed. Prefer [`builder`](Self::builder).
+    ///
+    /// The client should not retry requests by itself (see `default_retry` in [`kube::Config`]), because the
+    /// collector does. HTTP/2, keepalive and pings are up to it: without them, each watch has a connection, and
+    /// a dead one is noticed only when the time of the watch is over.
+    #[must_use]
+    pub fn builder_with_client(client: kube::Client) -> Builder {
+        Builder::new(None, Access::Client(client))
     }
 
     /// Waits until the collector has nothing left to do.
@@ -108,6 +122,17 @@ impl Collector {
         self.wait(query, |report| report.idle).await
     }
 
+    /// Like [`wait_idle`](Self::wait_idle), for the object with this uid, even if it is gone, and all
+    /// that it owned, directly or not, whatever happens to others.
+    ///
+    /// # Errors
+    /// The uid is empty, or the collector has failed.
+    pub async fn wait_idle_below(&self, owner: &str) -> Result<(), Error> {
+        let empty = || Error::new(ErrorKind::Internal, "the uid is empty; pass metadata.uid of the owner");
+        let owner = Some(Uid::parse(owner).ok_or_else(empty)?);
+        self.wait(IdleQuery { owner, ..IdleQuery::default() }, |report| report.idle).await
+    }
+
     /// Waits until the collector has seen this version of this resource type, such as `configmaps`
     /// or `deployments.apps`, where the group may be left out if no other type has this plural.
     /// Versions are in the metadata of objects that the API server returns.
@@ -118,7 +143,7 @@ impl Collector {
     pub async fn wait_seen(&self, resource: &str, version: &str) -> Result<(), Error> {
         let Some(version) = ResourceVersion::parse_number(version) else {
             return Err(Error::new(
-                ErrorKind::Internal,
+                ErrorKind::Argument,
                 format!(
                     "the version {version:?} is not a whole number above 0; pass metadata.resourceVersion of an object"
                 ),
@@ -133,6 +158,7 @@ impl Collector {
     /// # Errors
     /// The collector has failed.
     pub async fn status(&self) -> Result<Status, Error> {
+        let _held = clock::held();
         let status = Status {
             ready: self.introspection.readiness().ready(),
             resources: self.introspection.monitors().into_iter().map(Into::into).collect(),
@@ -149,24 +175,21 @@ impl Collector {
     /// # Errors
     /// The collector had failed before, or requests were still under way after the grace period.
     pub async fn stop(self) -> Result<(), Error> {
-        let Self { stop, grace, mut state, .. } = self;
+        let Self { stop, grace, state, .. } = self;
+        let _held = clock::held();
         // A collector that has failed does not receive it.
         let _ = stop.send(grace);
-        let ended = state.wait_for(|state| !matches!(state, State::Running)).await;
-        match ended.as_deref() {
-            Ok(State::Stopped { finished: true }) => Ok(()),
-            Ok(State::Stopped { finished: false }) => Err(Error::new(
-                ErrorKind::Internal,
-                format!(
-                    "requests were still in progress {grace:?} after the stop; raise shutdown.grace if they need longer"
-                ),
-            )),
-            Ok(State::Failed(error)) => Err(error.clone()),
-            Ok(State::Running) | Err(_) => Err(thread::ended()),
+        if end(state).await? {
+            return Ok(());
         }
+        let why = format!(
+            "requests were still in progress {grace:?} after the stop; raise shutdown.grace if they need longer"
+        );
+        Err(Error::new(ErrorKind::Internal, why))
     }
 
     async fn wait(&self, query: IdleQuery, condition: impl Fn(&IdleReport) -> bool) -> Result<(), Error> {
+        let _held = clock::held();
         let query = IdleQuery { parked_ok: true, ..query };
         loop {
             let report = self.introspection.idle(query.clone()).await;
@@ -174,7 +197,9 @@ impl Collector {
             if condition(&report) {
                 return Ok(());
             }
-            sleep(POLL_INTERVAL).await;
+            // An error means that the runtime has ended, which the next turn reports. The clock is that of the
+            // runtime on which `sleep` is called.
+            let _ = self.runtime.spawn(async { sleep(POLL_INTERVAL).await }).await;
         }
     }
 
@@ -188,9 +213,21 @@ impl Collector {
     }
 }
 
+/// Waits until a collector has ended. Returns whether all requests had finished.
+async fn end(mut state: watch::Receiver<State>) -> Result<bool, Error> {
+    match state.wait_for(|state| !matches!(state, State::Running)).await.as_deref() {
+        Ok(State::Stopped { finished }) => Ok(*finished),
+        Ok(State::Failed(error)) => Err(error.clone()),
+        Ok(State::Running) | Err(_) => Err(thread::ended()),
+    }
+}
+
 /// Prepares a [`Collector`].
 pub struct Builder {
-    client: kube::Client,
+    /// The name of the API server in the log, if it is known.
+    server: Option<String>,
+    access: Access,
+    name: Option<Arc<str>>,
     settings: Settings,
 }
 
@@ -201,12 +238,25 @@ impl fmt::Debug for Builder {
 }
 
 impl Builder {
+    fn new(server: Option<String>, access: Access) -> Self {
+        Self { server, access, name: None, settings: Settings::default() }
+    }
+
+    /// Names the collector. If a process has several without names, their gauges overwrite each other: only the
+    /// metrics of one with a name have the label `collector`. Log lines are in a span `collector` with
+    /// `name` and `server`.
+    #[must_use]
+    pub fn name(mut self, name: &str) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
     /// Replaces the default settings.
     ///
     /// The sections `http`, `tls` and `access` have no effect, and neither have `log.format`,
     /// `log.filter` and `graph.threads`: a collector inside an application has no listeners and no
-    /// log of its own, and its graph is on one thread. `client.watch_protocol` and `client.compression` depend on
-    /// the client. `leader.enabled` is an error.
+    /// log of its own, and its graph is on one thread. With a client, `client.watch_protocol` and
+    /// `client.compression` have none either. `leader.enabled` is an error.
     #[must_use]
     pub fn settings(mut self, settings: Settings) -> Self {
         self.settings = settings;
@@ -220,7 +270,8 @@ impl Builder {
     /// A setting is out of bounds, the API server does not answer or rejects the client, or the
     /// operating system provides no thread. [`Error::kind`] tells them apart.
     pub async fn start(self) -> Result<Collector, Error> {
-        let Self { client, settings } = self;
+        let Self { server, access, name, settings } = self;
+        let _held = clock::held();
         if let Some(violation) = settings.violation() {
             return Err(Error::new(ErrorKind::Settings, violation));
         }
@@ -231,17 +282,22 @@ impl Builder {
                  a leader in the application, and start the collector only there",
             ));
         }
+        let span = tracing::error_span!("collector", name = name.as_deref(), server);
         for warning in settings.warnings() {
-            tracing::warn!("{warning}");
+            span.in_scope(|| tracing::warn!("{warning}"));
         }
         let grace = settings.shutdown.grace;
         let (state, state_receiver) = watch::channel(State::Running);
+        let state = Arc::new(state);
         let (stop, stop_receiver) = oneshot::channel();
         let (started, started_receiver) = oneshot::channel();
-        let task = Task { client, settings, state, started, stop: stop_receiver };
-        thread::spawn(task).map_err(no_threads)?;
-        let introspection = started_receiver.await.map_err(|_| thread::ended())??;
-        Ok(Collector { introspection, state: state_receiver, stop, grace })
+        let mark = Mark { state: Arc::downgrade(&state), name, span };
+        let task = Task { access, settings, state, started, stop: stop_receiver };
+        thread::spawn(task, mark).map_err(no_threads)?;
+        let Ok((introspection, runtime)) = started_receiver.await else {
+            return Err(end(state_receiver).await.err().unwrap_or_else(thread::ended));
+        };
+        Ok(Collector { introspection, state: state_receiver, runtime, stop, grace })
     }
 }
 

@@ -1,20 +1,18 @@
 //! Connects to the API server, and finds out early whether a collector can work there.
 
+#[cfg(feature = "cli")]
 use super::run::Target;
-use super::{Error, ErrorKind};
-use kube_gc_client::{
-    Api, ApiError, ApiSettings, ConnectError, Connection, ErrorClass, WriteGate, load_config,
-};
+use super::settings::gate;
+use super::{Error, ErrorKind, settings};
+#[cfg(feature = "cli")]
+use kube_gc_client::load_config;
+use kube_gc_client::{Api, ApiError, ApiSettings, Connection, ErrorClass, WriteGate};
 use kube_gc_config::Settings;
 use kube_gc_controller::worker::namespaces::find_rival;
 
-/// Reads the kubeconfig, asks its exec plugin, and builds a client for the server that it names. Sends
-/// nothing yet.
-pub async fn client(
-    target: &Target,
-    settings: ApiSettings,
-    gate: WriteGate,
-) -> Result<(Connection, Api), Error> {
+/// Reads the kubeconfig.
+#[cfg(feature = "cli")]
+pub async fn config(target: &Target) -> Result<kube::Config, Error> {
     let Target { kubeconfig, context, user, groups, uid } = target;
     let config = load_config(kubeconfig.as_deref(), context.as_deref()).await;
     let mut config = config.map_err(|error| Error::new(ErrorKind::Kubeconfig, error))?;
@@ -25,18 +23,33 @@ pub async fn client(
         auth.impersonate_groups = Some(groups.clone()).filter(|groups| !groups.is_empty());
         auth.impersonate_user_extra = None;
     }
-    let unusable = |error: ConnectError| {
-        let kind = match error {
-            ConnectError::Config(_) => ErrorKind::Kubeconfig,
-            ConnectError::Client { .. } => ErrorKind::Credentials,
-        };
-        Error::new(kind, error)
-    };
-    let connection = Connection::new(config).map_err(unusable)?;
-    let authenticated = connection.authenticate().await;
-    authenticated.map_err(|error| Error::new(ErrorKind::Credentials, error))?;
-    let api = Api::over(&connection, settings, gate).map_err(unusable)?;
+    Ok(config)
+}
+
+/// Asks the exec plugin of a configuration, and builds a client for its server. Sends nothing yet.
+pub async fn client(
+    config: kube::Config,
+    settings: ApiSettings,
+    gate: WriteGate,
+) -> Result<(Connection, Api), Error> {
+    let unusable = |error: &dyn std::error::Error| Error::new(ErrorKind::Credentials, error);
+    let connection = Connection::new(config).map_err(|error| unusable(&error))?;
+    connection.authenticate().await.map_err(|error| unusable(&error))?;
+    let api = Api::over(&connection, settings, gate).map_err(|error| unusable(&error))?;
     Ok((connection, api))
+}
+
+/// The client of a collector that can work there.
+pub async fn collector(config: kube::Config, settings: &Settings) -> Result<(Connection, Api), Error> {
+    let (connection, api) = client(config, settings::api(settings), gate(settings)).await?;
+    check(&api, &connection.config().cluster_url.to_string(), settings).await?;
+    Ok((connection, api))
+}
+
+/// The place that a URL names, without a user and a password.
+pub fn place(url: &http::Uri) -> String {
+    let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
+    format!("{}{port}{}", url.host().unwrap_or_default(), url.path().trim_end_matches('/'))
 }
 
 /// What to do without the rights that a garbage collector needs.
@@ -56,22 +69,22 @@ pub async fn check(api: &Api, server: &str, settings: &Settings) -> Result<(), E
             ),
         ));
     }
-    if settings.finish_namespaces {
+    if settings.finish_namespaces || settings.remove_protection_finalizers {
         check_alone(api, server).await?;
     }
     tracing::info!(%server, version = version.git_version, dry_run = settings.dry_run, "connected");
     Ok(())
 }
 
-/// Fails if another controller finalizes namespaces (rule 11.8).
+/// Fails if another controller does the same (rule 11.8).
 async fn check_alone(api: &Api, server: &str) -> Result<(), Error> {
     match find_rival(api, None).await {
         Ok((None, _)) => Ok(()),
         Ok((Some(rival), _)) => Err(Error::new(
             ErrorKind::Settings,
             format!(
-                "`finish_namespaces` is set, but {rival} on {server}, and kube-controller-manager finalizes namespaces \
-                 itself; unset it, or remove what is left of a kube-controller-manager that no longer runs: see \
+                "`finish_namespaces` or `remove_protection_finalizers` is set, but {rival} on {server}, and \
+                 kube-controller-manager does this itself; unset it, or remove what is left of a kube-controller-manager that no longer runs: see \
                  docs/finish-namespaces.md"
             ),
         )),

@@ -35,7 +35,7 @@ use kube_gc_controller::worker::context::WorkContext;
 use kube_gc_controller::worker::decision::{DecisionObserver, DecisionRecorder, Summaries};
 use kube_gc_controller::worker::delete::{Births, DeleteWork, LARGE_WORKERS, large_backoff};
 use kube_gc_controller::worker::namespace_check::NamespaceCheck;
-use kube_gc_controller::worker::namespaces::finish;
+use kube_gc_controller::worker::namespaces::{check_rights, finish};
 use kube_gc_controller::worker::orphan::{OrphanWork, PAGE as ORPHAN_PAGE, Releases, Rounds};
 use kube_gc_core::brake::Limits;
 use kube_gc_core::graph::{Partition, Sharding};
@@ -179,10 +179,14 @@ impl Controller {
                 ComparisonContext { graph, registry, phase, delete: delete_work, orphan: orphan_work };
             background("comparison", compare(comparison, means), &ending);
         }
-        if settings.finish_namespaces {
+        let unprotects = settings.remove_protection_finalizers && !is_dry_run;
+        if settings.finish_namespaces || unprotects {
             let (phase, quiet) = (phases.clone(), settings.namespaces.quiet);
-            let finishing = finish(work_context, phase, quiet);
+            let finishing = finish(work_context, phase, quiet, unprotects);
             background("namespaces", finishing, &ending);
+        }
+        if settings.finish_namespaces && !is_dry_run {
+            background("rights", check_rights(api.clone(), registry.clone()), &ending);
         }
         let status = CollectorStatus {
             graph,

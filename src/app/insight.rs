@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::connect::{self, rejected};
-use super::process::{block_on, termination};
+use super::process::{block_on, termination, unmarked};
 use super::run::Target;
 use super::{Error, settings};
 use crate::insight::{InsightError, Session, Waiting};
@@ -42,8 +42,9 @@ pub fn ask<A>(
     let defaults = Settings::default();
     let mut settings = settings::api(&defaults);
     settings.request_timeout = request_timeout.unwrap_or(settings.request_timeout);
-    block_on(1, |_| async {
-        let (connection, api) = connect::client(target, settings, WriteGate::dry_run()).await?;
+    block_on(1, unmarked, |_| async {
+        let config = connect::config(target).await?;
+        let (connection, api) = connect::client(config, settings, WriteGate::dry_run()).await?;
         let config = connection.config();
         let server = config.cluster_url.to_string();
         let namespace = Namespace::parse(namespace.as_ref().unwrap_or(&config.default_namespace));

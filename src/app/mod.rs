@@ -17,11 +17,14 @@
 pub mod collector;
 mod connect;
 pub mod controller;
+#[cfg(feature = "cli")]
 pub mod insight;
 #[cfg(feature = "node")]
 pub mod node;
 mod process;
+#[cfg(feature = "cli")]
 mod run;
+#[cfg(feature = "cli")]
 mod served;
 mod settings;
 
@@ -30,7 +33,8 @@ use std::fmt;
 #[cfg(feature = "demo")]
 pub use crate::introspect::{CollectorIntrospection, IdleQuery};
 #[cfg(feature = "demo")]
-pub use process::{Threads, block_on, termination};
+pub use process::{Threads, block_on, termination, unmarked};
+#[cfg(feature = "cli")]
 pub use run::{RunOptions, Target, run};
 #[cfg(feature = "demo")]
 pub use served::{Bound, ServedCollector};
@@ -43,6 +47,8 @@ pub use settings::api as api_settings;
 pub enum ErrorKind {
     /// A setting has a value that cannot be used.
     Settings,
+    /// An argument of a call has one.
+    Argument,
     /// The kubeconfig cannot be read or understood, or does not have the requested context.
     Kubeconfig,
     /// The API server does not answer.

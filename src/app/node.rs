@@ -9,7 +9,7 @@ use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
 use super::connect;
-use super::process::{Threads, block_on, termination};
+use super::process::{Threads, block_on, termination, unmarked};
 use super::run::Target;
 use super::served::{Bound, certificates};
 use super::{Error, ErrorKind, settings};
@@ -33,7 +33,7 @@ const SAMPLE: Duration = Duration::from_secs(5);
 /// # Errors
 /// The container runtime or the API server cannot be used.
 pub fn plan(target: &Target, settings: &Settings, asked: &Asked) -> Result<Report, Error> {
-    block_on(1, |_| async {
+    block_on(1, unmarked, |_| async {
         let mut node = Node::connect(target, settings, asked).await?;
         node.look().await.map(|(report, _)| report)
     })?
@@ -44,7 +44,7 @@ pub fn plan(target: &Target, settings: &Settings, asked: &Asked) -> Result<Repor
 /// # Errors
 /// The container runtime or the API server cannot be used.
 pub fn once(target: &Target, settings: &Settings, asked: &Asked) -> Result<Report, Error> {
-    block_on(1, |_| async {
+    block_on(1, unmarked, |_| async {
         let terminated = termination()?;
         tokio::pin!(terminated);
         let looked = async {
@@ -176,8 +176,8 @@ impl Begun {
 /// The client of the API server. Sends nothing yet.
 async fn api(target: &Target, all: &Settings) -> Result<(Connection, Api), Error> {
     let gate = if all.dry_run { WriteGate::dry_run() } else { WriteGate::open() };
-    let connected = connect::client(target, settings::api(all), gate).await;
-    connected.map_err(|error| Error::new(error.kind(), format!("{error}; {WITHOUT}")))
+    let connected = async { connect::client(connect::config(target).await?, settings::api(all), gate).await };
+    connected.await.map_err(|error| Error::new(error.kind(), format!("{error}; {WITHOUT}")))
 }
 
 /// The settings of the client of the container runtime: each call is counted.
@@ -217,7 +217,7 @@ fn rejected(server: &str, error: &ApiError) -> Error {
 /// # Errors
 /// It cannot start, or a part of it fails.
 pub fn run(target: &Target, settings: &Settings) -> Result<(), Error> {
-    block_on(1, |threads| collect(target, settings, threads))?
+    block_on(1, unmarked, |threads| collect(target, settings, threads))?
 }
 
 async fn collect(target: &Target, settings: &Settings, threads: Threads) -> Result<(), Error> {

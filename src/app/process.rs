@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use actix::System;
+use rustix::io::Errno;
 use rustix::process::{Pid, getppid};
-use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::runtime::{Builder, Handle};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::sleep;
 
@@ -22,51 +23,51 @@ pub struct Threads {
     pub lists: Handle,
     /// Reads watches, on one thread.
     pub watches: Handle,
-    /// Renews the lease and does nothing else, on one thread, so that no other work delays a
-    /// renewal.
-    pub lease: Handle,
 }
 
-/// Builds a runtime with this many threads. `init` runs first on each of them.
-pub fn runtime(name: &str, threads: usize, init: impl Fn() + Send + Sync + 'static) -> io::Result<Runtime> {
-    Builder::new_multi_thread()
-        .thread_name(name)
-        .worker_threads(threads.max(1))
-        .on_thread_start(init)
-        .enable_all()
-        .build()
+/// For threads that nothing prepares.
+pub const fn unmarked(_: &mut Builder) {}
+
+/// A runtime with this many threads.
+pub fn runtime(name: &str, threads: usize) -> Builder {
+    let mut builder = Builder::new_multi_thread();
+    builder.thread_name(name).worker_threads(threads.max(1)).enable_all();
+    builder
 }
 
 /// Runs a future to completion on the current thread, which also carries the actors and all
 /// requests about single objects. Each of these takes a few microseconds between its waits, and
 /// handing it to another thread would take longer than the work itself. Work that takes long
-/// runs on the [`Threads`] that the future gets.
+/// runs on the [`Threads`] that the future gets, and that `mark` prepares.
 ///
 /// # Errors
 /// The operating system provides no thread.
 pub fn block_on<F: Future>(
     list_threads: usize,
+    mark: impl Fn(&mut Builder),
     future: impl FnOnce(Threads) -> F,
 ) -> Result<F::Output, Error> {
-    let runtimes = || {
-        let others = [("lists", list_threads), ("watches", 1), ("lease", 1)];
-        let [lists, watches, lease] = others.map(|(name, threads)| runtime(name, threads, || {}));
-        Ok((Builder::new_current_thread().enable_all().build()?, [lists?, watches?, lease?]))
+    let build = |mut builder: Builder| {
+        mark(builder.enable_all());
+        builder.build().map_err(no_threads)
     };
-    let (actors, others) = runtimes().map_err(no_threads)?;
-    let [lists, watches, lease] = others.each_ref().map(|runtime| runtime.handle().clone());
-    let output = System::with_tokio_rt(|| actors).block_on(future(Threads { lists, watches, lease }));
+    let actors = build(Builder::new_current_thread())?;
+    let (lists, watches) = (build(runtime("lists", list_threads))?, build(runtime("watches", 1))?);
+    let threads = Threads { lists: lists.handle().clone(), watches: watches.handle().clone() };
+    let output = System::with_tokio_rt(|| actors).block_on(future(threads));
     // Does not wait for tasks whose results are not needed.
-    others.into_iter().for_each(Runtime::shutdown_background);
+    lists.shutdown_background();
+    watches.shutdown_background();
     Ok(output)
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "for map_err")]
 pub fn no_threads(error: io::Error) -> Error {
-    Error::new(
-        ErrorKind::Internal,
-        format!("cannot start a thread: {error}; raise the limit of threads or processes"),
-    )
+    let limit = match Errno::from_io_error(&error) {
+        Some(Errno::MFILE) => "open files (`ulimit -n`)",
+        _ => "threads or processes",
+    };
+    Error::new(ErrorKind::Internal, format!("cannot start a thread: {error}; raise the limit of {limit}"))
 }
 
 /// Resolves with the name of the first signal that asks the process to end.
@@ -91,17 +92,30 @@ const LOOKS_EVERY: Duration = Duration::from_millis(250);
 
 /// The process that started this one.
 #[derive(Debug)]
-pub struct Parent(Option<Pid>);
+pub struct Parent(Pid);
 
 impl Parent {
-    /// The present parent. Call this early: the end of an earlier one is not noticed.
-    pub fn present() -> Self {
-        Self(getppid())
+    /// The present parent. Call this early: without its pid, the end of an earlier one is not noticed.
+    ///
+    /// # Errors
+    /// It has another pid than the expected one, or cannot be seen.
+    pub fn new(expected: Option<i32>, present: Option<Pid>) -> Result<Self, Error> {
+        let why = match present {
+            Some(parent) if expected.is_none_or(|pid| pid == parent.as_raw_pid()) => return Ok(Self(parent)),
+            Some(parent) => format!("it has ended, or this process is a child of {}", parent.as_raw_pid()),
+            None => "the parent of this process is in another PID namespace".to_owned(),
+        };
+        let pid = expected.map(|pid| format!("={pid}")).unwrap_or_default();
+        let problem = format!("cannot follow --exit-with-parent{pid}: {why}");
+        Err(Error::new(
+            ErrorKind::Settings,
+            format!("{problem}; start kube-gc directly, in the same PID namespace"),
+        ))
     }
 
     /// Resolves when the parent has ended: the system then gives its children to another process.
     pub async fn ends(self) {
-        while getppid() == self.0 {
+        while getppid() == Some(self.0) {
             sleep(LOOKS_EVERY).await;
         }
     }
@@ -177,6 +191,33 @@ impl Drop for ReadyFile {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_thread_that_lacks_files_is_told_from_one_too_many() {
+        let hint = |errno: Errno| no_threads(errno.into()).to_string();
+        assert!(hint(Errno::MFILE).contains("ulimit -n"), "{}", hint(Errno::MFILE));
+        assert!(hint(Errno::AGAIN).contains("threads or processes"), "{}", hint(Errno::AGAIN));
+    }
+
+    #[test]
+    fn a_parent_that_has_ended_or_cannot_be_seen_is_named() {
+        let (one, two) = (Pid::from_raw(41), Pid::from_raw(42));
+        for fits in [Parent::new(None, two), Parent::new(Some(42), two)] {
+            assert_eq!(fits.unwrap().0, two.unwrap());
+        }
+        for (expected, present, said) in [
+            (Some(42), one, "--exit-with-parent=42: it has ended, or this process is a child of 41; "),
+            (
+                Some(42),
+                None,
+                "--exit-with-parent=42: the parent of this process is in another PID namespace; ",
+            ),
+            (None, None, "--exit-with-parent: the parent of this process is in another PID namespace; "),
+        ] {
+            let error = Parent::new(expected, present).unwrap_err().to_string();
+            assert!(error.contains(said), "{error}");
+        }
+    }
 
     #[test]
     fn a_path_that_cannot_be_written_is_named() {

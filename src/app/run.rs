@@ -5,14 +5,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
+use rustix::process::getppid;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::process::{Parent, ReadyFile, Threads, block_on, termination};
+use super::process::{Parent, ReadyFile, Threads, block_on, no_threads, runtime, termination, unmarked};
 use super::served::{Bound, ServedCollector, certificates};
-use super::{Error, ErrorKind, connect, settings};
-use kube_gc_client::{Api, Clock, ConnectError, Connection, WriteGate};
+use super::{Error, ErrorKind, connect};
+use kube_gc_client::{Clock, ConnectError, Connection, WriteGate};
 use kube_gc_config::{LeaderSettings, Settings, available_cores};
 use kube_gc_leader::{ApiLeases, Elector, LeaseAnnotations, LeaseName, Leases, ReplicaId, Timing};
 use kube_gc_observe::telemetry::{self, Exporter, record};
@@ -55,8 +56,16 @@ pub struct RunOptions {
     pub ready_file: Option<PathBuf>,
 
     /// End when the process that started this one ends
-    #[arg(long)]
-    pub exit_with_parent: bool,
+    ///
+    /// With its process id, this process also ends if its parent is another one from the start.
+    #[arg(
+        long,
+        value_name = "PID",
+        num_args = 0..=1,
+        require_equals = true,
+        value_parser = clap::value_parser!(i32).range(1..),
+    )]
+    pub exit_with_parent: Option<Option<i32>>,
 }
 
 /// Collects until SIGTERM or SIGINT. The log has to be there already.
@@ -64,9 +73,14 @@ pub struct RunOptions {
 /// # Errors
 /// The collector cannot start, or a part of it fails.
 pub fn run(target: &Target, settings: &Settings, options: &RunOptions) -> Result<(), Error> {
-    let parent = options.exit_with_parent.then(Parent::present);
+    let parent = options.exit_with_parent.map(|pid| Parent::new(pid, getppid())).transpose()?;
     let list_threads = settings.watch.list_thread_count(available_cores());
-    block_on(list_threads, |threads| collect(target, settings, options, parent, threads))?
+    // It renews the Lease and does nothing else, so that no other work delays a renewal.
+    let lease = runtime("lease", 1).build().map_err(no_threads)?;
+    let collecting = |threads| collect(target, settings, options, parent, threads, lease.handle());
+    let ran = block_on(list_threads, unmarked, collecting)?;
+    lease.shutdown_background();
+    ran
 }
 
 async fn collect(
@@ -75,6 +89,7 @@ async fn collect(
     options: &RunOptions,
     parent: Option<Parent>,
     threads: Threads,
+    lease: &Handle,
 ) -> Result<(), Error> {
     let ready_file = options.ready_file.as_deref().map(ReadyFile::at).transpose()?;
     for warning in settings.warnings() {
@@ -86,23 +101,24 @@ async fn collect(
     // Before anything that takes long, so that no signal is missed.
     let terminated = ends(termination()?, parent);
     tokio::pin!(terminated);
+    let connected = async { connect::collector(connect::config(target).await?, settings).await };
     let (connection, api) = tokio::select! {
         biased;
         name = &mut terminated => {
             tracing::info!(reason = name, "stopped before startup was complete");
             return Ok(());
         }
-        connected = connect(target, settings) => connected?,
+        connected = connected => connected?,
     };
 
     let gate = api.gate().clone();
     let listeners = Bound::new(settings, certificates, Some(&connection)).await?;
-    let candidate = candidate(&connection, &settings.leader, &gate, &threads.lease)
+    let candidate = candidate(&connection, &settings.leader, &gate, lease)
         .map_err(|error| Error::new(ErrorKind::Credentials, error))?;
     let collector = ServedCollector::start(api, settings, &threads, exporter, Vec::new(), listeners)?;
     let status = collector.controller.status();
     let annotations = Arc::new(status.brake.clone());
-    let mut election = Election::join(candidate, &threads.lease, status.collects(), annotations);
+    let mut election = Election::join(candidate, lease, status.collects(), annotations);
     let runs = async {
         status.collects().await;
         let serving = &collector.serving;
@@ -158,21 +174,6 @@ async fn ends(signal: impl Future<Output = &'static str>, parent: Option<Parent>
     }
 }
 
-async fn connect(target: &Target, settings: &Settings) -> Result<(Connection, Api), Error> {
-    let (connection, api) = connect::client(target, settings::api(settings), gate(settings)).await?;
-    connect::check(&api, &connection.config().cluster_url.to_string(), settings).await?;
-    Ok((connection, api))
-}
-
-/// The write gate that these settings require.
-pub fn gate(settings: &Settings) -> WriteGate {
-    match (settings.dry_run, settings.leader.enabled) {
-        (true, _) => WriteGate::dry_run(),
-        (false, true) => WriteGate::leased(Clock::Boot),
-        (false, false) => WriteGate::open(),
-    }
-}
-
 /// Prepares an election if the gate needs a Lease. Sends nothing yet. The thread does no work on objects.
 ///
 /// # Errors
@@ -187,19 +188,11 @@ pub fn candidate(
         return Ok(None);
     }
     record::election();
-    let LeaderSettings {
-        enabled: _,
-        namespace,
-        name,
-        identity,
-        lease_duration,
-        renew_deadline,
-        retry_period,
-    } = settings.clone();
-    let namespace =
-        if namespace.is_empty() { connection.config().default_namespace.clone() } else { namespace };
-    let lease = LeaseName { namespace, name };
-    let me = ReplicaId::new(&identity);
+    let LeaderSettings { ref namespace, ref name, lease_duration, renew_deadline, retry_period, .. } =
+        *settings;
+    let namespace = if namespace.is_empty() { &connection.config().default_namespace } else { namespace };
+    let lease = LeaseName { namespace: namespace.clone(), name: name.clone() };
+    let me = ReplicaId::new(&settings.identity);
     tracing::info!(%lease, replica = %me, "this replica does not write until it acquires the Lease");
     let leases = {
         // The client spawns its background tasks there, too.
@@ -266,7 +259,7 @@ mod tests {
     use k8s_openapi::api::coordination::v1::Lease;
 
     use super::*;
-    use crate::app::process::{Threads, block_on};
+    use crate::app::settings::gate;
     use kube_gc_client::GateClosed;
     use kube_gc_leader::{LeaseError, NoAnnotations};
 
@@ -303,8 +296,9 @@ mod tests {
         let (gate, (renewals, renewed)) = (WriteGate::leased(Clock::Boot), mpsc::channel());
         let elector =
             Elector::new(Alone { renewals }, ReplicaId::new("one"), timing, gate.clone(), Clock::Boot);
-        let times = block_on(1, async |Threads { lease, .. }: Threads| {
-            let election = Election::join(Some(elector), &lease, async {}, Arc::new(NoAnnotations));
+        let lease = runtime("lease", 1).build().unwrap();
+        let times = block_on(1, unmarked, async |_| {
+            let election = Election::join(Some(elector), lease.handle(), async {}, Arc::new(NoAnnotations));
             // Nothing else is polled on this thread meanwhile.
             let times = (0..5).map_while(|_| renewed.recv_timeout(Duration::from_secs(60)).ok()).count();
             assert!(gate.permit().is_ok(), "it leads");
@@ -315,8 +309,9 @@ mod tests {
     }
 
     fn settings(dry_run: bool, enabled: bool) -> Settings {
-        let leader = LeaderSettings { enabled, ..LeaderSettings::default() };
-        Settings { dry_run, leader, ..Settings::default() }
+        let mut settings = Settings::default();
+        (settings.dry_run, settings.leader.enabled) = (dry_run, enabled);
+        settings
     }
 
     #[test]

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::http::Uri;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::connect::place;
 use super::controller::Controller;
 use super::process::Threads;
 use super::{Error, ErrorKind};
@@ -20,8 +20,9 @@ use kube_gc_client::{Api, Connection, Reviews};
 use kube_gc_config::{Listeners, Settings, available_cores};
 use kube_gc_controller::actors::Placement;
 use kube_gc_controller::worker::DecisionObserver;
+use kube_gc_observe::access::Authorizer;
 use kube_gc_observe::http::{
-    Authorizer, Certificates, Hosts, Listener, Listening, Protection, TlsFiles, bind, health_router,
+    Certificates, Hosts, Listener, Listening, Protection, TlsFiles, bind, health_router,
 };
 use kube_gc_observe::telemetry::Exporter;
 
@@ -106,12 +107,6 @@ impl Bound {
         self.certificates.map(|certificates| tokio::spawn(certificates.keep(closing.clone())));
         Serving { health: addresses.0, debug: addresses.1, listeners, closing }
     }
-}
-
-/// The place that a URL names, without a user and a password.
-fn place(url: &Uri) -> String {
-    let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
-    format!("{}{port}{}", url.host().unwrap_or_default(), url.path().trim_end_matches('/'))
 }
 
 /// Both listeners, while they are served.

@@ -1,6 +1,6 @@
 //! Translates the configuration into the settings of the API client.
 
-use kube_gc_client::{ApiSettings, Encoding, WatchSettings};
+use kube_gc_client::{ApiSettings, Clock, Encoding, WatchSettings, WriteGate};
 use kube_gc_config::{self as config, Settings};
 
 /// The settings of the API client.
@@ -23,5 +23,14 @@ pub fn api(settings: &Settings) -> ApiSettings {
             ..WatchSettings::default()
         },
         ..ApiSettings::default()
+    }
+}
+
+/// The write gate that these settings require.
+pub fn gate(settings: &Settings) -> WriteGate {
+    match (settings.dry_run, settings.leader.enabled) {
+        (true, _) => WriteGate::dry_run(),
+        (false, true) => WriteGate::leased(Clock::Boot),
+        (false, false) => WriteGate::open(),
     }
 }

@@ -71,7 +71,7 @@ impl Exit {
 impl From<ErrorKind> for Exit {
     fn from(kind: ErrorKind) -> Self {
         match kind {
-            ErrorKind::Settings => Self::Usage,
+            ErrorKind::Settings | ErrorKind::Argument => Self::Usage,
             ErrorKind::Kubeconfig => Self::Kubeconfig,
             ErrorKind::Unreachable => Self::Unreachable,
             ErrorKind::Credentials => Self::Credentials,

@@ -121,6 +121,21 @@ mod tests {
     }
 
     #[test]
+    fn the_help_of_a_question_is_grouped() {
+        for command in Cli::command().get_subcommands_mut() {
+            if !["tree", "explain", "check", "plan", "stuck"].contains(&command.get_name()) {
+                continue;
+            }
+            let help = command.render_long_help().to_string();
+            let headings: Vec<&str> = help.lines().filter_map(|line| line.strip_suffix(':')).collect();
+            let headings = headings.into_iter().filter(|heading| !heading.starts_with(' '));
+            let expected =
+                ["Object", "Output", "Source of the answer", "Connection", "Examples", "Exit codes"];
+            assert!(headings.clone().filter(|heading| *heading != "Options").eq(expected), "{help}");
+        }
+    }
+
+    #[test]
     fn as_a_plugin_it_has_one_name_everywhere() {
         let mut plugin = Invoked::AsPlugin.adapt(Cli::command());
         plugin.build();

@@ -58,6 +58,13 @@ pub struct RunArgs {
     #[arg(long)]
     finish_namespaces: bool,
 
+    /// Let claims and volumes go that are being deleted and not used
+    ///
+    /// Removes kubernetes.io/pvc-protection and kubernetes.io/pv-protection from them, only
+    /// where kube-controller-manager does not run. See docs/finish-namespaces.md.
+    #[arg(long)]
+    remove_protection_finalizers: bool,
+
     /// Address for /livez, /readyz and /metrics [default: 127.0.0.1:8080]
     ///
     /// Port 0 selects a free port, which the log names.
@@ -127,6 +134,7 @@ impl RunArgs {
             config,
             dry_run,
             finish_namespaces,
+            remove_protection_finalizers,
             listen,
             debug_listen,
             delete_workers,
@@ -140,6 +148,11 @@ impl RunArgs {
             .environment(environment)
             .flag("--dry-run", "dry_run", dry_run.then_some(true))
             .flag("--finish-namespaces", "finish_namespaces", finish_namespaces.then_some(true))
+            .flag(
+                "--remove-protection-finalizers",
+                "remove_protection_finalizers",
+                remove_protection_finalizers.then_some(true),
+            )
             .flag("--listen", "http.listen", listen.map(|address| address.to_string()))
             .flag("--debug-listen", "http.debug_listen", debug_listen.map(|address| address.to_string()))
             .flag("--delete-workers", "workers.delete", *delete_workers)
@@ -188,13 +201,16 @@ mod tests {
     #[test]
     fn every_flag_sets_its_setting() {
         let args = parse(
-            "kube-gc run --kubeconfig /k --context c --dry-run --finish-namespaces --listen [::]:1 --debug-listen 127.0.0.1:0 \
+            "kube-gc run --kubeconfig /k --context c --dry-run --finish-namespaces --remove-protection-finalizers --listen [::]:1 --debug-listen 127.0.0.1:0 \
              --delete-workers 2 --orphan-workers 3 --discovery-interval 5m --log-format json --log-decisions none -vv",
         );
         assert_eq!(args.connection.kubeconfig, Some("/k".into()));
         assert_eq!(args.connection.context.as_deref(), Some("c"));
+        assert_eq!(args.options.exit_with_parent, None);
+        assert_eq!(parse("kube-gc run --exit-with-parent").options.exit_with_parent, Some(None));
+        assert_eq!(parse("kube-gc run --exit-with-parent=42").options.exit_with_parent, Some(Some(42)));
         let settings = args.settings_with([]).unwrap();
-        assert!(settings.dry_run && settings.finish_namespaces);
+        assert!(settings.dry_run && settings.finish_namespaces && settings.remove_protection_finalizers);
         assert_eq!(settings.http.listen.to_string(), "[::]:1");
         assert_eq!(settings.http.debug_listen.port(), 0);
         assert_eq!((settings.workers.delete, settings.workers.orphan), (2, 3));

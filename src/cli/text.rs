@@ -7,6 +7,7 @@ use std::time::SystemTime;
 use crate::app::{Error, ErrorKind};
 use kube_gc_core::object::split_api_version;
 use kube_gc_core::text::escape::{Escaped, escape_json};
+use kube_gc_core::text::listed;
 use kube_gc_insight::ObjectName;
 pub use kube_gc_insight::age;
 
@@ -24,6 +25,8 @@ pub struct Look {
     pub headers: bool,
     /// Whether there are colours.
     pub is_coloured: bool,
+    /// Whether nothing is drawn with other characters.
+    pub is_ascii: bool,
     /// The present time.
     pub now: SystemTime,
 }
@@ -48,14 +51,18 @@ impl Look {
     pub fn new(wide: bool, headers: bool) -> Self {
         let is_refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         let is_coloured = std::io::stdout().is_terminal() && !is_refused;
-        Self { wide, namespaces: wide, headers, is_coloured, now: SystemTime::now() }
+        // As for systemctl, a locale that nobody has set, as in a container, says nothing.
+        let mut locales = ["LC_ALL", "LC_CTYPE", "LANG"].iter().filter_map(std::env::var_os);
+        let locale = locales.find(|locale| !locale.is_empty());
+        let is_ascii = locale.is_some_and(|locale| is_ascii(&locale.to_string_lossy()));
+        Self { wide, namespaces: wide, headers, is_coloured, is_ascii, now: SystemTime::now() }
     }
 
     /// Without colours, at a time.
     #[cfg(test)]
     pub fn plain(wide: bool, now: &str) -> Self {
         let now = humantime::parse_rfc3339_weak(now).unwrap();
-        Self { wide, namespaces: wide, headers: true, is_coloured: false, now }
+        Self { wide, namespaces: wide, headers: true, is_coloured: false, is_ascii: false, now }
     }
 
     /// A text in a colour. It must have been escaped.
@@ -69,6 +76,14 @@ impl Look {
             Colour::Red => "31",
         };
         format!("\u{1b}[{code}m{text}\u{1b}[0m")
+    }
+
+    /// The lines of a tree.
+    pub fn lines(&self, prefix: &str) -> String {
+        if !self.is_ascii {
+            return prefix.to_owned();
+        }
+        prefix.replace('└', "`").replace(['├', '│'], "|").replace('─', "-")
     }
 
     /// Rows under the names of their columns; empty without rows. A column without a name is not shown.
@@ -190,11 +205,11 @@ pub fn kubectl_names<'a>(objects: impl IntoIterator<Item = &'a ObjectName>) -> S
 
 /// The first of several things.
 pub fn first(all: &[String]) -> String {
-    let mut first: Vec<String> = all.iter().take(IN_A_ROW).cloned().collect();
-    if all.len() > IN_A_ROW {
-        first.push(format!("{} more", all.len() - IN_A_ROW));
-    }
-    first.join(" and ")
+    listed(", ", all.len(), all.iter().take(IN_A_ROW))
+}
+
+fn is_ascii(locale: &str) -> bool {
+    !locale.to_lowercase().replace('-', "").contains("utf8")
 }
 
 /// The plural of a kind.
@@ -344,6 +359,12 @@ mod tests {
     fn the_end_of_a_long_name_is_shown() {
         let shown = |most| end("registry.example/shop/web:1".to_owned(), most);
         assert_eq!([shown(27), shown(6)], ["registry.example/shop/web:1", "…web:1"]);
+    }
+
+    #[test]
+    fn a_locale_without_utf_8_is_ascii() {
+        let locales = ["C", "POSIX", "de_DE.ISO-8859-1", "C.utf8", "de_DE.UTF-8"];
+        assert_eq!(locales.map(is_ascii), [true, true, true, false, false]);
     }
 
     #[test]

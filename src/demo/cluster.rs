@@ -89,7 +89,8 @@ impl Cluster {
 
     /// Whether the collector has seen these versions and has nothing left to do; otherwise, why not.
     pub async fn is_idle(&self, seen: &BTreeMap<GroupResource, ResourceVersion>) -> Result<(), String> {
-        let query = IdleQuery { seen: seen.clone().into_iter().collect(), parked_ok: true, namespace: None };
+        let seen = seen.clone().into_iter().collect();
+        let query = IdleQuery { seen, parked_ok: true, ..IdleQuery::default() };
         let report = self.collector().idle(query).await;
         if report.idle {
             Ok(())

@@ -22,7 +22,7 @@ mod shop;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use crate::app::{Error, ErrorKind, Threads, block_on, termination};
+use crate::app::{Error, ErrorKind, Threads, block_on, termination, unmarked};
 use cluster::Cluster;
 use kube_gc_config::{Settings, available_cores};
 use kube_gc_core::object::PropagationPolicy;
@@ -54,7 +54,7 @@ pub struct Options {
 /// The demo cannot start, or a scenario does not end as expected.
 pub fn run(options: &Options) -> Result<(), Error> {
     let list_threads = options.settings.watch.list_thread_count(available_cores());
-    block_on(list_threads, |threads| demo(options, threads))?
+    block_on(list_threads, unmarked, |threads| demo(options, threads))?
 }
 
 async fn demo(options: &Options, threads: Threads) -> Result<(), Error> {

@@ -80,7 +80,8 @@ impl Session {
         let read = self.api.read_named(&resource, namespace.as_ref(), name).await;
         let Some(live) = read.map_err(InsightError::Api)? else {
             let place = namespace.map(|namespace| format!(" in namespace {namespace}")).unwrap_or_default();
-            return Err(InsightError::NoSuchObject(format!("there is no {}/{name}{place}", resource.kind)));
+            let not_found = format!("{} {name:?} not found{place}", resource.group_resource);
+            return Err(InsightError::NoSuchObject(not_found));
         };
         let uid = live.facts.uid.clone();
         Ok((Identity { resource, namespace, name: name.into(), uid }, live))

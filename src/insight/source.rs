@@ -1,7 +1,7 @@
 //! Which source a question is put to, and the answers of a collector.
 
 use super::answers::ExplainAnswer;
-use super::collector::{Collector, ObjectRef, find};
+use super::collector::{Collector, CollectorError, ObjectRef, find};
 use super::lists::Lists;
 use super::plan::PlanArgument;
 use super::session::{ObjectArgument, Session};
@@ -67,6 +67,7 @@ impl Session {
             Source::Lists => Ok((None, None)),
             Source::Collector(endpoint) => {
                 let collector = self.wait(Collector::at(Endpoint::clone(endpoint))).await?;
+                self.is_known_to(&collector).await?;
                 Ok((Some(collector), None))
             }
             Source::Found { namespace, credentials, required } => {
@@ -76,13 +77,28 @@ impl Session {
                         let note = format!("From the collector at {collector}{standby}");
                         Ok((Some(collector), Some(note)))
                     }
-                    Err(InsightError::Collector(error)) if !required => {
-                        Ok((None, error.is_of_a_collector().then(|| from_lists(&error))))
-                    }
+                    // Who may not list pods does not know of any collector.
+                    Err(InsightError::Collector(
+                        CollectorError::NotFound { .. } | CollectorError::PodsForbidden(_),
+                    )) if !required => Ok((None, None)),
+                    Err(InsightError::Collector(error)) if !required => Ok((None, Some(from_lists(&error)))),
                     Err(error) => Err(error),
                 }
             }
         }
+    }
+}
+
+impl Session {
+    /// Fails if the collector at an address knows another cluster, as far as the user may find that out: it
+    /// would answer about namespaces of the same name.
+    async fn is_known_to(&self, collector: &Collector) -> Result<(), InsightError> {
+        let Ok((namespace, _)) = self.wait(self.find("namespaces", None, "default")).await else {
+            return Ok(());
+        };
+        let page = format!("/debug/neighbourhood?{}&limit=1", ObjectRef::from(&namespace));
+        let known = self.wait(collector.page::<serde_json::Value>(&page)).await?;
+        known.map(drop).ok_or_else(|| CollectorError::OtherCluster { at: collector.to_string() }.into())
     }
 }
 

@@ -1,6 +1,6 @@
 //! The answer of `kube-gc tree`, once or again and again, the worst dependents first.
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use futures::StreamExt as _;
 use tokio::time::{Instant, sleep_until};
@@ -40,17 +40,13 @@ pub struct TreeQuery {
     pub with_rows: bool,
 }
 
-/// What is known of dependents that are not shown, but were looked at.
+/// What is known of all dependents that are not shown.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Hidden {
-    /// Of how many the row says whether they are ready.
-    pub judged: usize,
-    /// How many of these are.
-    pub ready: usize,
-    /// Of how many the row has an age.
-    pub aged: usize,
-    /// The oldest: its age, and the same in the words of the server.
-    pub oldest: Option<(Duration, String)>,
+    /// How many are ready.
+    pub ready: Option<usize>,
+    /// The age of the oldest, in the words of the server.
+    pub oldest: Option<String>,
 }
 
 impl TreeQuery {
@@ -113,8 +109,7 @@ impl Lists<'_> {
         if query.with_rows {
             self.read_details(&mut shown).await;
             self.read_rows(&mut shown).await;
-            let now = SystemTime::now();
-            shown = shown.worst(|node| standing(node, now), query.most);
+            shown = shown.worst(standing, query.most);
         }
         shown
     }
@@ -155,43 +150,33 @@ impl Lists<'_> {
     }
 }
 
-/// An object that was deleted longer ago than this is stuck, as for `kube-gc stuck`.
-const STUCK: Duration = Duration::from_secs(60);
+/// An object whose deletion has been overdue for more seconds is stuck, as for `kube-gc stuck`.
+const STUCK: i64 = 60;
 
-fn standing(node: &Shown, now: SystemTime) -> Standing {
+fn standing(node: &Shown) -> Standing {
     let NodeExtra { row, details } = &node.extra;
-    if node.state.is_being_deleted() {
-        let deleted = details.as_ref().and_then(|details| details.deleted.as_deref());
-        let deleted = deleted.and_then(|time| humantime::parse_rfc3339_weak(time).ok());
-        let since = deleted.and_then(|time| now.duration_since(time).ok());
-        return if since.is_some_and(|since| since > STUCK) {
-            Standing::Stuck
-        } else {
-            Standing::Terminating
-        };
+    match (node.state.is_being_deleted(), details.as_ref().and_then(Details::overdue)) {
+        (true, Some(overdue)) if overdue > STUCK => Standing::Stuck,
+        (true, _) => Standing::Terminating,
+        (false, _) if is_ready(row) == Some(false) => Standing::NotReady,
+        (false, _) => Standing::Other,
     }
-    if is_ready(row) == Some(false) { Standing::NotReady } else { Standing::Other }
 }
 
 impl Hidden {
     /// What the rows of objects that are not shown have in common.
     pub fn of(more: &More) -> Self {
-        let mut hidden = Self::default();
-        for Shown { extra: NodeExtra { row, .. }, .. } in &more.looked_at {
-            if let Some(is_ready) = is_ready(row) {
-                hidden.judged += 1;
-                hidden.ready += usize::from(is_ready);
-            }
-            // The server writes ages as `3d4h`.
-            let age = cell(row, "Age").and_then(|cell| Some((humantime::parse_duration(cell).ok()?, cell)));
-            if let Some((age, text)) = age {
-                hidden.aged += 1;
-                if hidden.oldest.as_ref().is_none_or(|(oldest, _)| *oldest < age) {
-                    hidden.oldest = Some((age, text.to_owned()));
-                }
-            }
+        let rows = || more.looked_at.iter().map(|shown| &shown.extra.row);
+        let ready: Vec<bool> = rows().filter_map(|row| is_ready(row)).collect();
+        // The server writes ages as `3d4h`.
+        let age = |cell| Some((humantime::parse_duration(cell).ok()?, cell));
+        let ages: Vec<_> = rows().filter_map(|row| cell(row, "Age").and_then(age)).collect();
+        let is_all = |known: usize| known == more.count;
+        let oldest = ages.iter().max().filter(|_| is_all(ages.len()));
+        Self {
+            ready: is_all(ready.len()).then(|| ready.iter().filter(|is_ready| **is_ready).count()),
+            oldest: oldest.map(|(_, age)| (*age).to_owned()),
         }
-        hidden
     }
 }
 
@@ -304,36 +289,44 @@ mod tests {
 
     #[test]
     fn a_deletion_of_long_ago_is_worse_than_one_of_now() {
-        let now = humantime::parse_rfc3339_weak("2026-01-01T00:12:00Z").unwrap();
-        for (state, deleted, ready, expected) in [
-            (State::Terminating, Some("2026-01-01T00:10:00Z"), "1/1", Standing::Stuck),
-            (State::DeletingDependents, Some("2026-01-01T00:11:30Z"), "1/1", Standing::Terminating),
-            (State::Terminating, Some("2026-01-01T00:13:00Z"), "0/1", Standing::Terminating),
-            (State::Terminating, None, "0/1", Standing::Terminating),
-            (State::Live, None, "0/1", Standing::NotReady),
-            (State::Live, None, "1/1", Standing::Other),
+        for (state, deleted, grace, ready, expected) in [
+            (State::Terminating, Some("2026-01-01T00:10:00Z"), 0, "1/1", Standing::Stuck),
+            (State::Terminating, Some("2026-01-01T00:10:00Z"), 60, "1/1", Standing::Terminating),
+            (State::DeletingDependents, Some("2026-01-01T00:11:30Z"), 0, "1/1", Standing::Terminating),
+            (State::Terminating, Some("2026-01-01T00:13:00Z"), 0, "0/1", Standing::Terminating),
+            (State::Terminating, None, 0, "0/1", Standing::Terminating),
+            (State::Live, None, 0, "0/1", Standing::NotReady),
+            (State::Live, None, 0, "1/1", Standing::Other),
         ] {
-            let details = Some(Details { deleted: deleted.map(str::to_owned), ..Details::default() });
+            let read = Some("2026-01-01T00:12:00Z".to_owned());
+            let details = Details { read, deleted: deleted.map(str::to_owned), grace, ..Details::default() };
+            let details = Some(details);
             let extra = NodeExtra { row: row(&[("Ready", ready)]), details };
             let node = Shown { state, extra, ..Shown::default() };
-            assert_eq!(standing(&node, now), expected, "{state:?} {deleted:?} {ready}");
+            assert_eq!(standing(&node), expected, "{state:?} {deleted:?} {ready}");
         }
     }
 
     #[test]
-    fn what_is_not_shown_is_summed_up() {
+    fn what_is_known_of_all_that_are_not_shown_is_summed_up() {
         let rows = [
             row(&[("Ready", "1/1"), ("Age", "3d4h")]),
-            row(&[("Ready", "0/1"), ("Age", "90m")]),
+            row(&[("Ready", "0/1"), ("Age", "2y45d")]),
             row(&[("Ready", "1/1"), ("Age", "<unknown>")]),
-            row(&[("Age", "2y45d")]),
+            row(&[("Age", "90m")]),
         ];
-        let node = |row| Shown { extra: NodeExtra { row, details: None }, ..Shown::default() };
-        let mut more = Vec::new();
-        More::count_in(&mut more, 0, &Shown::default());
-        more[0].looked_at = rows.map(node).into();
-        let hidden = Hidden::of(&more[0]);
-        assert_eq!((hidden.judged, hidden.ready, hidden.aged), (3, 2, 3));
-        assert_eq!(hidden.oldest.unwrap().1, "2y45d");
+        let node =
+            |row: &Vec<_>| Shown { extra: NodeExtra { row: row.clone(), details: None }, ..Shown::default() };
+        for (shown, ready, oldest) in
+            [(&rows[..2], Some(1), Some("2y45d")), (&rows[..3], Some(2), None), (&rows[..], None, None)]
+        {
+            let mut more = Vec::new();
+            for _ in shown {
+                More::count_in(&mut more, 0, &Shown::default());
+            }
+            more[0].looked_at = shown.iter().map(node).collect();
+            let hidden = Hidden::of(&more[0]);
+            assert_eq!((hidden.ready, hidden.oldest.as_deref()), (ready, oldest));
+        }
     }
 }

@@ -63,7 +63,8 @@ impl CollectorIntrospection {
             ..DecisionQuery::default()
         };
         let decisions = self.decision_log.page(&of_object).decisions;
-        let stuck = self.stuck_entry(&root).await?;
+        let mut stuck = self.stuck_entry(&root).await?;
+        stuck.iter_mut().for_each(|item| item.was_deleted(explanation.deleted.as_deref()));
         Ok(Some(ExplanationPage { explanation, incomplete, decisions, stuck }))
     }
 
@@ -76,7 +77,7 @@ impl CollectorIntrospection {
         let outside = self.questions.outside(contents.namespace.as_ref()).await?;
         let silent_apis =
             contents.namespace.as_ref().map(|_| outside.silent_apis.clone()).unwrap_or_default();
-        let (objects, more) = self.questions.search(contents, MOST_LEFT).await?;
+        let (_, objects, more) = self.questions.search(vec![contents], MOST_LEFT).await?;
         let contents = NamespaceContents { objects, silent_apis, is_all: outside.is_empty() && !more };
         let question = |asker: &mut Asker<'_>| explain_namespace(asker, root, &contents);
         let mut answer = self.questions.ask(ViewLimits::default(), Freshness::Now, outside, question).await?;
@@ -109,7 +110,7 @@ impl CollectorIntrospection {
         let outside = self.questions.outside(namespace.as_ref()).await?;
         let deleted = SearchQuery { being_deleted: true, ..SearchQuery::default() };
         let inside = SearchQuery { namespace: namespace.clone(), ..deleted.clone() };
-        let (mut found, more) = self.questions.search(inside, MOST_DELETED).await?;
+        let (_, mut found, more) = self.questions.search(vec![inside], MOST_DELETED).await?;
         if let Some(namespace) = &namespace {
             // What is in a namespace holds it.
             let itself = SearchQuery {
@@ -117,7 +118,7 @@ impl CollectorIntrospection {
                 resource: Some(GroupResource::new("", "namespaces")),
                 ..deleted
             };
-            let (namespaces, _) = self.questions.search(itself, MOST_DELETED).await?;
+            let (_, namespaces, _) = self.questions.search(vec![itself], MOST_DELETED).await?;
             found.extend(namespaces.into_iter().filter(|(named, _)| *named.name == *namespace.as_str()));
         }
         let limits = ViewLimits { dependents_of_a_type: MOST_DEPENDENTS, ..ViewLimits::default() };

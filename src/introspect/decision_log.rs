@@ -1,6 +1,6 @@
 //! The last decisions, for the debug page, and a longer memory of what was deleted.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -32,6 +32,8 @@ struct Inner {
 #[derive(Debug, Default)]
 struct Entries {
     last: VecDeque<Arc<DecisionLogEntry>>,
+    /// How many of them are about objects of each namespace.
+    of_namespace: HashMap<Option<Namespace>, usize>,
     /// The size of these entries.
     bytes: usize,
     total: u64,
@@ -91,6 +93,23 @@ impl Deletions {
 }
 
 impl Entries {
+    /// Forgets the oldest decision of the namespace that has most, so that nobody can fill the log with
+    /// decisions about one.
+    fn forget(&mut self) -> Option<()> {
+        let most = self.of_namespace.values().max()?;
+        let has_most = |entry: &Arc<DecisionLogEntry>| {
+            self.of_namespace.get(&entry.decision.object.namespace) == Some(most)
+        };
+        let forgotten = self.last.remove(self.last.iter().position(has_most)?)?;
+        self.bytes -= forgotten.decision.bytes();
+        let namespace = &forgotten.decision.object.namespace;
+        *self.of_namespace.get_mut(namespace)? -= 1;
+        if self.of_namespace[namespace] == 0 {
+            self.of_namespace.remove(namespace);
+        }
+        Some(())
+    }
+
     /// Remembers an object that was deleted because of an owner, by the hash of its name.
     fn deleted(&mut self, at: SystemTime, object: &Identity, owner: &JudgedOwner, name: u64) {
         let mut open = self.deletions.iter_mut().rev().take(OPEN);
@@ -139,8 +158,13 @@ impl DecisionLog {
     /// The page that answers a query.
     pub fn page(&self, query: &DecisionQuery) -> DecisionsPage {
         let (total, last) = self.last();
-        let selected =
-            last.iter().filter(|entry| matches(query, entry)).take(query.limit.unwrap_or(DEFAULT_LIMIT));
+        let mut of_namespace: HashMap<_, usize> = HashMap::new();
+        let selected = last.iter().filter(|entry| matches(query, entry)).filter(|entry| {
+            let count = of_namespace.entry(entry.decision.object.namespace.as_ref()).or_default();
+            *count += 1;
+            query.each.is_none_or(|most| *count <= most)
+        });
+        let selected = selected.take(query.limit.unwrap_or(DEFAULT_LIMIT));
         let decisions = selected.map(|entry| view(entry)).collect();
         let deletions = self.deletions(query);
         DecisionsPage { total, capacity: self.capacity(), decisions, deletions, disagreements: None }
@@ -148,7 +172,7 @@ impl DecisionLog {
 
     /// What was deleted and fits a query, the last first.
     fn deletions(&self, query: &DecisionQuery) -> Vec<DeletionsView> {
-        let DecisionQuery { namespace, resource, uid, name, owner, action, outcome, limit } = query;
+        let DecisionQuery { namespace, resource, uid, name, owner, action, outcome, limit, each: _ } = query;
         // Uids are not remembered.
         let is_other =
             |wanted: &Option<String>, own: &str| wanted.as_ref().is_some_and(|wanted| wanted != own);
@@ -192,15 +216,15 @@ impl DecisionObserver for DecisionLog {
         entries.total += 1;
         if self.0.capacity > 0 {
             entries.bytes += decision.bytes();
+            *entries.of_namespace.entry(decision.object.namespace.clone()).or_default() += 1;
             entries.last.push_back(Arc::new(DecisionLogEntry { at, decision: decision.clone() }));
             if let Some(owner) = is_deletion(decision).then(|| cause(&decision.owners)).flatten() {
                 entries.deleted(at, &decision.object, owner, self.hash(&decision.object.name));
             }
         }
-        while entries.last.len() > self.0.capacity || entries.bytes > MAX_LOG_BYTES {
-            let Some(first) = entries.last.pop_front() else { break };
-            entries.bytes -= first.decision.bytes();
-        }
+        while (entries.last.len() > self.0.capacity || entries.bytes > MAX_LOG_BYTES)
+            && entries.forget().is_some()
+        {}
         record::decision_log_bytes(entries.bytes + entries.deletions_bytes);
         drop(entries);
         Occurrence::First
@@ -237,6 +261,7 @@ fn matches(query: &DecisionQuery, entry: &DecisionLogEntry) -> bool {
         action: wanted_action,
         outcome: wanted_outcome,
         limit: _,
+        each: _,
     } = query;
     let is_owned_by = |wanted: &String| {
         owners.iter().any(|owner| names(&owner.reference, wanted))
@@ -318,6 +343,29 @@ mod tests {
         let counts_only = DecisionLog::new(0);
         counts_only.decided(&decision("a"));
         assert_eq!((counts_only.last().0, names(&counts_only).len()), (1, 0));
+    }
+
+    /// Fails if somebody can push the decisions about others out of the log, or off a page.
+    #[test]
+    fn one_namespace_cannot_hide_the_decisions_of_another() {
+        let log = DecisionLog::new(100);
+        let of = |namespace: &str, name: &str| DecisionRecord {
+            object: config_map(namespace, name, name),
+            error: (namespace == "loud").then(|| "x".repeat(4000)),
+            ..decision(name)
+        };
+        for name in ["a", "b"] {
+            log.decided(&of("quiet", name));
+        }
+        for number in 0..10_000 {
+            log.decided(&of("loud", &number.to_string()));
+        }
+        assert_eq!(log.last().1.len(), 100);
+        let quiet = DecisionQuery { namespace: Namespace::parse("quiet"), ..DecisionQuery::default() };
+        assert_eq!(log.page(&quiet).decisions.len(), 2);
+        let fair = log.page(&DecisionQuery { limit: Some(10), each: Some(5), ..DecisionQuery::default() });
+        let shown: Vec<_> = fair.decisions.into_iter().filter_map(|decision| decision.object.name).collect();
+        assert_eq!(shown, ["9999", "9998", "9997", "9996", "9995", "b", "a"]);
     }
 
     /// Rule 9.7.

@@ -2,27 +2,23 @@
 
 use std::time::{Duration, SystemTime};
 
-use futures::FutureExt as _;
-use futures::future::BoxFuture;
-
 use kube_gc_client::{Api, ReplicaRole};
 use kube_gc_controller::actors::discovery::DiscoveryFailure;
 use kube_gc_controller::actors::graph_handle::PartitionEnded;
 use kube_gc_controller::actors::pool::PoolStatus;
 use kube_gc_controller::worker::comparison::Comparison;
-use kube_gc_core::object::{Identity, Key};
+use kube_gc_core::object::Key;
 use kube_gc_core::text::{LISTED, bounded};
-use kube_gc_insight::{NeighbourhoodPage, ObjectName, State, Unseen};
-use kube_gc_observe::http::Readiness;
+use kube_gc_insight::{State, Unseen};
+use kube_gc_observe::readiness::Readiness;
 use kube_gc_observe::telemetry::{Exporter, ObjectView, Timestamp, names};
 
 use super::decision_log::DecisionLog;
-use super::queries::{DecisionQuery, FindQuery, IdleQuery, ObjectQuery, StuckQuery};
+use super::queries::{FindQuery, IdleQuery, StuckQuery};
 use super::questions::Questions;
 use super::readiness::{Facts, assess};
 use super::search::{readings, searched};
 use super::status::{CollectorStatus, counts};
-use super::stream::Streamed;
 use super::view::{
     FailingItem, FoundObject, FoundPage, IdleReport, Latencies, MonitorStatus, QueueStatus, QueueSummary,
     SummaryPage, Undiscovered,
@@ -104,23 +100,26 @@ impl CollectorIntrospection {
         let type_named = |name: &str| Some(served.as_ref()?.type_named(name)?.group_resource.clone());
         let readings = readings(query, type_named);
         let searched = readings.first().map(searched).unwrap_or_default();
-        for reading in readings {
-            let mut gone = self.decision_log.deleted(&reading);
-            let (found, more) = self.questions.search(reading, limit).await?;
+        let deleted: Vec<_> = readings.iter().map(|reading| self.decision_log.deleted(reading)).collect();
+        let (first, found, more) = self.questions.search(readings, limit).await?;
+        let found = found.iter();
+        let found = found.map(|(identity, deletion)| FoundObject::new(identity, (*deletion).into(), None));
+        let mut page = FoundPage { found: found.collect(), more, searched };
+        for (place, mut gone) in deleted.into_iter().enumerate().take(first.map_or(usize::MAX, |at| at + 1)) {
             gone.truncate(limit);
             let keys: Vec<Key> = gone.iter().map(|(identity, _)| identity.key()).collect();
             let still_there = self.status.graph.show(&keys).await?;
             // It may wait for finalizers.
             let gone = gone.into_iter().zip(still_there).filter(|(_, shown)| shown.is_none());
             let gone = gone.map(|((identity, at), _)| FoundObject::new(&identity, State::Absent, Some(at)));
-            let found =
-                found.iter().map(|(identity, deletion)| FoundObject::new(identity, (*deletion).into(), None));
-            let found: Vec<_> = found.chain(gone).collect();
-            if !found.is_empty() {
-                return Ok(FoundPage { found, more, searched });
+            let gone: Vec<_> = gone.collect();
+            if first == Some(place) {
+                page.found.extend(gone);
+            } else if !gone.is_empty() {
+                return Ok(FoundPage { found: gone, more: false, ..page });
             }
         }
-        Ok(FoundPage { searched, ..FoundPage::default() })
+        Ok(page)
     }
 
     /// The collector at a glance.
@@ -136,7 +135,6 @@ impl CollectorIntrospection {
         let queues = self.status.pools(0).await.into_iter();
         let queues = queues.map(|(queue, status)| (queue.name().to_owned(), at_present(&status)));
         let stuck = self.status.stuck(&StuckQuery { limit: Some(1), ..StuckQuery::default() }).await?;
-        let only_totals = DecisionQuery { limit: Some(1), ..DecisionQuery::default() };
         let discovery = self.status.discovery();
         let undiscovered = discovery.failing.iter().map(|failing| failing.failure.unseen());
         let unwatched = monitors.iter().filter_map(|monitor| {
@@ -159,7 +157,7 @@ impl CollectorIntrospection {
             brake: self.status.brake.warning(),
             objects: partitions.iter().map(|partition| partition.stats.nodes).sum(),
             references: partitions.iter().map(|partition| partition.stats.edges).sum(),
-            decisions_total: self.decision_log.page(&only_totals).total,
+            decisions_total: self.decision_log.last().0,
             queues: queues.collect(),
             stuck: stuck.totals,
             latencies: Latencies {
@@ -229,6 +227,7 @@ impl CollectorIntrospection {
             compared: self.status.comparison.as_ref().map(Comparison::compared),
             refused: self.api.refused_credentials().map(|(since, why)| (Timestamp(since), why)),
             brake: self.status.brake.warning().as_deref(),
+            namespaces: self.status.registry.hindrance().borrow().clone(),
             leadership,
         })
     }
@@ -239,30 +238,5 @@ fn at_present(status: &PoolStatus) -> QueueSummary {
         counts: counts(status),
         oldest_ready_seconds: status.oldest_ready.map(|age| age.as_secs_f64()),
         longest_running_seconds: (status.processing > 0).then_some(status.longest_running.as_secs_f64()),
-    }
-}
-
-impl Streamed for CollectorIntrospection {
-    fn summary(&self) -> BoxFuture<'_, Result<SummaryPage, PartitionEnded>> {
-        self.at_a_glance().boxed()
-    }
-
-    fn look<'a>(
-        &'a self,
-        query: &'a ObjectQuery,
-    ) -> BoxFuture<'a, Result<Option<NeighbourhoodPage>, PartitionEnded>> {
-        self.neighbourhood(query).boxed()
-    }
-
-    fn gone(&self, objects: Vec<Identity>) -> BoxFuture<'_, Result<Vec<String>, PartitionEnded>> {
-        async move {
-            let keys: Vec<Key> = objects.iter().map(Identity::key).collect();
-            let shown = self.status.graph.show(&keys).await?;
-            let is_watched =
-                |object: &Identity| self.status.registry.is_synced(&object.resource.group_resource);
-            let gone = objects.iter().zip(shown).filter(|(of, shown)| shown.is_none() && is_watched(of));
-            Ok(gone.map(|(object, _)| ObjectName::from(object).uid).collect())
-        }
-        .boxed()
     }
 }

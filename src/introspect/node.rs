@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use crate::node::amount;
 use crate::node::run::NodeStatus;
 use kube_gc_observe::http::page::{json_text, not_found, text};
-use kube_gc_observe::http::{Check, Readiness};
+use kube_gc_observe::readiness::{Check, Readiness};
 
 const INDEX: &str = "\
 /debug/node      the last plan for this node, and what came of it

@@ -48,7 +48,7 @@ const INDEX: &str = "\
                    ?namespace=NAME, ?older=SECONDS
 /debug/decisions the last decisions and their evidence, newest first; in a dry run also the disagreements with another collector
                    ?namespace=NAME, ?resource=RESOURCE[.GROUP], ?name=NAME, ?uid=UID, ?owner=NAME, ?action=ACTION
-                   ?outcome=OUTCOME, ?limit=COUNT
+                   ?outcome=OUTCOME, ?limit=COUNT, ?each=COUNT of each namespace
 /debug/queues    the work queues and the objects that keep failing
 /debug/idle      200 if no work is left, 503 otherwise
                    ?seen=RESOURCE[.GROUP]=VERSION   also wait until the watches have reached this version; repeatable

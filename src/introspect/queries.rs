@@ -55,6 +55,9 @@ pub struct DecisionQuery {
     /// The most entries to return.
     #[serde(deserialize_with = "some_limit")]
     pub limit: Option<usize>,
+    /// The most of each namespace.
+    #[serde(deserialize_with = "some_limit")]
+    pub each: Option<usize>,
 }
 
 /// The filters of `/debug/stuck`. `None` matches everything.
@@ -216,6 +219,8 @@ pub struct IdleQuery {
     pub parked_ok: bool,
     /// Only the work on objects of this namespace counts.
     pub namespace: Option<Namespace>,
+    /// Only the work on the object with this uid, even if it is gone, and on all below it counts.
+    pub owner: Option<Uid>,
 }
 
 impl TryFrom<Vec<(String, String)>> for IdleQuery {
@@ -231,6 +236,7 @@ impl TryFrom<Vec<(String, String)>> for IdleQuery {
                     let invalid = || format!("namespace={name:?} is no name of a namespace");
                     query.namespace = Some(namespace.ok_or_else(invalid)?);
                 }
+                ("owner", uid) => query.owner = Some(Uid::parse(uid).ok_or("owner= needs a uid")?),
                 ("parked", "ok") => query.parked_ok = true,
                 ("parked", other) => return Err(format!("parked={other:?}: the only value is ok")),
                 _ => return Err(format!("unknown parameter {name:?}")),
@@ -400,7 +406,7 @@ mod tests {
     fn every_filter_is_read() {
         let uid = "0b1e5c1e-9b1a-4b58-8b7e-0f4b7a7e9d10";
         let query = format!(
-            "namespace=n&resource=jobs.batch&uid={uid}&name=x&owner=y&action=delete&outcome=denied&limit=3"
+            "namespace=n&resource=jobs.batch&uid={uid}&name=x&owner=y&action=delete&outcome=denied&limit=3&each=2"
         );
         let (namespace, resource) = (Namespace::parse("n"), Some(GroupResource::parse("jobs.batch")));
         let asked = DecisionQuery {
@@ -412,6 +418,7 @@ mod tests {
             action: Some("delete".to_owned()),
             outcome: Some("denied".to_owned()),
             limit: Some(3),
+            each: Some(2),
         };
         assert_eq!(read(&query), Ok(asked));
         let reason = Some(StuckReason::InvalidScope);
@@ -423,8 +430,10 @@ mod tests {
             seen: vec![seen("pods", 7), seen("deployments.apps", 8)],
             parked_ok: true,
             namespace: Namespace::parse("shop"),
+            owner: Uid::parse(uid),
         };
-        assert_eq!(read("seen=pods=7&seen=deployments.apps%3D8&parked=ok&namespace=shop"), Ok(asked));
+        let query = format!("seen=pods=7&seen=deployments.apps%3D8&parked=ok&namespace=shop&owner={uid}");
+        assert_eq!(read(&query), Ok(asked));
     }
 
     #[test]
@@ -455,6 +464,7 @@ mod tests {
             "seen=pods=0",
             "seen=pods=3&seen=pods=-3",
             "parked=no",
+            "owner=",
             "sen=pods=3",
         ] {
             assert!(read::<IdleQuery>(query).is_err(), "{query}");

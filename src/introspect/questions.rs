@@ -1,6 +1,7 @@
 //! Answers the questions of people from the graph of the running collector, and from a few live
 //! reads where the graph does not know.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use kube_gc_core::text::bounded;
 use kube_gc_insight::{
     Answer, Asker, Details, Fact, Knowledge, Live, Need, ObjectName, Outside, Report, Unseen, ask,
 };
-use kube_gc_observe::http::Cache;
+use kube_gc_observe::access::Cache;
 
 use super::status::CollectorStatus;
 
@@ -36,6 +37,9 @@ const MOST_KEPT: usize = 256;
 const MOST_BYTES: usize = 8 << 10;
 /// The slots of a page of a search: less than 5 ms of a partition's time.
 const SEARCH_SLOTS: usize = 10_000;
+
+/// What a search finds.
+type Found = Vec<(Identity, DeletionState)>;
 
 /// Asks the graph and, sparingly, the API server.
 #[derive(Clone, Debug)]
@@ -173,33 +177,33 @@ impl Questions {
         self.api.pods_on(0, root).await
     }
 
-    /// The best objects that a search finds, the best first, and whether there are more. Without a
-    /// text, one is as good as another.
+    /// The best objects that the first of these searches finds that finds anything, with its place, the
+    /// best first, and whether there are more. Without a text, one is as good as another.
     ///
     /// # Errors
     /// When a partition has ended.
     pub async fn search(
         &self,
-        query: SearchQuery,
+        queries: Vec<SearchQuery>,
         limit: usize,
-    ) -> Result<(Vec<(Identity, DeletionState)>, bool), PartitionEnded> {
-        let partitions: Vec<PartitionId> = match &query.namespace {
+    ) -> Result<(Option<usize>, Found, bool), PartitionEnded> {
+        let partitions_of = |query: &SearchQuery| match &query.namespace {
             Some(namespace) => vec![self.graph.partition_of(Some(namespace))],
             None => self.graph.partitions().collect(),
         };
-        let (query, mut best, mut is_more) = (Arc::new(query), Vec::new(), false);
+        let partitions: BTreeSet<PartitionId> = queries.iter().flat_map(partitions_of).collect();
+        let (queries, mut best) = (Arc::from(queries), Vec::new());
         'all: for partition in partitions {
             let mut after = None;
             loop {
-                let page = self.graph.search(partition, &query, after, SEARCH_SLOTS, limit + 1);
+                let page = self.graph.search(partition, &queries, after, SEARCH_SLOTS, limit + 1);
                 let (found, next) = page.await?;
                 best.extend(found);
                 best.sort_by(|(fit, one, _), (other_fit, other, _)| {
                     (fit, &one.name, &one.namespace).cmp(&(other_fit, &other.name, &other.namespace))
                 });
-                is_more |= best.len() > limit;
-                best.truncate(limit);
-                if is_more && query.text.is_empty() {
+                best.truncate(limit + 1);
+                if best.len() > limit && queries.iter().all(|query| query.text.is_empty()) {
                     break 'all;
                 }
                 after = next;
@@ -208,7 +212,11 @@ impl Questions {
                 }
             }
         }
-        Ok((best.into_iter().map(|(_, identity, deletion)| (identity, deletion)).collect(), is_more))
+        let first = best.first().map(|(fit, ..)| fit.search);
+        best.retain(|(fit, ..)| Some(fit.search) == first);
+        let is_more = best.len() > limit;
+        best.truncate(limit);
+        Ok((first, best.into_iter().map(|(_, identity, deletion)| (identity, deletion)).collect(), is_more))
     }
 
     /// The object with this uid; of several in different resources, that of `resource`, or else

@@ -1,6 +1,6 @@
 //! The checks of `/readyz`.
 
-use kube_gc_observe::http::{Check, Readiness};
+use kube_gc_observe::readiness::{Check, Readiness};
 use kube_gc_observe::telemetry::Timestamp;
 
 use super::view::{MonitorStatus, Undiscovered};
@@ -21,6 +21,8 @@ pub struct Facts<'a> {
     pub undiscovered: &'a [Undiscovered],
     /// The warnings of [`Settings::ignored_type_warnings`](kube_gc_config::Settings::ignored_type_warnings).
     pub ignored: &'a [String],
+    /// Why namespaces cannot be finished; `None` if nothing is known.
+    pub namespaces: Option<String>,
     /// Why the brake is engaged; `None` if it is not.
     pub brake: Option<&'a str>,
     /// Since when the API server has refused the credentials, and why; `None` if it accepts them.
@@ -61,6 +63,7 @@ pub(super) fn assess(facts: &Facts<'_>) -> Readiness {
             .map(|(since, why)| Check::warning("credentials", format!("refused since {since}: {why}"))),
     );
     checks.extend(facts.brake.map(|why| Check::warning("brake", why)));
+    checks.extend(facts.namespaces.as_ref().map(|why| Check::warning("namespaces", why.as_str())));
     checks.extend(facts.compared.map(comparison));
     checks.extend(facts.undiscovered.iter().map(|part| {
         let Undiscovered { group, version, since, last_error } = part;
@@ -143,6 +146,7 @@ mod tests {
             monitors: &[],
             undiscovered: &[],
             ignored: &[],
+            namespaces: None,
             brake: None,
             refused: None,
             leadership: None,
@@ -170,6 +174,7 @@ mod tests {
             ignored: &["jobs.batch is ignored: …".to_owned()],
             leadership: Some("standby of other_1".to_owned()),
             brake: Some("deletion is paused since noon"),
+            namespaces: Some("may not".to_owned()),
             compared: Some((3, 1)),
             ..facts()
         });
@@ -181,6 +186,7 @@ mod tests {
              1 of 3 resource types cannot be watched now, the first since 2026-11-20T12:00:00Z\n\
              [+]leadership: standby of other_1 ok\n\
              [!]brake warning: deletion is paused since noon\n\
+             [!]namespaces warning: may not\n\
              [!]dry-run warning: 3 agreed, 1 disagreed; see /debug/decisions\n\
              [!]discovery/things.example.com/v1 warning: not discovered since 2026-11-20T12:00:00Z: service unavailable\n\
              [!]monitor/widgets.example.com warning: v1 has been synced since 2026-11-20T12:00:00Z but cannot be \

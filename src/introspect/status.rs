@@ -23,7 +23,8 @@ use kube_gc_controller::worker::brake::Brake;
 use kube_gc_controller::worker::comparison::Comparison;
 use kube_gc_controller::worker::delete::DeleteWork;
 use kube_gc_controller::worker::orphan::OrphanWork;
-use kube_gc_core::object::{GroupResource, Namespace};
+use kube_gc_core::graph::Below;
+use kube_gc_core::object::GroupResource;
 use kube_gc_observe::telemetry::{
     Exporter, GraphSize, MonitorState, Queue, QueueMetrics, QueueSample, logging, record,
 };
@@ -94,13 +95,12 @@ impl CollectorStatus {
 
     /// The status of every class of each pool. Each names at most `failing` failing keys.
     pub async fn pools(&self, failing: usize) -> Vec<(Queue, PoolStatus)> {
-        self.pools_in(None, failing).await
+        self.ask_pools(AskPool { failing, ..AskPool::default() }).await
     }
 
-    async fn pools_in(&self, namespace: Option<&Namespace>, failing: usize) -> Vec<(Queue, PoolStatus)> {
-        let ask = || AskPool { failing, namespace: namespace.cloned() };
-        let delete: Result<_, MailboxError> = self.delete.send(ask()).await;
-        let orphan: Result<_, MailboxError> = self.orphan.send(ask()).await;
+    async fn ask_pools(&self, ask: AskPool) -> Vec<(Queue, PoolStatus)> {
+        let delete: Result<_, MailboxError> = self.delete.send(ask.clone()).await;
+        let orphan: Result<_, MailboxError> = self.orphan.send(ask).await;
         [delete, orphan].into_iter().filter_map(Result::ok).flatten().collect()
     }
 
@@ -108,12 +108,8 @@ impl CollectorStatus {
     ///
     /// The order matters: first the monitors, then the graph, then the pools. Changes that a
     /// monitor reports as applied are in the graph, and keys that follow from them are in a pool.
-    /// The pools are asked before, too: no worker may have ended its work after the graph was asked,
-    /// because the graph did not expect the event of its write yet.
     pub async fn idleness(&self, query: &IdleQuery) -> IdleReport {
-        let scope = query.namespace.as_ref();
-        let before = self.pools_in(scope, 0).await;
-        let mut reasons = self.unsettled(scope);
+        let mut reasons = self.unsettled(query);
         let mut not_seen = Vec::new();
         for (resource, version) in &query.seen {
             let meant = self.registry.meant(resource);
@@ -126,46 +122,63 @@ impl CollectorStatus {
                 not_seen.push((resource.clone(), version.clone()));
             }
         }
-        // Whatever the graph was told before is applied now, and so are the links that follow from it.
-        if let Err(error) = self.graph.fence().await {
+        let left = self.work_left(query, &mut reasons).await;
+        let (pools, unseen_writes) = left.unwrap_or_else(|error| {
             reasons.push(error.to_string());
-        }
-        let unseen_writes = match self.unseen_writes(scope, &mut reasons).await {
-            Ok(unseen_writes) => unseen_writes,
-            Err(error) => {
-                reasons.push(error.to_string());
-                0
-            }
-        };
-        let pools = self.pools_in(scope, 0).await;
-        if !rested(&before, &pools) {
-            reasons.push("workers were at work during the look".to_owned());
-        }
+            (Vec::new(), 0)
+        });
         let queues = pools.iter().map(|(queue, status)| (queue.name().to_owned(), counts(status))).collect();
         IdleReport::judge(query, queues, unseen_writes, &not_seen, reasons)
     }
 
-    /// How many own writes the watches have not shown. Links that are under way are a reason not to be
-    /// idle, but there may always be some of other namespaces.
-    async fn unseen_writes(
+    /// The pools, and how many own writes the watches have not shown.
+    ///
+    /// The pools are asked before the graph, too: no worker may have ended its work after the graph was
+    /// asked, because the graph did not expect the event of its write yet. Only the graph knows the keys
+    /// below an owner, so it is asked twice: work on one that came and ended meanwhile changes the answer.
+    async fn work_left(
         &self,
-        scope: Option<&Namespace>,
+        IdleQuery { namespace, owner, .. }: &IdleQuery,
         reasons: &mut Vec<String>,
-    ) -> Result<usize, PartitionEnded> {
-        if let Some(namespace) = scope {
-            let (partition, asked) = (self.graph.partition_of(scope), namespace.clone());
-            return self.graph.ask(partition, move |graph, _| graph.unseen_writes_in(&asked)).await;
+    ) -> Result<(Vec<(Queue, PoolStatus)>, usize), PartitionEnded> {
+        // Whatever the graph was told before is applied now, and so are the links that follow from it.
+        self.graph.fence().await?;
+        let mut ask = AskPool { namespace: namespace.clone(), ..AskPool::default() };
+        let mut below = Below::default();
+        if let Some(owner) = owner {
+            below = self.graph.below(owner).await?;
+            ask.keys = Some(Arc::new(below.keys.iter().map(|(key, _)| key.clone()).collect()));
         }
-        let partitions = self.partitions().await?;
-        let links: usize = partitions.iter().map(|partition| partition.outbox).sum();
-        if links > 0 {
-            reasons.push(format!("{links} links between partitions have not been applied yet"));
+        let before = self.ask_pools(ask.clone()).await;
+        let unseen_writes = if let Some(owner) = owner {
+            if below.is_cut_off {
+                reasons.push("too many objects are below the owner; ask for its namespace".to_owned());
+            }
+            if self.graph.below(owner).await? != below {
+                reasons.push("objects below the owner changed during the look".to_owned());
+            }
+            below.unseen_writes
+        } else if let Some(namespace) = namespace.clone() {
+            let partition = self.graph.partition_of(Some(&namespace));
+            self.graph.ask(partition, move |graph, _| graph.unseen_writes_in(&namespace)).await?
+        } else {
+            let partitions = self.partitions().await?;
+            // There may always be some of other objects.
+            let links: usize = partitions.iter().map(|partition| partition.outbox).sum();
+            if links > 0 {
+                reasons.push(format!("{links} links between partitions have not been applied yet"));
+            }
+            partitions.iter().map(|partition| partition.stats.unseen_writes).sum()
+        };
+        let pools = self.ask_pools(ask).await;
+        if !rested(&before, &pools) {
+            reasons.push("workers were at work during the look".to_owned());
         }
-        Ok(partitions.iter().map(|partition| partition.stats.unseen_writes).sum())
+        Ok((pools, unseen_writes))
     }
 
     /// What is still starting or stopping.
-    fn unsettled(&self, scope: Option<&Namespace>) -> Vec<String> {
+    fn unsettled(&self, IdleQuery { namespace, owner, .. }: &IdleQuery) -> Vec<String> {
         let mut reasons = Vec::new();
         for monitor in self.registry.all() {
             let resource = &monitor.resource.group_resource;
@@ -175,16 +188,17 @@ impl CollectorStatus {
                 reasons.push(format!("{resource} is not synced yet"));
             }
         }
-        // Changes of other namespaces may always be under way. That those of this one have been applied,
-        // the versions in the query show.
-        let changes = if scope.is_none() { self.graph_queue.len() } else { 0 };
+        // Changes of other objects may always be under way. That those that matter have been applied, the
+        // versions in the query show.
+        let changes = if namespace.is_none() && owner.is_none() { self.graph_queue.len() } else { 0 };
         if changes > 0 {
             reasons.push(format!("{changes} changes have not been applied to the graph yet"));
         }
         if self.discovery.borrow().busy {
             reasons.push("discovery is in progress".to_owned());
         }
-        let namespaces = self.registry.terminating().busy(scope);
+        let terminating = self.registry.terminating();
+        let namespaces = if owner.is_none() { terminating.busy(namespace.as_ref()) } else { 0 };
         if namespaces > 0 {
             reasons.push(format!("{namespaces} namespaces are being finished"));
         }
@@ -196,14 +210,16 @@ impl CollectorStatus {
 }
 
 /// Whether no worker worked between two looks at the pools. Each start of a worker follows the
-/// addition of a key.
+/// addition of a key, or the end of a delay.
 fn rested(before: &[(Queue, PoolStatus)], after: &[(Queue, PoolStatus)]) -> bool {
-    let adds = |pools: &[(Queue, PoolStatus)]| pools.iter().map(|(_, status)| status.adds).sum::<u64>();
+    let began = |pools: &[(Queue, PoolStatus)]| -> Vec<_> {
+        pools.iter().map(|(_, status)| (status.adds, status.delayed + status.parked)).collect()
+    };
     let is_at_rest = |(_, status): &(Queue, PoolStatus)| status.ready + status.processing == 0;
     before.len() == POOLS
         && after.len() == POOLS
         && before.iter().all(is_at_rest)
-        && adds(before) == adds(after)
+        && began(before) == began(after)
 }
 
 /// The number of keys of a pool in each state.
@@ -352,6 +368,8 @@ mod tests {
         assert!(!rested(&at_work, &at_rest), "it was in progress");
         let more = look(PoolStatus { adds: 2, ..PoolStatus::default() });
         assert!(!rested(&at_rest, &more), "it was queued and done in between");
+        let delayed = look(PoolStatus { adds: 1, delayed: 1, ..PoolStatus::default() });
+        assert!(!rested(&delayed, &at_rest), "of single keys, additions are not counted");
         assert!(!rested(&at_rest, &[]), "a pool has ended");
     }
 

@@ -15,6 +15,7 @@ use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
 use axum::{Extension, Router};
+use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use futures::stream::unfold;
 use serde::Serialize;
@@ -22,11 +23,12 @@ use tokio::sync::{Mutex, Semaphore};
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
+use super::introspection::CollectorIntrospection;
 use super::queries::ObjectQuery;
 use super::view::SummaryPage;
 use kube_gc_controller::actors::graph_handle::PartitionEnded;
-use kube_gc_core::object::Identity;
-use kube_gc_insight::NeighbourhoodPage;
+use kube_gc_core::object::{Identity, Key};
+use kube_gc_insight::{NeighbourhoodPage, ObjectName};
 use kube_gc_observe::http::page::{TIMEOUT, json_line, read, text};
 use kube_gc_observe::http::{Closing, STREAM};
 
@@ -63,6 +65,31 @@ pub trait Streamed: Send + Sync + 'static {
 
     /// The uids of those of these objects that no monitor shows any more.
     fn gone(&self, objects: Vec<Identity>) -> BoxFuture<'_, Result<Vec<String>, PartitionEnded>>;
+}
+
+impl Streamed for CollectorIntrospection {
+    fn summary(&self) -> BoxFuture<'_, Result<SummaryPage, PartitionEnded>> {
+        self.at_a_glance().boxed()
+    }
+
+    fn look<'a>(
+        &'a self,
+        query: &'a ObjectQuery,
+    ) -> BoxFuture<'a, Result<Option<NeighbourhoodPage>, PartitionEnded>> {
+        self.neighbourhood(query).boxed()
+    }
+
+    fn gone(&self, objects: Vec<Identity>) -> BoxFuture<'_, Result<Vec<String>, PartitionEnded>> {
+        async move {
+            let keys: Vec<Key> = objects.iter().map(Identity::key).collect();
+            let shown = self.status.graph.show(&keys).await?;
+            let is_watched =
+                |object: &Identity| self.status.registry.is_synced(&object.resource.group_resource);
+            let gone = objects.iter().zip(shown).filter(|(of, shown)| shown.is_none() && is_watched(of));
+            Ok(gone.map(|(object, _)| ObjectName::from(object).uid).collect())
+        }
+        .boxed()
+    }
 }
 
 /// The page. Its questions take turns with others.

@@ -244,6 +244,19 @@ pub struct StuckItem {
     pub hint: &'static str,
 }
 
+impl StuckItem {
+    /// Corrects since when it is held, by the server's time of its deletion: the graph does not keep that, and
+    /// may have seen a part of the time only.
+    pub fn was_deleted(&mut self, at: Option<&str>) {
+        let deleted = at.and_then(|time| humantime::parse_rfc3339_weak(time).ok());
+        let is_held = self.reason == StuckReason::Held.name();
+        if let Some(deleted) = deleted.filter(|deleted| is_held && *deleted < self.since.0) {
+            self.waiting_seconds += self.since.0.duration_since(deleted).unwrap_or_default().as_secs_f64();
+            self.since = Timestamp(deleted);
+        }
+    }
+}
+
 /// What a person can do about objects that are stuck for this reason.
 pub const fn hint(reason: StuckReason) -> &'static str {
     match reason {
@@ -547,6 +560,14 @@ mod tests {
             blocked_by: Vec::new(),
             hint: hint(StuckReason::Denied),
         };
+        for (reason, since, waited) in [
+            (StuckReason::Held, "2026-11-20T11:00:00Z", 3603.5),
+            (StuckReason::Denied, "2026-11-20T12:00:00Z", 3.5),
+        ] {
+            let mut item = StuckItem { reason: reason.name(), ..stuck.clone() };
+            item.was_deleted(Some("2026-11-20T11:00:00Z"));
+            assert_eq!((json!(item.since), item.waiting_seconds), (json!(since), waited));
+        }
         let page = StuckPage { standby: false, totals: BTreeMap::from([("denied", 1)]), stuck: vec![stuck] };
         let fields = json!({
             "standby": false, "totals": { "denied": 1 },

@@ -203,7 +203,6 @@ fn process(proc: &Path) -> io::Result<Option<&'static str>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kube_gc_config::NodeSettings;
 
     #[test]
     fn the_default_settings_are_the_default_rules() {
@@ -212,16 +211,12 @@ mod tests {
 
     #[test]
     fn every_setting_reaches_the_rules() {
-        let mut settings = Settings { dry_run: true, ..Settings::default() };
-        settings.node = NodeSettings {
-            min_age: Duration::from_secs(1),
-            max_per_container: -1,
-            max_total: 7,
-            high: 70,
-            low: 60,
-            period: Duration::from_secs(2),
-            ..NodeSettings::default()
-        };
+        let mut settings = Settings::default();
+        settings.dry_run = true;
+        settings.node.min_age = Duration::from_secs(1);
+        (settings.node.max_per_container, settings.node.max_total) = (-1, 7);
+        (settings.node.high, settings.node.low) = (70, 60);
+        settings.node.period = Duration::from_secs(2);
         settings.node.images.max_age = Duration::from_secs(9);
         settings.node.images.keep = vec!["a*".to_owned()];
         settings.node.images.keep_local = false;

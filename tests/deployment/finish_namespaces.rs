@@ -46,10 +46,8 @@ async fn the_component_grants_what_finishing_namespaces_needs() -> Result<()> {
     collector.stop().await?;
 
     // Other overlays on this server must not have these rights.
-    for kind in ["clusterrolebindings", "clusterroles"] {
-        let path = format!("/apis/rbac.authorization.k8s.io/v1/{kind}/kube-gc-finish-namespaces");
-        cluster.send("DELETE", &path, None, None).await?;
-    }
+    installation.add("components", json!(["old-server"]))?;
+    installation.apply().await?;
     poll("the rights to be gone", async || Ok(!installation.may("deletecollection", "", "secrets").await?))
         .await
 }

@@ -8,6 +8,7 @@ mod finish_namespaces;
 mod manifests;
 mod node;
 mod node_run;
+mod places;
 mod protected;
 mod rights;
 mod small;
@@ -24,6 +25,7 @@ pub const ALL: &[Module] = &[
     manifests::SCENARIOS,
     node::SCENARIOS,
     node_run::SCENARIOS,
+    places::SCENARIOS,
     protected::SCENARIOS,
     rights::SCENARIOS,
     small::SCENARIOS,

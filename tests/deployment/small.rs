@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use kube_gc_testkit::cluster::poll;
 use kube_gc_testkit::deployment::{Installation, NAME, plane, repository};
-use kube_gc_testkit::{Collector, target};
+use kube_gc_testkit::{Collector, Policy, target};
 
 kube_gc_testkit::scenarios! {
     the_small_overlay_collects_the_cluster_of_a_kubeconfig,
@@ -65,14 +65,15 @@ async fn started(mut command: Command) -> Result<Collector> {
     Ok(collector)
 }
 
-/// One API server is both clusters here: the one where the Deployment is, and the one it collects.
+/// One API server is both clusters here: the one where the Deployment is, and the one it collects, by the
+/// rights of `tenant` alone.
 async fn the_small_overlay_collects_the_cluster_of_a_kubeconfig() -> Result<()> {
     // For the namespace, and for the turn.
     let installation = Installation::of(plane()?, "plain").await?;
     installation.add("resources", json!(["deploy/overlays/small"]))?;
-    installation.add("components", json!([]))?;
+    installation.add("components", json!(["deploy/components/finish-namespaces"]))?;
     let built = installation.built().await?;
-    for absent in ["kind: ClusterRole", "kind: Namespace", "kind: FlowSchema", "priorityClassName"] {
+    for absent in ["kind: Namespace", "priorityClassName"] {
         ensure!(!built.contains(absent), "{absent} needs rights in this cluster: {built}");
     }
     // Another Deployment than that of `plain`, whose fields would be merged with it.
@@ -105,10 +106,23 @@ async fn the_small_overlay_collects_the_cluster_of_a_kubeconfig() -> Result<()> 
         environment.push((variable["name"].as_str().context("no name")?, value));
     }
     needs_less_than_the_default(&environment)?;
+    installation.add("resources", json!(["deploy/tenant"]))?;
+    installation.add("components", json!(["old-server"]))?;
+    installation.apply().await?;
+    // The user that the tenant's rights are for.
+    poll("the role to take effect", async || installation.allows(NAME, &everywhere("delete")).await).await?;
     let mut command = Command::new(target::binary());
     command
         .args(arguments(container, mounts.path())?)
-        .args(["--listen", "127.0.0.1:0", "--debug-listen", "127.0.0.1:0", "--exit-with-parent"])
+        .args([
+            "--listen",
+            "127.0.0.1:0",
+            "--debug-listen",
+            "127.0.0.1:0",
+            "--exit-with-parent",
+            "--as",
+            NAME,
+        ])
         .env_clear()
         .envs(environment);
     let collector = started(command).await?;
@@ -121,7 +135,25 @@ async fn the_small_overlay_collects_the_cluster_of_a_kubeconfig() -> Result<()> 
         Ok(installation.cluster.send("GET", &dependent.path(), None, None).await.is_err())
     })
     .await?;
+
+    let missing = async || {
+        let page = collector.get("/readyz?verbose").await?;
+        ensure!(page.status == 200, "missing rights make it unready: {}", page.body);
+        Ok(page.body.contains("deletecollection") && page.body.contains("namespaces/finalize"))
+    };
+    poll("the rights to be missed", missing).await?;
+    collector.log_line("docs/finish-namespaces.md").await?;
+    installation.add("components", json!(["old-server", "deploy/components/finish-namespaces"]))?;
+    installation.apply().await?;
+    installation.cluster.delete(ns.as_object(), Policy::Background).await?;
+    installation.cluster.gone(ns.as_object()).await?;
+    poll("the rights to be noticed", async || Ok(!missing().await?)).await?;
     collector.stop().await
+}
+
+/// A verb for all objects.
+fn everywhere(verb: &str) -> Value {
+    json!({ "resourceAttributes": { "verb": verb, "group": "*", "resource": "*" } })
 }
 
 /// systemd itself does not run where the tests do.

@@ -128,7 +128,7 @@ async fn the_exit_code_follows_from_the_worst_effect() -> Result<()> {
     ns.secret("deletes").owned_by(&absent).create().await?;
     codes([1, 1, 1, 1, 0]).await?;
     for (flags, code, said) in [
-        ("", 1, &["3 of 5 references; 1 object would be deleted.\n"][..]),
+        ("", 1, &["3 of 5 owner references are wrong; 1 object would be deleted.\n"][..]),
         ("-o name", 1, &["secret/deletes\nsecret/leaks\nsecret/odd\n"]),
         ("-o wide", 1, &["NAMESPACE EFFECT", &absent.uid]),
         ("--no-headers", 1, &["!EFFECT", "deletes absent secret/deletes"]),
@@ -171,7 +171,7 @@ async fn owners_of_types_that_are_not_listed_are_read() -> Result<()> {
     // The API server itself reads namespaces, so its own metrics would count too much.
     let proxy = Proxy::start(world.stage.plane).await?;
     let caller = Caller { kubeconfig: proxy.kubeconfig(), ..caller };
-    let said = ["Left out on request: 1 type", "0 of 2 references"];
+    let said = ["Left out on request: 1 type", "Nothing is wrong with 2 owner references."];
     caller.says("check --exclude configmaps", 0, &said).await?;
     for resource in ["configmaps", "namespaces"] {
         let sent = |verb| proxy.all(&Matcher::verb(verb).of(resource)).len();

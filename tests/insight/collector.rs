@@ -216,7 +216,7 @@ async fn a_collector_is_asked_directly_and_through_the_api_server() -> Result<()
         [("", found), ("--from collector", found), ("--collector-namespace kube-gc", found), (&url, "")]
     {
         let verdict = "ConfigMap/root is being deleted, and waits for 1 blocking dependent.\n";
-        let said = [verdict, "The collector cannot finish with it (blocked, since", from];
+        let said = [verdict, "The collector cannot finish with it (blocked, for", from];
         caller.says(&format!("explain cm/root {source}"), 0, &said).await?;
     }
     let json = caller.json(&format!("explain cm/root {url}")).await?;
@@ -268,6 +268,15 @@ async fn what_is_no_collector_is_said() -> Result<()> {
         }
         let said = ["has no object with the uid nobody"];
         caller.says(&format!("{command} uid:nobody {debug}"), 8, &said).await?;
+    }
+    // A collector of another cluster would answer about namespaces of the same names.
+    let proxy = Proxy::start(world.stage.plane).await?;
+    let other = json!({ "metadata": { "name": "default", "uid": "of another cluster" } });
+    let other = Fault::Instead(Reply::json(200, &other));
+    let _other = proxy.always(Matcher::verb(Verb::Get).of("namespaces").named("default"), other);
+    let caller = Caller { kubeconfig: proxy.kubeconfig(), ..caller };
+    for command in ["tree cm/root", "explain cm/gone", "plan uid:nobody", "stuck"] {
+        caller.says(&format!("{command} {debug}"), 9, &["it is of another cluster, or has not"]).await?;
     }
     collector.stop().await
 }

@@ -67,7 +67,7 @@ async fn who_may_not_look_at_everything_is_told() -> Result<()> {
             secrets,
             "check --kinds secrets".to_owned(),
             7,
-            &[not_read, "At least 0 of 1 reference; at least 0 objects would be deleted.\n"],
+            &[not_read, "Nothing that could be looked at is wrong with 1 owner reference.\n"],
         ),
         (secrets, "check --kinds configmaps".to_owned(), 7, &["Not looked at: configmaps: you may not list"]),
     ] {

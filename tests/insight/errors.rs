@@ -24,7 +24,7 @@ async fn each_kind_of_failure_has_its_exit_code() -> Result<()> {
     let (_, _, caller) = world.parts();
     for command in ["tree", "explain", "plan"] {
         for (object, code, says) in [
-            ("cm/nothing", 8, "there is no ConfigMap/nothing in namespace "),
+            ("cm/nothing", 8, "configmaps \"nothing\" not found in namespace "),
             ("nonsense/x", 8, "the server doesn't have a resource type \"nonsense\""),
             ("uid:nobody", 8, "there is no object with the uid nobody"),
             ("web", 2, "\"web\" is not TYPE/NAME. Did you mean deploy/web?"),

@@ -45,7 +45,7 @@ async fn what_is_garbage_is_said_and_then_collected() -> Result<()> {
     cluster.settled(&collector).await?;
     cluster.assert_gone([&item, &copy]).await?;
     let audit = "audit log says who deleted it: verb delete, resource secrets";
-    caller.says("explain secret/item", 8, &["there is no Secret/item", audit]).await?;
+    caller.says("explain secret/item", 8, &["secrets \"item\" not found", audit]).await?;
     let from = format!("--collector http://{}", collector.debug_address());
     let why = "its owner ConfigMap/owner was absent (";
     caller.says(&format!("explain secret/item {from}"), 8, &["kube-gc deleted it at 2", why]).await?;

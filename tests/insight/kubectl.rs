@@ -64,7 +64,7 @@ async fn kubectl_runs_the_plugin() -> Result<()> {
         ("kubectl gc check --help".to_owned(), 0, &[usage, "    kubectl gc check -n shop\n"]),
         ("kubectl gc --help".to_owned(), 0, &["Usage: kubectl gc <COMMAND>"]),
         ("kubectl gc tree cm/root --depht 3".to_owned(), 2, &["Usage: kubectl gc tree"]),
-        (in_ns("kubectl gc explain cm/nothing"), 8, &["kubectl gc: there is no ConfigMap/nothing"]),
+        (in_ns("kubectl gc explain cm/nothing"), 8, &["kubectl gc: configmaps \"nothing\" not found"]),
         ("kubectl plugin list".to_owned(), 0, &["/kubectl-gc\n"]),
     ] {
         says(&stage, &line, code, said).await?;

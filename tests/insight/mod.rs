@@ -15,10 +15,13 @@ mod sources;
 pub mod stream;
 mod stuck;
 mod tree;
+mod truth;
+mod truth_causes;
 
 use std::path::Path;
 
 use anyhow::{Context as _, Result, ensure};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use kube_gc_testkit::harness::Module;
@@ -39,6 +42,8 @@ pub const ALL: &[Module] = &[
     sources::SCENARIOS,
     stuck::SCENARIOS,
     tree::SCENARIOS,
+    truth::SCENARIOS,
+    truth_causes::SCENARIOS,
 ];
 
 /// A command that has ended.
@@ -65,9 +70,19 @@ impl Ran {
 /// Fails unless an answer fits the schema of its kind.
 pub fn fits_schema(answer: &Value) -> Result<()> {
     let kind = answer["kind"].as_str().unwrap_or("Explanation").to_lowercase();
+    schema::check(&schema_of(&kind)?, answer).map_err(anyhow::Error::msg)
+}
+
+fn schema_of(kind: &str) -> Result<Value> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("docs/schemas/{kind}.json"));
-    let schema = std::fs::read_to_string(path)?;
-    schema::check(&serde_json::from_str(&schema)?, answer).map_err(anyhow::Error::msg)
+    Ok(serde_json::from_str(&std::fs::read_to_string(path)?)?)
+}
+
+/// All values of an enum, by the schema of an answer.
+pub fn values<T: DeserializeOwned>(kind: &str, of: &str) -> Result<Vec<T>> {
+    let schema = schema_of(kind)?;
+    let values = schema["$defs"][of]["oneOf"].as_array().context("no enum")?.iter();
+    Ok(values.map(|value| serde_json::from_value(value["const"].clone())).collect::<Result<_, _>>()?)
 }
 
 /// Runs the binary as the user of a kubeconfig.
@@ -75,6 +90,7 @@ pub async fn kube_gc(kubeconfig: &Path, line: &str) -> Result<Ran> {
     let output = tokio::process::Command::new(target::binary())
         .args(line.split_whitespace())
         .env("KUBECONFIG", kubeconfig)
+        .env("LC_ALL", "C.UTF-8")
         .output()
         .await?;
     let text = |bytes| String::from_utf8(bytes).context("not UTF-8");

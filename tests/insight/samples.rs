@@ -101,7 +101,7 @@ async fn readme_shows(caller: Caller<'_>, at: usize, line: &str, flags: &str, co
     ensure!(ran.code == code, "{ran:?}");
     let (is, shown) = (words(&ran.out), words(&printed.replace("shop-staging", caller.namespace)));
     // How many are stuck in all depends on what earlier scenarios have left in other namespaces.
-    let shown = shown.iter().filter(|line| *line != "…" && !line.contains(" of 2 objects that are "));
+    let shown = shown.iter().filter(|line| *line != "…" && !line.contains(" stuck: deleted "));
     for line in shown {
         ensure!(is.contains(line), "the README says {line:?} for {command}: {}", ran.out);
     }

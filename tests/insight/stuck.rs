@@ -3,16 +3,17 @@
 use anyhow::{Result, ensure};
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::fixtures::{HeldCascade, World, stuck, unserved};
-use crate::conformance::stage::{HOLD, own};
+use crate::conformance::stage::HOLD;
 use kube_gc_testkit::cluster::{create_all, poll};
 use kube_gc_testkit::{Obj, Policy, Scope};
 
 kube_gc_testkit::scenarios! {
     what_waits_is_grouped_by_what_holds_it,
-    each_cause_is_named_and_what_is_said_of_it_comes_true,
+    a_claim_waits_for_the_pods_that_use_it,
+    what_a_collector_cannot_finish_is_named,
     what_holds_a_namespace_and_a_definition_is_named,
     a_selector_says_what_is_reported,
 }
@@ -29,7 +30,7 @@ async fn what_waits_is_grouped_by_what_holds_it() -> Result<()> {
     ensure!(json["groups"][0]["cause"] == "finalizers" && json["beingDeleted"] == 5, "{json}");
     ensure!(json["groups"][0]["holders"][0]["uid"] == cascade.held.uid.as_str(), "{json}");
     let table = format!(
-        "5 of 5 objects that are being deleted are stuck: deleted more than ago.\n\nSTUCK OLDEST CAUSE\n\
+        "5 objects are stuck: deleted more than ago.\n\nSTUCK OLDEST CAUSE\n\
          3 2 objects wait for Secret/held (finalizer {HOLD})\n\
          2 2 objects wait for finalizer example.com/backup\n"
     );
@@ -52,17 +53,6 @@ async fn what_waits_is_grouped_by_what_holds_it() -> Result<()> {
     cascade.end(&world).await
 }
 
-/// What a collector does, by the words of `stuck`. Everything else waits for somebody else.
-const BY_THE_COLLECTOR: [&str; 5] = ["circle", "orphaning", "toBeDeleted", "toBeReleased", "unblocked"];
-
-/// The causes of an answer.
-fn causes(answer: &Value) -> Vec<&str> {
-    let groups = answer["groups"].as_array().into_iter().flatten();
-    let mut causes: Vec<&str> = groups.filter_map(|group| group["cause"].as_str()).collect();
-    causes.sort_unstable();
-    causes
-}
-
 /// Fails unless `explain` says that an object waits for this, and it does.
 async fn waits(world: &World, what: &str, object: &Obj, said: &str) -> Result<()> {
     let (cluster, _, caller) = world.parts();
@@ -73,81 +63,48 @@ async fn waits(world: &World, what: &str, object: &Obj, said: &str) -> Result<()
     Ok(())
 }
 
-/// What is left for a collector to do, and what it cannot do.
-async fn each_cause_is_named_and_what_is_said_of_it_comes_true() -> Result<()> {
+/// A claim that is protected names the pods that use it, until none does.
+async fn a_claim_waits_for_the_pods_that_use_it() -> Result<()> {
     let world = World::set().await?;
     let (cluster, ns, caller) = world.parts();
     let spec = json!({
         "nodeName": "nowhere",
-        "terminationGracePeriodSeconds": 1,
         "containers": [{ "name": "main", "image": "none" }],
         "volumes": [{ "name": "data", "persistentVolumeClaim": { "claimName": "claim" } }],
     });
-    let pod = ns.pod("grace-period").field("spec", spec).create().await?;
+    let pod = ns.pod("user").field("spec", spec).create().await?;
     let spec = json!({ "accessModes": ["ReadWriteOnce"], "resources": { "requests": { "storage": "1Gi" } } });
     let claim = ns.of::<PersistentVolumeClaim>("claim").field("spec", spec).create().await?;
     let claim = cluster.set_finalizers(&claim, &["kubernetes.io/pvc-protection"]).await?;
-    let orphaning = ns.configmap("orphaning").create().await?;
-    let other = ns.configmap("other").create().await?;
-    let roots = ["unblocked", "releases", "undecided", "deletes", "circle-a", "circle-b"];
-    let roots = create_all(roots.map(|name| ns.configmap(name))).await?;
-    ns.secret("to-be-released").owned_by(&roots[1]).blocking().owned_by(&other).create().await?;
-    let undecided = ns.secret("undecided").owned_by(&roots[2]).blocking().owner_reference(unserved());
-    let undecided = undecided.create().await?;
-    ns.secret("to-be-deleted").owned_by(&roots[3]).blocking().create().await?;
-    own(cluster, &roots[4], &roots[5], true).await?;
-    own(cluster, &roots[5], &roots[4], true).await?;
-    cluster.delete_all(&[pod.clone(), claim.clone()], Policy::Background).await?;
-    cluster.delete(&orphaning, Policy::Orphan).await?;
-    cluster.delete_all(&roots, Policy::Foreground).await?;
-    let before = stuck(caller, "stuck --older 0s", 9).await?;
-    let left = ["finalizers", "kubelet", "undecided"];
-    let mut all = [BY_THE_COLLECTOR.as_slice(), &left].concat();
-    all.sort_unstable();
-    ensure!(causes(&before) == all, "{before}");
-    let of_pod = "its grace period of 1 s ended";
+    cluster.delete(&claim, Policy::Background).await?;
     let of_claim = "waits for finalizer kubernetes.io/pvc-protection";
-    let said = [
-        &format!("Pod/grace-period: {of_pod}"),
-        "ago, and the kubelet of node nowhere has not confirmed its end",
-        &format!("PersistentVolumeClaim/claim {of_claim}: Pod/grace-period uses it"),
-        "ConfigMap/orphaning waits for the collector to release its dependents",
-        "ConfigMap/unblocked waits for the collector to remove its finalizer",
-        "ConfigMap/releases waits for Secret/to-be-released (the collector to remove its owner reference)",
-        "ConfigMap/deletes waits for Secret/to-be-deleted (the collector to delete it)",
-        "ConfigMap/undecided waits for Secret/undecided (an owner that cannot be resolved)",
-        "2 objects wait for a circle of objects that block each other",
-    ];
-    caller.says("stuck --older 0s", 1, &said).await?;
-
-    // The collector does what is left to it, and only that.
-    let collector = world.stage.collector().await?;
-    cluster.settled_with_parked(&collector).await?;
-    for object in roots.iter().chain([&pod, &claim, &orphaning]) {
-        let has = |group: &&Value| group["objects"].to_string().contains(&object.uid);
-        let group = before["groups"].as_array().into_iter().flatten().find(has);
-        let cause = group.and_then(|group| group["cause"].as_str()).unwrap_or_default();
-        let goes = BY_THE_COLLECTOR.contains(&cause);
-        ensure!(cluster.exists_with_uid(object).await? != goes, "{object}, which waits for {cause:?}");
-    }
-    ensure!(causes(&stuck(caller, "stuck --older 0s", 3).await?) == left);
-    let said =
-        ["Secret/undecided: the collector cannot finish with it (unresolved): ", "finish with 1 object.\n"];
-    let asked = format!("stuck --older 0s --collector http://{}", collector.debug_address());
-    poll("patience to end", async || Ok(caller.json(&asked).await?["unfinished"] == 1)).await?;
-    caller.says(&asked, 1, &said).await?;
-    // What is named does the rest.
-    waits(&world, "pod/grace-period", &pod, of_pod).await?;
-    waits(&world, "pvc/claim", &claim, &format!("{of_claim}: Pod/grace-period uses it")).await?;
-    cluster.set_owner_references(&undecided, &[]).await?;
+    waits(&world, "pvc/claim", &claim, &format!("{of_claim}: Pod/user uses it")).await?;
+    stuck(caller, "stuck --older 0s", 1).await?;
+    let said = format!("PersistentVolumeClaim/claim {of_claim}: Pod/user uses it");
+    caller.says("stuck --older 0s", 1, &[&said]).await?;
     cluster.delete_with(&pod, &json!({ "gracePeriodSeconds": 0 })).await?;
     cluster.assert_gone([&pod]).await?;
     // Now that no pod uses it, its controller removes that.
     waits(&world, "pvc/claim", &claim, &format!("{of_claim}.")).await?;
     cluster.set_finalizers(&claim, &[]).await?;
+    cluster.assert_gone([&claim]).await?;
+    caller.says("stuck --older 0s", 0, &["Nothing is stuck.\n"]).await
+}
+
+/// A collector adds what it cannot finish.
+async fn what_a_collector_cannot_finish_is_named() -> Result<()> {
+    let world = World::set().await?;
+    let (cluster, ns, caller) = world.parts();
+    let item = ns.secret("undecided").owner_reference(unserved()).create().await?;
+    let collector = world.stage.collector().await?;
+    let said =
+        ["Secret/undecided: the collector cannot finish with it (unresolved): ", "finish with 1 object.\n"];
+    let asked = format!("stuck --older 0s --collector http://{}", collector.debug_address());
+    poll("patience to end", async || Ok(caller.json(&asked).await?["unfinished"] == 1)).await?;
+    caller.says(&asked, 1, &said).await?;
+    cluster.set_owner_references(&item, &[]).await?;
     cluster.settled(&collector).await?;
-    cluster.assert_gone([&claim, &roots[2]]).await?;
-    caller.says("stuck --older 0s", 0, &["Nothing is stuck.\n"]).await?;
+    caller.says(&asked, 0, &["Nothing is stuck.\n"]).await?;
     collector.stop().await
 }
 
@@ -234,7 +191,7 @@ async fn a_selector_says_what_is_reported() -> Result<()> {
     // What holds it has no such label.
     let sentence = format!("ConfigMap/root waits for Secret/held (finalizer {HOLD})");
     for (selector, code, said) in [
-        ("app=web", 1, &["1 of 1 object that is being deleted", &sentence][..]),
+        ("app=web", 1, &["1 object is stuck", &sentence][..]),
         ("app!=web,app", 0, &["Nothing is stuck.\n"]),
         ("=x", 2, &["the server does not understand the selector"]),
         ("app=web --from collector", 2, &["--selector needs --from lists"]),

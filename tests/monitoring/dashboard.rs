@@ -3,10 +3,13 @@
 //! This file has what all panels have in common, and the source has what distinguishes them. Only
 //! features of both Grafana 11 and 12 are used.
 
+use std::collections::BTreeSet;
+
 use anyhow::{Context as _, Result, ensure};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::structure::selectors;
 use crate::{read, repository};
 
 /// The generated file.
@@ -17,6 +20,8 @@ const SOURCE: &str = "grafana/dashboard.toml";
 const SELECTORS: &str = r#"job=~"$job", namespace=~"$namespace", pod=~"$pod""#;
 /// The number of columns of a dashboard.
 const COLUMNS: u64 = 24;
+/// The number of rows that are open at first: whether it is healthy, and what is stuck.
+const OPEN: usize = 2;
 /// The schema version of Grafana 11.0. Later releases migrate it themselves.
 const SCHEMA: u64 = 39;
 
@@ -104,16 +109,16 @@ impl Source {
 
     /// The generated dashboard.
     pub fn made(&self) -> Result<Value> {
-        let mut panels = Vec::new();
-        let mut y = 0;
-        for row in &self.row {
-            let id = panels.len() + 1;
-            panels.push(json!({
-                "id": id, "type": "row", "title": row.title, "collapsed": false, "panels": [],
-                "gridPos": { "x": 0, "y": y, "w": COLUMNS, "h": 1 },
-            }));
-            y += 1;
-            let (mut x, mut height) = (0, 0);
+        let (mut panels, mut id, mut top) = (Vec::new(), 0, 0);
+        for (place, row) in self.row.iter().enumerate() {
+            id += 1;
+            let mut head = json!({
+                "id": id, "type": "row", "title": row.title, "collapsed": place >= OPEN, "panels": [],
+                "gridPos": { "x": 0, "y": top, "w": COLUMNS, "h": 1 },
+            });
+            top += 1;
+            let (mut x, mut y, mut height) = (0, top, 0);
+            let mut below = Vec::new();
             for panel in &row.panel {
                 let [width, own] = panel.size;
                 if x + width > COLUMNS {
@@ -123,11 +128,19 @@ impl Source {
                 // gaps.
                 ensure!(x == 0 || own == height, "{}: not as high as its neighbour", panel.title);
                 height = own;
-                let place = json!({ "x": x, "y": y, "w": width, "h": height });
-                panels.push(panel.made(panels.len() + 1, &place));
+                id += 1;
+                below.push(panel.made(id, &json!({ "x": x, "y": y, "w": width, "h": height })));
                 x += width;
             }
-            y += height;
+            if place < OPEN {
+                panels.push(head);
+                panels.append(&mut below);
+                top = y + height;
+            } else {
+                // A collapsed row contains its panels, and takes no more than its own line.
+                head["panels"] = json!(below);
+                panels.push(head);
+            }
         }
         Ok(json!({
             "title": self.title,
@@ -155,6 +168,11 @@ impl Panel {
         self.queries.iter().map(|[legend, query]| (legend.as_str(), query.replace('@', SELECTORS)))
     }
 
+    /// Whether it shows series that rules record. Their names contain colons.
+    fn is_recorded(&self) -> bool {
+        self.queries().any(|(_, query)| selectors(&query).any(|(name, _)| name.contains(':')))
+    }
+
     fn made(&self, id: usize, place: &Value) -> Value {
         let targets = self.queries().zip('A'..='Z').map(|((legend, expr), letter)| {
             let now = matches!(self.kind, Kind::Stat | Kind::Table);
@@ -165,8 +183,11 @@ impl Panel {
             })
         });
         let targets: Vec<Value> = targets.collect();
+        // Without these rules, it stays empty.
+        let needs = if self.is_recorded() { " Needs the recording rules." } else { "" };
         let mut panel = json!({
-            "id": id, "type": self.kind.name(), "title": self.title, "description": self.description,
+            "id": id, "type": self.kind.name(), "title": self.title,
+            "description": format!("{}{needs}", self.description),
             "datasource": datasource(), "gridPos": place,
             "fieldConfig": { "defaults": self.defaults(), "overrides": [] },
             "options": self.options(),
@@ -282,5 +303,38 @@ fn the_dashboard_is_generated_from_its_source() -> Result<()> {
         std::fs::write(repository(DASHBOARD), &made)?;
     }
     ensure!(read(DASHBOARD)? == made, "{DASHBOARD} is not what {SOURCE} makes: run `make dashboard`");
+    Ok(())
+}
+
+/// As Grafana writes it: an open row stands before its panels, and a collapsed one contains them.
+#[test]
+fn all_rows_but_the_first_two_are_collapsed_and_have_their_panels() -> Result<()> {
+    let (source, made) = (source()?, source()?.made()?);
+    let panels = |of: &Value| of["panels"].as_array().cloned().unwrap_or_default();
+    let mut ids = BTreeSet::new();
+    let mut rows: Vec<(Value, Vec<Value>)> = Vec::new();
+    for panel in panels(&made) {
+        let title = panel["title"].clone();
+        let inside = panels(&panel);
+        for one in inside.iter().chain([&panel]) {
+            ids.insert(one["id"].to_string());
+            let is_recorded = one["targets"].to_string().contains(":rate5m");
+            let says = one["description"].to_string().contains("recording rules");
+            ensure!(says || !is_recorded, "{title}: {} does not say what it needs", one["title"]);
+        }
+        if panel["type"] == "row" {
+            let is_collapsed = rows.len() >= OPEN;
+            ensure!(panel["collapsed"] == is_collapsed, "{title}: collapsed is not {is_collapsed}");
+            ensure!(inside.is_empty() != is_collapsed, "{title}: its panels are in another place");
+            rows.push((title, inside.iter().map(|one| one["title"].clone()).collect()));
+        } else {
+            ensure!(rows.len() <= OPEN, "{title} is below a collapsed row, and not in it");
+            rows.last_mut().context("a panel before the first row")?.1.push(title);
+        }
+    }
+    let titles = |row: &Row| row.panel.iter().map(|panel| json!(panel.title)).collect();
+    let all: Vec<_> = source.row.iter().map(|row| (json!(row.title), titles(row))).collect();
+    ensure!(rows == all, "panels are lost: {rows:?}");
+    ensure!(ids.len() == source.row.len() + source.panels().count(), "ids are not unique: {ids:?}");
     Ok(())
 }

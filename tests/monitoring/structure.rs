@@ -39,7 +39,7 @@ fn series() -> BTreeMap<String, &'static Metric> {
 }
 
 /// Each series in a query, and what is between its braces.
-fn selectors(query: &str) -> impl Iterator<Item = (&str, &str)> {
+pub fn selectors(query: &str) -> impl Iterator<Item = (&str, &str)> {
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
     query.split('{').zip(query.split('{').skip(1)).map(move |(before, behind)| {
         let name = before.rsplit(|c| !is_name(c)).next().unwrap_or_default();

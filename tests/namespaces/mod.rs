@@ -3,6 +3,7 @@
 mod late;
 mod many;
 mod pages;
+mod protection;
 
 use std::time::SystemTime;
 
@@ -26,7 +27,8 @@ kube_gc_testkit::scenarios! {
 }
 
 /// All scenarios.
-pub const ALL: &[Module] = &[late::SCENARIOS, many::SCENARIOS, pages::SCENARIOS, SCENARIOS];
+pub const ALL: &[Module] =
+    &[late::SCENARIOS, many::SCENARIOS, pages::SCENARIOS, protection::SCENARIOS, SCENARIOS];
 
 /// Nothing waits in a webhook.
 fn finishing() -> Options {
@@ -159,18 +161,20 @@ async fn beside_another_controller_it_does_not_start_and_it_stops() -> Result<()
     let ns = cluster.namespace().await?;
     let kept = ns.configmap("kept").create().await?;
     take_lease(cluster).await?;
-    let output = tokio::process::Command::new(target::binary())
-        .args(["run", "--finish-namespaces", "--listen", "127.0.0.1:0", "--debug-listen", "127.0.0.1:0"])
-        .arg("--kubeconfig")
-        .arg(stage.plane.kubeconfig())
-        .output()
-        .await?;
-    let log = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.code() == Some(2), "{}: {log}", output.status);
-    ensure!(
-        log.contains("control-plane_1 holds the Lease") && log.contains("docs/finish-namespaces.md"),
-        "{log}"
-    );
+    for flag in ["--finish-namespaces", "--remove-protection-finalizers"] {
+        let output = tokio::process::Command::new(target::binary())
+            .args(["run", flag, "--listen", "127.0.0.1:0", "--debug-listen", "127.0.0.1:0"])
+            .arg("--kubeconfig")
+            .arg(stage.plane.kubeconfig())
+            .output()
+            .await?;
+        let log = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.code() == Some(2), "{}: {log}", output.status);
+        ensure!(
+            log.contains("control-plane_1 holds the Lease") && log.contains("docs/finish-namespaces.md"),
+            "{log}"
+        );
+    }
     remove_lease(cluster).await?;
 
     let collector = stage.collector_with(finishing()).await?;

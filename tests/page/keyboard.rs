@@ -83,7 +83,7 @@ async fn everything_can_be_reached_with_the_keyboard_alone() -> Result<()> {
     browser.until("the overview", "document.querySelector('#object').hidden").await?;
     browser.js("document.activeElement.blur()").await?;
     let mut stops = Vec::new();
-    for _ in 0..7 {
+    for _ in 0..10 {
         browser.press(TAB).await?;
         let outline = browser.js("const at = document.activeElement; return at === document.body ? 'solid' : getComputedStyle(at).outlineStyle").await?;
         ensure!(outline == "solid", "no visible focus on {}", focused(&browser).await?);

@@ -6,6 +6,8 @@ mod access;
 mod accounts;
 mod announcements;
 mod browser;
+mod cascade;
+mod decisions;
 mod gate;
 mod hostile;
 mod keyboard;

@@ -19,7 +19,11 @@ async fn a_search_leads_to_an_object_and_the_address_holds_the_state() -> Result
     ensure!(browser.js("return document.querySelector('#object').hidden").await? == true);
     browser.says("#health", "writes").await?;
     let title = browser.js("return document.title").await?;
-    ensure!(title.as_str().is_some_and(|title| title.starts_with("127.0.0.1:")), "{title}");
+    let about = concat!("kube-gc ", env!("CARGO_PKG_VERSION"), " writes");
+    ensure!(
+        title.as_str().is_some_and(|title| title.starts_with("127.0.0.1:") && title.ends_with(about)),
+        "{title}"
+    );
 
     // As kubectl takes it: short names, a namespace. The whole name comes before its beginning.
     stage.namespace.configmap("a-shop").create().await?;

@@ -30,16 +30,21 @@ pub struct Stage {
 impl Stage {
     /// Starts everything.
     pub async fn start() -> Result<Self> {
+        Self::start_with(Options::default()).await
+    }
+
+    /// The same, with options of the collector.
+    pub async fn start_with(options: Options) -> Result<Self> {
         let server = ApiServer::new(Settings { epoch: SystemTime::now(), ..Settings::default() });
         let serving = server.serve(([127, 0, 0, 1], 0).into(), Scheme::Http).await?;
         let directory = TempDir::new()?;
         let kubeconfig = directory.path().join("kubeconfig");
         std::fs::write(&kubeconfig, serving.kubeconfig())?;
-        let options = KubeConfigOptions::default();
-        let config = Config::from_custom_kubeconfig(Kubeconfig::read_from(&kubeconfig)?, &options).await?;
+        let from = Kubeconfig::read_from(&kubeconfig)?;
+        let config = Config::from_custom_kubeconfig(from, &KubeConfigOptions::default()).await?;
         let cluster = Cluster::new(Client::try_from(config)?);
         let namespace = cluster.namespace().await?;
-        let collector = Collector::start_with(&kubeconfig, Options::default()).await?;
+        let collector = Collector::start_with(&kubeconfig, options).await?;
         collector.ready().await?;
         let gate = Gate::open(collector.debug_address()).await?;
         Ok(Self { server, cluster, namespace, collector, gate, serving, _directory: directory })

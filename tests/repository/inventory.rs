@@ -1,5 +1,5 @@
 //! What users rely on by name: commands, flags, settings, pages, metrics, exit codes, fields of the
-//! log, numbers of rules. `inventory.txt` has all of it. Other tests hold the documents that are
+//! log, numbers of rules, types of the library. `inventory.txt` has all of it. Other tests hold the documents that are
 //! read here against the code.
 //!
 //! Whoever removes a name from the list takes something away from users, and says so in CHANGELOG.md.
@@ -30,6 +30,11 @@ fn inventory() -> Result<BTreeSet<String>> {
     let rules = read("docs/semantics.md")?;
     let rules = rules.lines().filter_map(|line| line.strip_prefix("**")?.split_once("** "));
     all.extend(rules.map(|(number, _)| format!("rule {number}")));
+    let library = read("src/lib.rs")?;
+    for exports in library.split("pub use ").skip(1).filter_map(|rest| rest.split(';').next()) {
+        let names = exports.rsplit("::").next().unwrap_or_default().split(['{', ',', '}']).map(str::trim);
+        all.extend(names.filter(|name| !name.is_empty()).map(|name| format!("type {name}")));
+    }
     Ok(all)
 }
 

@@ -29,7 +29,7 @@ fn without_code(line: &str) -> String {
 }
 
 /// The targets of a document's links and pictures.
-fn targets(text: &str) -> Vec<String> {
+pub(super) fn targets(text: &str) -> Vec<String> {
     let mut targets = Vec::new();
     for line in prose(text).map(without_code) {
         let rests = line.split("](").skip(1);

@@ -6,7 +6,8 @@ use std::process::{Command, Output};
 
 use anyhow::{Context as _, Result, ensure};
 
-use super::root;
+use super::links::targets;
+use super::{read, root};
 
 fn script(name: &str, arguments: &[&Path]) -> Result<Output> {
     Command::new(root().join("deploy").join(name)).args(arguments).output().context("it cannot be run")
@@ -37,6 +38,26 @@ fn the_notes_of_a_release_are_its_section_of_the_changelog() -> Result<()> {
 }
 
 #[test]
+fn the_pages_of_an_archive_have_no_links_into_the_repository() -> Result<()> {
+    let url = Path::new("https://example.com/kube-gc/blob/v0.2.0");
+    for page in ["README.md", "CHANGELOG.md", "contrib/go/README.md"] {
+        let links = |arguments: &[&Path]| -> Result<Vec<String>> {
+            let printed = script("release-page", arguments)?;
+            ensure!(printed.status.success(), "{printed:?}");
+            Ok(targets(&String::from_utf8(printed.stdout)?))
+        };
+        let outside = |links: &[String]| links.iter().filter(|link| link.contains("://")).count();
+        let before = targets(&read(page)?);
+        ensure!(outside(&before) < before.len(), "{page} has no link to a file");
+        let alone = links(&[page.as_ref()])?;
+        ensure!(alone.len() == outside(&before), "{page}: {alone:?}");
+        let with_url = links(&[page.as_ref(), url])?;
+        ensure!(with_url.len() == before.len() && outside(&with_url) == before.len(), "{page}: {with_url:?}");
+    }
+    Ok(())
+}
+
+#[test]
 fn a_release_with_a_file_that_its_checksums_do_not_cover_is_refused() -> Result<()> {
     let directory = tempfile::tempdir()?;
     let version = Path::new("0.2.0");
@@ -46,7 +67,7 @@ fn a_release_with_a_file_that_its_checksums_do_not_cover_is_refused() -> Result<
         ensure!(!found.status.success() && says.contains(why), "not {why:?}: {says}");
         Ok(())
     };
-    refused("not one archive and one image")?;
+    refused("not an image for each archive")?;
     let files = ["tar.gz", "oci.tar"].map(|kind| format!("kube-gc-v0.2.0-linux-amd64.{kind}"));
     let others = ["kube-gc-v0.2.0.cdx.json", "gc.yaml", "NOTES.md"].map(str::to_owned);
     for file in files.iter().chain(&others) {

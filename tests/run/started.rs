@@ -13,6 +13,8 @@ use kube_gc_testkit::{Turn, target};
 kube_gc_testkit::scenarios! {
     the_ready_file_is_there_from_ready_to_the_end,
     it_ends_with_the_process_that_started_it,
+    it_ends_if_that_process_ended_before,
+    it_ends_if_another_process_started_it,
 }
 
 /// The command of a collector with free ports and a ready file.
@@ -78,5 +80,35 @@ async fn it_ends_with_the_process_that_started_it() -> Result<()> {
     shell.kill().await?;
     poll("the collector to end", async || Ok(!lives(pid))).await?;
     ensure!(!path.exists(), "it did not end in an orderly way");
+    Ok(())
+}
+
+async fn it_ends_if_that_process_ended_before() -> Result<()> {
+    let turn = Turn::take().await?;
+    let directory = tempfile::tempdir()?;
+    let path = directory.path().join("ready.json");
+    let words = run(&turn, &path);
+    for _ in 0..10 {
+        // The shell ends at once.
+        let script = r#""$@" --exit-with-parent=$$ >/dev/null 2>&1 & echo $!"#;
+        let shell = Command::new("sh").args(["-c", script, "sh"]).args(&words).output().await?;
+        let pid: u64 = String::from_utf8_lossy(&shell.stdout).trim().parse()?;
+        poll("the collector to end", async || Ok(!lives(pid))).await?;
+    }
+    ensure!(!path.exists());
+    Ok(())
+}
+
+async fn it_ends_if_another_process_started_it() -> Result<()> {
+    let turn = Turn::take().await?;
+    let directory = tempfile::tempdir()?;
+    let words = run(&turn, &directory.path().join("ready.json"));
+    let other = format!("--exit-with-parent={}", i32::MAX);
+    let output = Command::new(&words[0]).args(&words[1..]).arg(&other).output().await?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(
+        !output.status.success() && said.contains(&other) && said.contains("start kube-gc directly"),
+        "{said}"
+    );
     Ok(())
 }

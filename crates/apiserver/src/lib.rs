@@ -36,6 +36,7 @@ mod controllers;
 mod dispatch;
 mod documents;
 pub mod guards;
+#[cfg(feature = "serve")]
 pub mod http;
 pub mod object;
 mod protobuf;
@@ -49,6 +50,7 @@ pub mod store;
 mod tests;
 pub mod writes;
 
+#[cfg(feature = "serve")]
 pub use http::{Scheme, Serving};
 pub use server::{Release, Settings};
 pub use service::ApiServer;

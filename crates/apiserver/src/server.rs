@@ -61,7 +61,7 @@ impl Server {
         while let Some(due) = self.due.pop(now) {
             match due {
                 Due::Definition(name) => crds::reconcile(self, &name, now),
-                Due::Serving(name) => crds::serve(self, &name, now),
+                Due::Serving(name) => crds::establish(self, &name, now),
                 Due::Services => api_services::reconcile(self, now),
                 Due::Namespace(name) => controllers::empty_namespace(self, &name, now),
             }
@@ -98,7 +98,7 @@ pub struct Settings {
     /// The wall-clock time when the server is created. From then on, it follows tokio's clock,
     /// which tests can pause.
     pub epoch: SystemTime,
-    /// The delay until a custom resource is served after its definition was created, and until it
+    /// The delay until a custom resource is established and served after its definition was created, and until it
     /// disappears after the definition was deleted.
     pub custom_resource_delay: Duration,
     /// Whether the server empties and finalizes namespaces, as the namespace controller of

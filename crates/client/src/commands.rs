@@ -1,21 +1,16 @@
-//! What commands ask for: single objects with what the graph does not keep, their tables, pods with a
-//! label, and connections to a port of a pod through the API server, as `kubectl port-forward` makes them.
+//! What commands ask for: single objects with what the graph does not keep, their tables, and pods with a
+//! label.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::FutureExt as _;
-use futures::future::BoxFuture;
-use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use serde::Deserialize;
 use serde_json::Value;
-use tokio::io::DuplexStream;
 
 use super::call::{Answer, Call, JSON, list_accept};
 use super::client::Api;
-use super::connection_error::error_chain;
 use super::error::{ApiError, ErrorClass};
 use super::path;
 use super::read::read_object;
@@ -75,8 +70,7 @@ impl Api {
         Ok(Some(LiveObject { facts, details: details(resource, &answer)? }))
     }
 
-    /// The first pods that use a claim. The controller that protects claims counts those that are bound to a node,
-    /// because no other can start.
+    /// The first pods that use a claim.
     ///
     /// # Errors
     ///
@@ -86,7 +80,8 @@ impl Api {
         let namespace = claim.namespace.as_ref().map(Namespace::as_str);
         let call = Call::list(&pods, namespace, JSON).with("limit", &MOST_USERS.to_string());
         let list: Value = Box::pin(self.call(call)).await?.json()?;
-        let users = each(&list["items"]).filter(|pod| uses(pod, &claim.name)).take(LISTED);
+        let users =
+            each(&list["items"]).filter(|pod| claims_of(pod).any(|used| used == *claim.name)).take(LISTED);
         let text = |value: &Value| word(value.as_str().unwrap_or_default()).to_string();
         let names = users.map(|pod| ObjectName {
             api_version: "v1".to_owned(),
@@ -103,16 +98,16 @@ impl Api {
 /// The most pods of a namespace among which the users of a claim are looked for.
 const MOST_USERS: usize = 500;
 
-/// Whether a pod mounts a claim, its own ephemeral one included.
-fn uses(pod: &Value, claim: &str) -> bool {
+/// The claims that a pod uses, its own ephemeral ones included: none until it is bound to a node, because a
+/// kubelet starts no pod with a claim that is being deleted.
+pub(super) fn claims_of(pod: &Value) -> impl Iterator<Item = String> {
     let name = pod["metadata"]["name"].as_str().unwrap_or_default();
-    let mounts = |volume: &Value| {
+    let is_bound = pod["spec"]["nodeName"].as_str().is_some_and(|node| !node.is_empty());
+    each(&pod["spec"]["volumes"]).filter(move |_| is_bound).filter_map(move |volume| {
         let own = || format!("{name}-{}", volume["name"].as_str().unwrap_or_default());
-        volume["persistentVolumeClaim"]["claimName"] == claim
-            || (volume["ephemeral"].is_object() && own() == claim)
-    };
-    pod["spec"]["nodeName"].as_str().is_some_and(|node| !node.is_empty())
-        && each(&pod["spec"]["volumes"]).any(mounts)
+        let claim = volume["persistentVolumeClaim"]["claimName"].as_str().map(str::to_owned);
+        claim.or_else(|| volume["ephemeral"].is_object().then(own))
+    })
 }
 
 impl Api {
@@ -152,7 +147,7 @@ impl Api {
 }
 
 /// The elements of a list; none if there is no list.
-fn each(list: &Value) -> impl Iterator<Item = &Value> {
+pub(super) fn each(list: &Value) -> impl Iterator<Item = &Value> {
     list.as_array().into_iter().flatten()
 }
 
@@ -237,7 +232,6 @@ fn details(resource: &ResourceType, answer: &Answer) -> Result<Details, ApiError
     let deleted = metadata.deletion_timestamp.map(before);
     Ok(Details {
         read: Some(answer.at().to_string()),
-        created: metadata.creation_timestamp.map(time),
         deleted: deleted.map(time),
         grace: grace.into(),
         finalizers,
@@ -280,47 +274,6 @@ impl Api {
         let pods = list.get("items").and_then(Value::as_array);
         let pods = pods.and_then(|pods| pods.iter().take(MOST_PODS).map(LabelledPod::of).collect());
         pods.ok_or_else(|| answer.unusable("it is no list of pods with names"))
-    }
-
-    /// Connects to a port of a pod. It needs the right to `get` and `create` `pods/portforward`. Returns
-    /// the bytes that the pod reads and writes, and why the connection failed, in the words of the
-    /// kubelet; `None` after a connection without an error.
-    ///
-    /// # Errors
-    ///
-    /// The API server does not forward the port.
-    pub async fn forward_port(
-        &self,
-        namespace: &str,
-        pod: &str,
-        port: u16,
-    ) -> Result<(DuplexStream, BoxFuture<'static, Option<String>>), ApiError> {
-        let failed = |class, message: String, code| ApiError {
-            class,
-            action: "FORWARD",
-            target: format!("port {port} of pod {namespace}/{pod}"),
-            message,
-            code,
-        };
-        // Its connections can become something else than HTTP/1.1.
-        let pods = kube::Api::<Pod>::namespaced(self.0.clients.lists.clone(), namespace);
-        // Boxed, because it is large.
-        let forwarded = Box::pin(pods.portforward(pod, &[port])).await;
-        let mut forwarder = forwarded.map_err(|error| match error {
-            kube::Error::Api(status) => {
-                let is_denied = matches!(status.code, 401 | 403);
-                let class = if is_denied { ErrorClass::Denied } else { ErrorClass::Refused };
-                failed(class, status.message.clone(), Some(status.code))
-            }
-            error => failed(ErrorClass::Unusable, error_chain(&error), None),
-        })?;
-        let stream = forwarder.take_stream(port);
-        let failure = forwarder.take_error(port);
-        let (Some(stream), Some(failure)) = (stream, failure) else {
-            return Err(failed(ErrorClass::Unusable, "the port was not forwarded".to_owned(), None));
-        };
-        // The task of the forwarder goes on until one end closes the stream.
-        Ok((stream, failure.boxed()))
     }
 }
 

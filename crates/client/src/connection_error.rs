@@ -4,6 +4,8 @@ use std::error::Error;
 use std::io::{self, ErrorKind};
 use std::iter::successors;
 
+use rustix::io::Errno;
+
 use super::connection::CredentialsError;
 
 /// How a message begins if the connection could not be made, so that nothing was sent.
@@ -45,7 +47,9 @@ fn plain(error: &(dyn Error + 'static)) -> String {
     if let Some(error) = error.downcast_ref::<hyper_util::client::legacy::Error>() {
         return if error.is_connect() { CANNOT_CONNECT.to_owned() } else { String::new() };
     }
-    without_address(&error.to_string()).to_owned()
+    let limit = error.downcast_ref().and_then(Errno::from_io_error) == Some(Errno::MFILE);
+    let hint = if limit { "; raise the limit of open files (`ulimit -n`)" } else { "" };
+    format!("{}{hint}", without_address(&error.to_string()))
 }
 
 /// Cuts off the address of a library's documentation.
@@ -112,6 +116,8 @@ mod tests {
         assert_eq!(error_chain(&error), "cannot read the answer: connection reset");
         let text = "peer closed connection: https://docs.rs/rustls/latest/x.html";
         assert_eq!(error_chain(&io::Error::other(text)), "peer closed connection");
+        let full = error_chain(&Reading(Errno::MFILE.into()));
+        assert!(full.ends_with("; raise the limit of open files (`ulimit -n`)"), "{full}");
     }
 
     async fn api(listener: &TcpListener) -> Api {

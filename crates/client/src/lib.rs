@@ -16,6 +16,8 @@ mod delete;
 mod discovery;
 mod error;
 mod event;
+#[cfg(feature = "forward")]
+mod forward;
 mod limits;
 mod list;
 mod list_watch;
@@ -23,6 +25,7 @@ mod namespaces;
 mod patch;
 mod path;
 mod pods;
+mod protection;
 mod reachability;
 mod read;
 mod restore_fence;

@@ -192,6 +192,35 @@ impl Api {
         }))
     }
 
+    /// Which of these rights on all objects the credentials lack: verb, group, and resource, perhaps with a
+    /// subresource. A review is not stored, but it is sent as a write, so a standby and a dry run cannot ask.
+    ///
+    /// # Errors
+    ///
+    /// What is allowed is not known.
+    pub async fn missing_rights(&self, rights: &[[&'static str; 3]]) -> Result<Vec<String>, ApiError> {
+        let reviews = "selfsubjectaccessreviews.authorization.k8s.io";
+        let reviews = path::built_in(reviews, "SelfSubjectAccessReview", Scope::Cluster);
+        let mut missing = Vec::new();
+        for [verb, group, plural] in rights {
+            let (resource, subresource) = plural.split_once('/').unwrap_or((plural, ""));
+            let review = json!({
+                "apiVersion": "authorization.k8s.io/v1",
+                "kind": "SelfSubjectAccessReview",
+                "spec": { "resourceAttributes": {
+                    "verb": verb, "group": group, "resource": resource, "subresource": subresource,
+                } },
+            });
+            let call = Call::collection(Verb::Create, &reviews, None, JSON);
+            let answer = self.call(call.writing(JSON, review.to_string().into_bytes())).await?;
+            let allowed = answer.json::<Value>()?.pointer("/status/allowed").and_then(Value::as_bool);
+            if !allowed.ok_or_else(|| answer.unusable("the response is not a review"))? {
+                missing.push(format!("{verb} {plural}"));
+            }
+        }
+        Ok(missing)
+    }
+
     /// The name of a pod that runs kube-controller-manager, by the label that kubeadm and others set.
     ///
     /// # Errors

@@ -21,7 +21,7 @@ use tokio::time::timeout;
 
 use super::connection_error::error_chain;
 use super::{ConnectError, Connection, USER_AGENT};
-use kube_gc_observe::http::{Access, Bearer, ReviewError, Reviewer, Token, User};
+use kube_gc_observe::access::{Access, Bearer, ReviewError, Reviewer, Token, User};
 
 const TOKEN_REVIEWS: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
 const ACCESS_REVIEWS: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";

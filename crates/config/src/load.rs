@@ -17,7 +17,7 @@ pub(super) const PREFIX: &str = "KUBE_GC__";
 const RUST_LOG: (&str, &str) = ("RUST_LOG", "log.filter");
 
 /// The built-in defaults.
-pub(super) const DEFAULTS: &str = include_str!("../../../config/default.toml");
+pub(super) const DEFAULTS: &str = include_str!("../default.toml");
 
 /// Collects the sources of the configuration. Later sources win: defaults, file,
 /// environment, flags.
@@ -44,8 +44,9 @@ impl Loader {
         self
     }
 
-    /// Adds a TOML file with this content.
-    pub(super) fn text(self, text: &str) -> Self {
+    /// Adds a TOML file with this content, which errors call `text`.
+    #[must_use]
+    pub fn text(self, text: &str) -> Self {
         Self { file: Some(PathBuf::from("text")), text: Some(text.to_owned()), ..self }
     }
 

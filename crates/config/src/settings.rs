@@ -44,6 +44,7 @@ macro_rules! sections {
             $(#[$about])*
             #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
             #[serde(deny_unknown_fields)]
+            #[non_exhaustive]
             pub struct $section {
                 $($(#[$doc])* pub $key: $type,)*
                 $($($(#[$inner_doc])* pub $inner: $inner_type,)*)?
@@ -139,6 +140,8 @@ sections! {
         dry_run: bool, FLAG, |_| true;
         /// Delete the content of terminating namespaces and finalize them.
         finish_namespaces: bool, FLAG, |_| true;
+        /// Remove the finalizers that protect claims and volumes which are not used.
+        remove_protection_finalizers: bool, FLAG, |_| true;
     }
 
     /// `[namespaces]`

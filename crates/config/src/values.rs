@@ -1,7 +1,7 @@
 //! The types of settings, how they are written, and checks of texts.
 
 use serde::{Deserialize, Serialize};
-use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing::level_filters::LevelFilter;
 
 /// The threads that the partitions of the graph run on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,7 +36,8 @@ pub enum WatchProtocol {
 }
 
 /// The format of a line of the log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 #[serde(rename_all = "lowercase")]
 pub enum LogFormat {
     /// For people.
@@ -47,7 +48,8 @@ pub enum LogFormat {
 
 /// Which of the decisions that succeed have a line of their own in the log. All others always
 /// have one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 #[serde(rename_all = "lowercase")]
 pub enum DecisionLines {
     /// Every decision, up to 20 a second; above that, summaries per owner and second.
@@ -106,7 +108,8 @@ impl Listeners {
 }
 
 /// Who knows the pods of this node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 #[serde(rename_all = "lowercase")]
 pub enum PodKnowledge {
     /// The API server.
@@ -179,13 +182,17 @@ pub(super) fn is_host(name: &str) -> bool {
 pub(super) fn is_log_filter(text: &str) -> bool {
     let is_level = |directive: &str| !directive.is_empty() && directive.parse::<LevelFilter>().is_ok();
     let is_ours = |directive: &str| directive.starts_with("kube_gc");
-    let is_module = |directive: &str| directive.contains('=') && !directive.contains('-');
+    let has_sense = |directive: &str| match directive.split_once('=') {
+        Some((module, level)) => {
+            (is_ours(module) || !module.contains('-')) && level.parse::<LevelFilter>().is_ok()
+        }
+        None => is_level(directive) || is_ours(directive),
+    };
     let mut directives = text.split(',').map(str::trim);
-    directives.clone().all(|directive| is_level(directive) || is_ours(directive) || is_module(directive))
+    directives.clone().all(has_sense)
         && directives.any(|directive| is_level(directive) || is_ours(directive))
         // Spans and fields, of which this program has none.
         && !text.contains('[')
-        && text.parse::<Targets>().is_ok()
 }
 
 /// Whether this is a valid name of a namespace: a DNS label.

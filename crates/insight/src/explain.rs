@@ -110,6 +110,12 @@ impl Report for Explanation {
         self.depends_on_dependents() || self.namespace.is_some()
     }
 
+    // A watch that is broken shows what was, of the object and of its owners.
+    fn rests_on(&self, resource: &str) -> bool {
+        let mut names = self.references.iter().map(|reference| &reference.owner).chain([&self.object]);
+        self.rests_on_all() || names.any(|name| name.resource.as_deref() == Some(resource))
+    }
+
     fn doubt(&mut self) {
         self.depends_on_unseen = true;
     }

@@ -10,102 +10,99 @@ use crate::name::ObjectName;
 use kube_gc_core::object::Catalog;
 use kube_gc_core::text::{listed, word};
 
-/// Well-known finalizers: a name, in which `*` at one end stands for any text; who removes it; when; and a group
-/// of the API that is served as long as that one is installed, or `-` if no group tells. The first row that fits
-/// counts. Above each is the repository and the file that says so: an operator acts on this in an outage, so
-/// what no source says is not here.
+/// Well-known finalizers: a name, in which `*` at one end stands for any text; who removes it; when, and what has
+/// to be there for that, if the same deletion can take it along; and a group of the API that is served as long as
+/// that one is installed, or `-` if no group tells. The first row that fits counts. Above each is the repository
+/// and the file that removes it: an operator acts on this in an outage, so what no source says is not here.
 const KNOWN: &[&str] = &[
-    // kubernetes/website: docs/concepts/architecture/garbage-collection
+    // kubernetes/kubernetes: pkg/controller/garbagecollector/garbagecollector.go, processDeletingDependentsItem
     "foregroundDeletion: the garbage collector: no dependent blocks the deletion any more: -",
+    // The same file: attemptToOrphanWorker
     "orphan: the garbage collector: no dependent names the object any more: -",
-    // kubernetes/kubernetes: pkg/controller/namespace/deletion/namespaced_resources_deleter.go
+    // kubernetes/kubernetes: pkg/controller/namespace/deletion/namespaced_resources_deleter.go, Delete
     "kubernetes: the namespace controller of kube-controller-manager: the namespace has no objects left: -",
     // kubernetes/kubernetes: pkg/controller/volume/pvcprotection/pvc_protection_controller.go, podUsesPVC
     "kubernetes.io/pvc-protection: kube-controller-manager: no pod uses the claim any more: -",
     // kubernetes/kubernetes: pkg/controller/volume/pvprotection/pv_protection_controller.go, isBeingUsed
     "kubernetes.io/pv-protection: kube-controller-manager: the volume is no longer bound to a claim: -",
-    // kubernetes/cloud-provider: controllers/service/controller.go
+    // kubernetes/cloud-provider: controllers/service/controller.go, syncLoadBalancerIfNeeded
     "service.kubernetes.io/load-balancer-cleanup: the service controller of the cloud provider: the load balancer has been removed: -",
-    // kubernetes/kubernetes: pkg/controller/job/job_controller.go
-    "batch.kubernetes.io/job-tracking: the job controller of kube-controller-manager: the pod has been counted in the status of its job: -",
-    // kubernetes/apiextensions-apiserver: pkg/controller/finalizer/crd_finalizer.go
+    // kubernetes/kubernetes: pkg/controller/job/job_controller.go, syncOrphanPod and trackJobStatusAndRemoveFinalizers
+    "batch.kubernetes.io/job-tracking: the job controller of kube-controller-manager: the pod has been counted in the status of its job, or the job is gone or finished: -",
+    // kubernetes/apiextensions-apiserver: pkg/controller/finalizer/crd_finalizer.go, deleteInstances
     "customresourcecleanup.apiextensions.k8s.io: the API server: all objects of the custom resource are gone: -",
-    // kubernetes/kubernetes: pkg/controller/resourceclaim/controller.go
+    // kubernetes/kubernetes: pkg/controller/resourceclaim/controller.go, syncClaim
     "resource.kubernetes.io/delete-protection: kube-controller-manager: no pod uses the resource claim any more: -",
-    // kubernetes-csi/external-attacher: pkg/controller/util.go, markAsDetached
+    // kubernetes-csi/external-attacher: pkg/controller/util.go, markAsDetached; csi_handler.go of volumes
     "external-attacher/*: the external-attacher of the CSI driver: the volume has been detached: -",
-    // kubernetes-sigs/sig-storage-lib-external-provisioner: controller/controller.go, finalizerPV
-    "external-provisioner.volume.kubernetes.io/finalizer: the external-provisioner of the CSI driver: the storage behind the volume has been deleted: -",
-    // kubernetes-csi/external-snapshotter: pkg/utils/util.go, PVCFinalizer and VolumeSnapshotAsSourceFinalizer
-    "snapshot.storage.kubernetes.io/pvc-as-source-protection: the CSI snapshot controller: no snapshot of the claim is being taken any more: snapshot.storage.k8s.io",
-    "snapshot.storage.kubernetes.io/volumesnapshot-as-source-protection: the CSI snapshot controller: no claim is being created from the snapshot any more: snapshot.storage.k8s.io",
+    // kubernetes-sigs/sig-storage-lib-external-provisioner: controller/controller.go, shouldDelete
+    "external-provisioner.volume.kubernetes.io/finalizer: the provisioner of the volume: its claim is gone and the storage behind it has been deleted, or its reclaim policy is not Delete: -",
+    // kubernetes-csi/external-snapshotter: pkg/common-controller/snapshot_controller.go, isPVCBeingUsed
+    "snapshot.storage.kubernetes.io/pvc-as-source-protection: the CSI snapshot controller: every snapshot of the claim is ready or gone: snapshot.storage.k8s.io",
+    // The same file: checkandRemoveSnapshotFinalizersAndCheckandDeleteContent
+    "snapshot.storage.kubernetes.io/volumesnapshot-as-source-protection: the CSI snapshot controller: no claim is being created from the snapshot, and no group snapshot has it any more: snapshot.storage.k8s.io",
     // kubernetes-sigs/aws-load-balancer-controller: controllers/elbv2/targetgroupbinding_controller.go
-    "elbv2.k8s.aws/resources: the AWS Load Balancer Controller: the targets have been deregistered: elbv2.k8s.aws",
-    // kubernetes-sigs/aws-load-balancer-controller: pkg/shared_constants/finalizers.go
+    "elbv2.k8s.aws/resources: the AWS Load Balancer Controller: the targets and the network rules for them have been removed: elbv2.k8s.aws",
+    // kubernetes-sigs/aws-load-balancer-controller: controllers/service/service_controller.go
     "service.k8s.aws/resources: the AWS Load Balancer Controller: the load balancer has been removed: elbv2.k8s.aws",
+    // kubernetes-sigs/aws-load-balancer-controller: controllers/ingress/group_controller.go, reconcile
     "ingress.k8s.aws/resources: the AWS Load Balancer Controller: the load balancer has been removed: elbv2.k8s.aws",
-    "group.ingress.k8s.aws/*: the AWS Load Balancer Controller: the Ingress has been taken out of the load balancer of its group: elbv2.k8s.aws",
-    // kubernetes/ingress-gce: pkg/utils/common/finalizer.go
+    "group.ingress.k8s.aws/*: the AWS Load Balancer Controller: the load balancer of its group has been changed (an Ingress of the group that is invalid prevents that): elbv2.k8s.aws",
+    // kubernetes/ingress-gce: pkg/sync/sync.go, GC
     "networking.gke.io/ingress-finalizer*: the Ingress controller of GKE: the load balancer has been removed: -",
-    "networking.gke.io/neg-finalizer: the NEG controller of GKE: the network endpoint group has been deleted, which needs that no backend service uses it: -",
-    // argoproj/argo-cd: pkg/apis/application/v1alpha1/application_defaults.go
-    "resources-finalizer.argocd.argoproj.io*: the Argo CD application controller: the resources of the application have been deleted: argoproj.io",
-    // fluxcd/kustomize-controller: api/v1/kustomization_types.go; fluxcd/helm-controller and others use the same name
+    // kubernetes/ingress-gce: pkg/neg/manager.go, processNEGDeletionCandidate
+    "networking.gke.io/neg-finalizer: the NEG controller of GKE: the network endpoint groups have been deleted: -",
+    // argoproj/argo-cd: controller/appcontroller.go, finalizeApplicationDeletion and finalizeProjectDeletion;
+    // applicationset/controllers/applicationset_controller.go
+    "resources-finalizer.argocd.argoproj.io*: Argo CD: the resources of the Application have been deleted (it needs the AppProject: if that is gone, nobody removes the finalizer); of an AppProject, no Application is in it; of an ApplicationSet, its ordered deletion has ended: argoproj.io",
+    // fluxcd/kustomize-controller: internal/controller/kustomization_controller.go, finalize; other controllers of
+    // Flux use the same name
     "finalizers.fluxcd.io: the Flux controller of this kind: its clean-up has succeeded: toolkit.fluxcd.io",
-    // argoproj/argo-workflows: workflow/common/common.go
-    "workflows.argoproj.io/artifact-gc: the Argo workflow controller: the artifacts of the workflow have been deleted: argoproj.io",
-    // kubernetes-sigs/cluster-api: internal/controllers/machine/machine_controller.go, reconcileDelete
-    "machine.cluster.x-k8s.io: the Cluster API controllers: the node has been drained and its infrastructure deleted: cluster.x-k8s.io",
-    // crossplane/crossplane-runtime: pkg/reconciler/managed/reconciler.go
-    "finalizer.managedresource.crossplane.io: the Crossplane provider of this kind: the external resource has been deleted, or its deletion policy keeps it: -",
-    // cert-manager/cert-manager: pkg/apis/acme/v1/const.go
-    "finalizer.acme.cert-manager.io: cert-manager: the challenge has been cleaned up: cert-manager.io",
-    // rancher/wrangler: pkg/generic/remove.go; rancher/norman: lifecycle/object.go
+    // argoproj/argo-workflows: workflow/controller/artifact_gc.go, processArtifactGCCompletion
+    "workflows.argoproj.io/artifact-gc: the Argo workflow controller: the artifacts of the workflow have been deleted (by pods in its namespace: if that is being deleted, none can start): argoproj.io",
+    // kubernetes-sigs/cluster-api: core/reconcilers/machine/machine_controller.go, Reconcile and reconcileDelete
+    "machine.cluster.x-k8s.io: the Cluster API controllers: the node has been drained and its infrastructure deleted (they need the Cluster: if that is gone, nobody removes the finalizer): cluster.x-k8s.io",
+    // crossplane/crossplane-runtime: pkg/reconciler/managed/reconciler.go, Reconcile
+    "finalizer.managedresource.crossplane.io: the Crossplane provider of this kind: no other finalizer is left and the external resource has been deleted, or its policies keep that: -",
+    // cert-manager/cert-manager: pkg/controller/acmechallenges/sync.go, finalize; pkg/issuer/acme/dns/dns.go, CleanUp
+    "finalizer.acme.cert-manager.io: cert-manager: the challenge has been cleaned up, which for DNS needs the credentials of its solver: cert-manager.io",
+    "acme.cert-manager.io/finalizer: cert-manager: the challenge has been cleaned up, which for DNS needs the credentials of its solver: cert-manager.io",
+    // rancher/wrangler: pkg/generic/remove.go, sync
     "wrangler.cattle.io/*: the controller that its name tells, of Rancher or built with its libraries: its clean-up has succeeded: cattle.io",
+    // rancher/norman: lifecycle/object.go, finalize
     "controller.cattle.io/*: the Rancher controller that its name tells: its clean-up has succeeded: cattle.io",
     "clusterscoped.controller.cattle.io/*: the Rancher controller that its name tells: its clean-up has succeeded: cattle.io",
-    // vmware-tanzu/velero: pkg/controller/restore_controller.go
-    "restores.velero.io/external-resources-finalizer: Velero: what the restore has stored outside of the cluster has been deleted: velero.io",
-    // rook/rook: pkg/operator/ceph/controller/finalizer.go
-    "*.ceph.rook.io: the Rook operator: the Ceph resource has been removed, which needs that nothing depends on it: ceph.rook.io",
-    // kubernetes-sigs/karpenter: pkg/controllers/node/termination/controller.go
+    // vmware-tanzu/velero: pkg/controller/restore_controller.go, deleteExternalResources
+    "restores.velero.io/external-resources-finalizer: Velero: the files of the restore have been deleted from its backup storage, or its backup is gone: velero.io",
+    // rook/rook: pkg/operator/ceph/object/controller.go and others; controller/controller_utils.go, IsReadyToReconcile
+    "*.ceph.rook.io: the Rook operator: the Ceph resource has been removed, which needs that nothing depends on it and that Ceph is healthy, or the CephCluster is gone: ceph.rook.io",
+    // kubernetes-sigs/karpenter: pkg/controllers/node/termination/controller.go; nodeclaim/lifecycle/controller.go
     "karpenter.sh/termination: Karpenter: the node has been drained and its instance terminated: karpenter.sh",
-    // tektoncd/chains: pkg/reconciler/taskrun/controller.go
-    "chains.tekton.dev*: Tekton Chains: the run has been signed: tekton.dev",
-    // kedacore/keda: controllers/keda/scaledobject_finalizer.go
+    // tektoncd/chains: pkg/reconciler/taskrun/taskrun.go and pipelinerun/pipelinerun.go, FinalizeKind
+    "chains.tekton.dev*: Tekton Chains: the run has been signed, or was deleted before its end: tekton.dev",
+    // kedacore/keda: controllers/keda/scaledobject_finalizer.go, finalizeScaledObject; others beside it
     "finalizer.keda.sh: the KEDA operator: its clean-up has succeeded: keda.sh",
-    // kubevirt/kubevirt: staging/src/kubevirt.io/api/core/v1/types.go, VirtualMachineInstanceFinalizer
+    // kubevirt/kubevirt: pkg/virt-controller/watch/vmi/lifecycle.go
     "*foregroundDeleteVirtualMachine: virt-controller of KubeVirt: the virtual machine instance has ended, and its pods are gone: kubevirt.io",
-    // nolar/kopf: docs/configuration.rst
-    "kopf.zalando.org/*: an operator that is built with kopf: its deletion handlers have succeeded: -",
-    // strimzi/strimzi-kafka-operator: topic-operator/src/main/java/io/strimzi/operator/topic/KubernetesHandler.java
+    // nolar/kopf: docs/configuration.rst and docs/troubleshooting.rst
+    "kopf.zalando.org/*: an operator that is built with kopf: its deletion handlers and daemons have ended: -",
+    // strimzi/strimzi-kafka-operator: topic-operator/src/main/java/io/strimzi/operator/topic/BatchingTopicController.java
     "strimzi.io/topic-operator: Strimzi's topic operator: the topic has been deleted in Kafka (it runs in the Kafka cluster: if that is gone, nobody removes the finalizer): kafka.strimzi.io",
 ];
 
-/// Who removes a well-known finalizer, and when.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct KnownFinalizer {
-    pub remover: &'static str,
-    pub when: &'static str,
-    /// A group that is served as long as the remover is installed, if one tells.
-    group: Option<&'static str>,
-}
-
-impl KnownFinalizer {
-    /// The well-known finalizer of this name.
-    pub fn named(name: &str) -> Option<Self> {
-        let fits = |pattern: &str| match (pattern.strip_prefix('*'), pattern.strip_suffix('*')) {
+/// Of a well-known finalizer: who removes it, when, and a group that is served as long as that one is installed.
+fn known(name: &str) -> Option<(&'static str, &'static str, Option<&'static str>)> {
+    KNOWN.iter().find_map(|row| {
+        let (pattern, rest) = row.split_once(": ")?;
+        let (remover, rest) = rest.split_once(": ")?;
+        let (when, group) = rest.rsplit_once(": ")?;
+        let fits = match (pattern.strip_prefix('*'), pattern.strip_suffix('*')) {
             (Some(end), _) => name.ends_with(end),
             (_, Some(begin)) => name.starts_with(begin),
             (None, None) => name == pattern,
         };
-        KNOWN.iter().find_map(|row| {
-            let (pattern, rest) = row.split_once(": ")?;
-            let (remover, rest) = rest.split_once(": ")?;
-            let (when, group) = rest.rsplit_once(": ")?;
-            fits(pattern).then_some(Self { remover, when, group: Some(group).filter(|group| *group != "-") })
-        })
-    }
+        fits.then_some((remover, when, Some(group).filter(|group| *group != "-")))
+    })
 }
 
 /// A finalizer of an object.
@@ -145,12 +142,12 @@ impl FinalizerReport {
 
     /// What its name tells.
     pub(super) fn named(name: &str, catalog: &Catalog) -> Self {
-        let known = KnownFinalizer::named(name);
-        let group = known.map_or_else(|| domain(name), |known| known.group);
+        let known = known(name);
+        let group = known.map_or_else(|| domain(name), |(_, _, group)| group);
         Self {
             name: word(name).to_string(),
-            remover: known.map(|known| known.remover.into()),
-            when: known.map(|known| known.when.into()),
+            remover: known.map(|(remover, ..)| remover.into()),
+            when: known.map(|(_, when, _)| when.into()),
             api_is_served: group.and_then(|group| is_served(group, catalog)),
             ..Self::default()
         }

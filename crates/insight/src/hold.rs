@@ -8,17 +8,13 @@ use crate::finalizers::FinalizerReport;
 use crate::judge::verdict;
 use crate::knowledge::{Asker, Details, Live, LiveObject, Particulars};
 use crate::name::{ObjectName, Unseen};
-use crate::plan::{as_definition, as_namespace};
+use crate::plan::{Container, OF_DEFINITIONS, OF_NAMESPACES, in_spec};
 use crate::sentence::age;
 use kube_gc_core::graph::SearchQuery;
 use kube_gc_core::object::{DeletionState, FOREGROUND_FINALIZER, Identity};
 use kube_gc_core::text::listed;
 use kube_gc_core::verdict::Decision;
 
-/// The finalizer in the spec of a namespace that the namespace controller removes.
-const OF_NAMESPACES: &str = "kubernetes";
-/// The finalizer of a definition that the API server removes when its objects are gone.
-const OF_DEFINITIONS: &str = "customresourcecleanup.apiextensions.k8s.io";
 /// The finalizer of a claim that pods use.
 const OF_CLAIMS: &str = "kubernetes.io/pvc-protection";
 /// The finalizer of a volume that is bound.
@@ -87,10 +83,12 @@ pub(super) struct Around<'a> {
 
 /// What has to be gone before an object goes: all in a namespace, or all objects of a definition.
 pub fn contents_of(identity: &Identity) -> Option<SearchQuery> {
-    let namespace = as_namespace(identity);
-    let resource = as_definition(identity);
-    let is_one = namespace.is_some() || resource.is_some();
-    is_one.then(|| SearchQuery { namespace, resource, ..SearchQuery::default() })
+    let (namespace, resource) = match Container::of(identity)? {
+        Container::Namespace(namespace) => (Some(namespace), None),
+        Container::Definition(resource) => (None, Some(resource)),
+        Container::Node => return None,
+    };
+    Some(SearchQuery { namespace, resource, ..SearchQuery::default() })
 }
 
 /// What an object waits for, which blocks others or is being deleted, and waits for no dependent.
@@ -143,9 +141,8 @@ fn terminating(
     }
     all.extend(grace(details));
     if let Particulars::Namespace { finalizers, conditions } = &details.particulars {
-        let mut others = finalizers.iter().filter(|name| **name != *OF_NAMESPACES).peekable();
-        if others.peek().is_some() {
-            let others = others.map(|name| FinalizerReport::named(name, asker.catalog())).collect();
+        let others = in_spec(&details.particulars, asker.catalog());
+        if !others.is_empty() {
             all.push(Held::finalizers(Hold::SpecFinalizers, others));
         }
         let silent = around.silent_apis;
@@ -240,7 +237,7 @@ impl Held {
 
     /// What one object waits for, or several.
     pub fn words(&self, several: bool) -> String {
-        let (its, it) = if several { ("their", "them") } else { ("its", "it") };
+        let (its, it, s) = if several { ("their", "them", "s") } else { ("its", "it", "") };
         let about = &self.about;
         match self.hold {
             Hold::Finalizers => about.clone(),
@@ -248,13 +245,13 @@ impl Held {
             Hold::SilentApi if about.contains(", ") => format!("APIs that do not answer: {about}"),
             Hold::SilentApi => format!("an API that does not answer: {about}"),
             Hold::NamespaceController => "the namespace controller of kube-controller-manager".to_owned(),
-            Hold::GracePeriod => format!("the end of {its} grace period"),
+            Hold::GracePeriod => format!("the end of {its} grace period{s}"),
             Hold::Kubelet if about.is_empty() => format!("somebody to confirm {its} end"),
             Hold::Kubelet => format!("the kubelet of node {about} to confirm {its} end"),
             Hold::Orphaning => format!("the collector to release {its} dependents"),
-            Hold::Unblocked => format!("the collector to remove {its} finalizer"),
+            Hold::Unblocked => format!("the collector to remove {its} finalizer{s}"),
             Hold::ToBeDeleted => format!("the collector to delete {it}"),
-            Hold::ToBeReleased => format!("the collector to remove {its} owner reference"),
+            Hold::ToBeReleased => format!("the collector to remove {its} owner reference{s}"),
             Hold::Undecided => "an owner that cannot be resolved".to_owned(),
             Hold::Unexplained => "something that the API does not show".to_owned(),
             Hold::Unknown => "something that could not be looked at".to_owned(),
@@ -290,7 +287,7 @@ impl Held {
             Hold::Unblocked | Hold::ToBeDeleted | Hold::ToBeReleased | Hold::Orphaning | Hold::Circle => {
                 one("The collector has this to do. If it does not change, look whether it runs.")
             }
-            Hold::Undecided => one("`check` says which owner cannot be resolved."),
+            Hold::Undecided => one("`explain` and `check` say which owner cannot be resolved."),
             Hold::GracePeriod | Hold::Kubelet | Hold::Unexplained | Hold::Unknown | Hold::Other => Vec::new(),
         }
     }

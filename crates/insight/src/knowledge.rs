@@ -102,8 +102,6 @@ pub struct LiveObject {
 pub struct Details {
     /// When the server answered, by its own clock.
     pub read: Option<String>,
-    /// When it was created.
-    pub created: Option<String>,
     /// When somebody deleted it, which is before its grace period.
     pub deleted: Option<String>,
     /// The seconds of its grace period, as far as the server has not confirmed that it has ended.
@@ -163,7 +161,7 @@ pub struct FinalizerSetter {
 
 /// The facts that were found out so far. They are of about one moment: a question is asked again
 /// from the beginning, not continued later.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Knowledge {
     outside: Outside,
     nodes: HashMap<Key, Option<NodeView>>,
@@ -177,15 +175,7 @@ pub struct Knowledge {
 impl Knowledge {
     /// Nothing yet, of a source that cannot see this.
     pub fn new(outside: Outside) -> Self {
-        Self {
-            outside,
-            nodes: HashMap::new(),
-            objects: HashMap::new(),
-            owners: HashMap::new(),
-            live: HashMap::new(),
-            users: HashMap::new(),
-            elsewhere: HashMap::new(),
-        }
+        Self { outside, ..Self::default() }
     }
 
     /// What the source cannot see.

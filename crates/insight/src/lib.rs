@@ -59,5 +59,5 @@ pub use neighbourhood::{
     Edge, More, Neighbourhood, NeighbourhoodQuery, NodeExtra, Shown, Standing, State, neighbourhood,
 };
 pub use plan::{Cascade, Effect, Forecast, Plan, PlanQuery, PlannedObject, TypeEffects, Walk, plan};
-pub use sentence::{age, counted};
+pub use sentence::{age, counted, counted_of};
 pub use stuck::{StuckContext, StuckGroup, StuckReport, stuck};

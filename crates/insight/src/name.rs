@@ -99,6 +99,11 @@ pub trait Report {
         true
     }
 
+    /// Whether objects of this type might change it.
+    fn rests_on(&self, _resource: &str) -> bool {
+        self.rests_on_all()
+    }
+
     /// Notes that they might.
     fn doubt(&mut self) {}
 }
@@ -121,16 +126,15 @@ impl<A: Report> Answer<A> {
     /// A report that follows from what is known, and what else the source has missed.
     pub fn new(mut report: A, known: &Knowledge, missed: Vec<Unseen>, left_out: usize) -> Self {
         let Outside { silent_objects, types, .. } = known.outside();
-        let rests_on_all = report.rests_on_all();
-        if rests_on_all && !(known.outside().is_empty() && missed.is_empty()) {
+        let types: Vec<_> = types.iter().filter(|unseen| report.rests_on(&unseen.what)).cloned().collect();
+        let misses_objects = report.rests_on_all() && !(silent_objects.is_empty() && missed.is_empty());
+        if misses_objects || !types.is_empty() {
             report.doubt();
         }
         let mut incomplete = missed;
         incomplete.extend(known.unseen());
         incomplete.extend_from_slice(silent_objects);
-        if rests_on_all {
-            incomplete.extend_from_slice(types);
-        }
+        incomplete.extend(types);
         incomplete.sort();
         // What no list shows is named once.
         incomplete.dedup_by(|one, other| one.what == other.what);

@@ -1,19 +1,18 @@
 //! What belongs to an object, and which dependents are shown where there is no room for all.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
-use std::sync::Arc;
 
 use indexmap::IndexSet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::judge::{JudgedReference, classify, resolve};
-use crate::knowledge::{AbsenceEvidence, Asker, Details, Live};
+use crate::knowledge::{Asker, Details, Live};
 use crate::name::{ObjectName, Report};
 use kube_gc_core::graph::{
     DependentSummary, NodePresence, NodeView, ReferenceSnapshot, TypeCount, ViewLimits,
 };
-use kube_gc_core::object::{DeletionState, GroupResource, Identity, Key};
+use kube_gc_core::object::{DeletionState, GroupResource, Identity};
 use kube_gc_core::verdict::ReferenceClass;
 
 /// What a neighbourhood shows.
@@ -346,35 +345,31 @@ impl Collecting {
 
 /// What the graph, or else a live read, knows of an object.
 fn look<'a>(asker: &mut Asker<'a>, identity: &Identity) -> Option<Look<'a>> {
-    let key: Key = identity.key();
-    let view = asker.node(&key)?.filter(|view| view.identity == *identity);
-    if let Some(view) = view.filter(|view| view.presence == NodePresence::Observed) {
-        return Some(Look {
-            state: view.deletion.into(),
-            references: view.references.clone(),
-            reference_count: view.reference_count,
-            view: Some(view),
-        });
-    }
-    let absent = |state| Look { state, references: Vec::new(), reference_count: 0, view };
-    if view.is_some_and(|view| view.presence == NodePresence::Absent) {
-        return Some(absent(State::Absent));
+    let view = asker.node(&identity.key())?.filter(|view| view.identity == *identity);
+    let without = |state| Look { state, references: Vec::new(), reference_count: 0, view };
+    match view.map(|view| (&view.presence, view)) {
+        Some((NodePresence::Observed, view)) => {
+            let references = view.references.clone();
+            let reference_count = view.reference_count;
+            return Some(Look { references, reference_count, ..without(view.deletion.into()) });
+        }
+        Some((NodePresence::Absent, _)) => return Some(without(State::Absent)),
+        _ => {}
     }
     Some(match asker.live(identity)? {
         Live::Found(live) => {
-            let catalog = Arc::clone(asker.catalog());
             let facts = &live.facts;
-            let references: Vec<_> = facts
-                .owners
-                .iter()
-                .take(ViewLimits::default().references)
-                .map(|reference| resolve(&catalog, facts.namespace.as_ref(), reference))
-                .collect();
+            let shown = facts.owners.iter().take(ViewLimits::default().references);
+            let references = shown.map(|owner| resolve(asker.catalog(), facts.namespace.as_ref(), owner));
             let reference_count = facts.owners.len();
-            Look { state: facts.deletion_state().into(), references, reference_count, view }
+            Look {
+                references: references.collect(),
+                reference_count,
+                ..without(facts.deletion_state().into())
+            }
         }
-        Live::Absent(AbsenceEvidence::NotFound | AbsenceEvidence::OtherUid(_)) => absent(State::Absent),
-        Live::Failed(_) | Live::NotAsked => absent(State::Unknown),
+        Live::Absent(_) => without(State::Absent),
+        Live::Failed(_) | Live::NotAsked => without(State::Unknown),
     })
 }
 

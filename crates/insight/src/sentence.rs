@@ -29,7 +29,7 @@ pub(super) fn decision(object: &ObjectName, decision: &Decision, judged: &[Judge
     match decision {
         Decision::Keep(KeepReason::Owned) => match judged {
             [only] => format!("{object} stays: its owner {} exists.", only.owner),
-            _ => format!("{object} stays: all of its {owners} exist."),
+            _ => format!("{object} stays: its {owners} exist."),
         },
         Decision::Keep(KeepReason::NoReferences) => {
             format!("{object} stays: it has no owner references, so it is never garbage.")
@@ -47,14 +47,11 @@ pub(super) fn decision(object: &ObjectName, decision: &Decision, judged: &[Judge
             counted(count(ReferenceClass::InvalidScope), "owner")
         ),
         Decision::RemoveReferences { remove, .. } => {
-            let kept = match judged.iter().find(|reference| reference.class == ReferenceClass::Solid) {
-                Some(solid) => format!("its owner {} exists", solid.owner),
-                None => "its owner was deleted with the policy Orphan".to_owned(),
+            let why = match judged.iter().find(|reference| reference.class == ReferenceClass::Solid) {
+                Some(solid) => format!("its owner {} keeps it, and not every owner does", solid.owner),
+                None => "an owner was deleted with the policy Orphan".to_owned(),
             };
-            format!(
-                "{object} stays and loses {}: {kept}, others do not.",
-                counted(remove.len(), "owner reference")
-            )
+            format!("{object} stays and loses {}: {why}.", counted(remove.len(), "owner reference"))
         }
         Decision::Delete { policy, .. } => {
             let waiting = count(ReferenceClass::Waiting);
@@ -64,7 +61,7 @@ pub(super) fn decision(object: &ObjectName, decision: &Decision, judged: &[Judge
                 }
                 [only] => missing(only),
                 _ if waiting == 0 => format!("none of its {owners} exists"),
-                _ => format!("none of its {owners} keeps it, and {waiting} wait for their dependents"),
+                _ => format!("none of its {owners} keeps it, and at least one waits for its dependents"),
             };
             format!("{object} is garbage: {why}. The collector deletes it with the policy {policy}.")
         }
@@ -102,11 +99,12 @@ fn missing(reference: &JudgedReference) -> String {
 /// The verdict on an object that is being deleted and waits.
 pub(super) fn held(object: &ObjectName, holds: &[Held]) -> String {
     let reasons: Vec<String> = holds.iter().filter(|held| !held.is_grace()).map(Held::of_one).collect();
-    let grace = holds.iter().find(|held| held.is_grace()).map(Held::predicate).unwrap_or_default();
-    let waits = match reasons.len() {
-        0 => String::new(),
-        _ => format!(", and waits for {}", reasons.join(", and for ")),
+    let (waits, then) = match reasons.len() {
+        0 => (String::new(), ':'),
+        _ => (format!(", and waits for {}", reasons.join(", and for ")), ';'),
     };
+    let grace = holds.iter().find(|held| held.is_grace());
+    let grace = grace.map(|held| format!("{then} {}", held.of_one())).unwrap_or_default();
     format!("{object} is being deleted{waits}{grace}.")
 }
 
@@ -199,9 +197,7 @@ pub(super) fn advice_on_chain(chain: &Chain) -> Vec<String> {
         ));
     }
     if count(&Hold::Undecided) > 0 {
-        advice.push(
-            "Explain the objects that cannot be decided on: an owner of theirs cannot be resolved.".into(),
-        );
+        advice.extend(Held::new(Hold::Undecided).advice(&ObjectName::default()));
     }
     advice
 }
@@ -226,15 +222,12 @@ pub(super) fn namespace(object: &ObjectName, report: &NamespaceReport, is_all: b
     let at_least = if is_all { "" } else { "at least " };
     let objects = counted(*left, "object");
     let are = if *left == 1 { "is" } else { "are" };
-    let holding = match &held[..] {
-        [only] if only.count == *left => {
-            let all = if *left == 1 { "" } else { "all " };
-            format!("{all}held by finalizer {}", only.finalizer.name)
-        }
-        [] => "not held by any finalizer".to_owned(),
-        several => {
-            format!("some held by {}", FinalizerReport::names(several.iter().map(|held| &held.finalizer)))
-        }
+    let names = FinalizerReport::names(held.iter().map(|held| &held.finalizer));
+    let holding = match held.iter().all(|held| held.count == *left) {
+        _ if held.is_empty() => "not held by any finalizer".to_owned(),
+        true if *left == 1 => format!("held by {names}"),
+        true => format!("all held by {names}"),
+        false => format!("some held by {names}"),
     };
     let also = if own.is_empty() { String::new() } else { format!("; it also waits for {also}") };
     format!("{object} cannot go: {at_least}{objects} {are} left, {holding}{also}.")
@@ -277,6 +270,12 @@ pub fn age(seconds: u64) -> String {
         7_200..172_800 => format!("{}h", seconds / 3_600),
         _ => format!("{}d", seconds / 86_400),
     }
+}
+
+/// A number of things, of all there are.
+pub fn counted_of(number: usize, all: usize, what: &str) -> String {
+    let of = if number == all { String::new() } else { format!("{} of ", Thousands(number)) };
+    of + &counted(all, what)
 }
 
 /// A number of things.

@@ -7,11 +7,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::finalizers::FinalizerReport;
-use crate::hold::{Around, Held, Hold, contents_of, holds};
+use crate::hold::{Around, Held, Hold, holds};
 use crate::knowledge::{Asker, Live};
 use crate::name::{ObjectName, Report, Unseen};
+use crate::plan::Container;
 use crate::sentence::counted;
-use kube_gc_core::object::{DeletionState, GroupResource, Identity, Key, Namespace};
+use kube_gc_core::object::{DeletionState, Identity, Key};
 
 /// The most objects that are named in each list.
 const NAMED: usize = 20;
@@ -186,16 +187,12 @@ fn remaining(asker: &mut Asker<'_>, deleted: &[(Identity, DeletionState)]) -> Ve
     }
     // What is in a namespace, or of the type of a definition, holds that.
     let containers =
-        deleted.iter().filter_map(|(identity, _)| Some((contents_of(identity)?, identity.key())));
-    let mut of_namespace: HashMap<Namespace, Key> = HashMap::new();
-    let mut of_type: HashMap<GroupResource, Key> = HashMap::new();
-    for (contents, key) in containers {
-        of_namespace.extend(contents.namespace.map(|namespace| (namespace, key.clone())));
-        of_type.extend(contents.resource.map(|resource| (resource, key)));
-    }
+        deleted.iter().filter_map(|(identity, _)| Some((Container::of(identity)?, identity.key())));
+    let containers: HashMap<Container, Key> = containers.collect();
     for (identity, _, blocks) in all.values_mut().filter(|(_, deletion, _)| deletion.is_being_deleted()) {
-        blocks.extend(identity.namespace.as_ref().and_then(|namespace| of_namespace.get(namespace)).cloned());
-        blocks.extend(of_type.get(&identity.resource.group_resource).cloned());
+        let namespace = identity.namespace.clone().map(Container::Namespace);
+        let definition = Container::Definition(identity.resource.group_resource.clone());
+        blocks.extend(namespace.iter().chain([&definition]).filter_map(|one| containers.get(one)).cloned());
     }
     let mut all: Vec<_> = all.into_values().collect();
     all.sort_by(|a, b| order(a).cmp(&order(b)));

@@ -3,7 +3,7 @@ use kube::client::Body;
 use kube_gc_apiserver::ApiServer;
 
 use super::*;
-use kube_gc_config::{LeaderSettings, Settings, WorkerSettings};
+use kube_gc_config::Settings;
 
 #[allow(dead_code, reason = "the example's `main` is not called")]
 #[path = "../../../examples/collect.rs"]
@@ -26,6 +26,7 @@ async fn the_example_tests_a_controller() {
 /// The test that `docs/testing.md` leads to.
 mod cascade;
 mod followed;
+mod held;
 mod idle;
 mod pages;
 
@@ -37,26 +38,6 @@ fn the_test_of_the_page_is_the_one_that_runs_here() {
     assert_eq!(block, include_str!("tests/cascade.rs"));
 }
 
-/// A user who took another version of these would have two of them, which do not fit together.
-#[test]
-fn the_versions_of_the_page_are_those_of_the_library() {
-    let page = include_str!("../../../docs/testing.md");
-    let (_, block) = page.split_once("```toml\n").unwrap();
-    let (block, _) = block.split_once("```\n").unwrap();
-    let parsed = |text: &str| toml::from_str::<toml::Table>(text).unwrap();
-    let (page, own) = (parsed(block), parsed(include_str!("../../../Cargo.toml")));
-    for name in ["kube", "k8s-openapi"] {
-        let own = &own["workspace"]["dependencies"][name];
-        let page = &page["dev-dependencies"][name];
-        assert_eq!(page["version"], own["version"], "{name}");
-        let features = page["features"].as_array().unwrap().iter();
-        assert!(
-            features.clone().all(|feature| own["features"].as_array().unwrap().contains(feature)),
-            "{name}"
-        );
-    }
-}
-
 fn server() -> ApiServer {
     ApiServer::new(kube_gc_apiserver::Settings::default())
 }
@@ -65,7 +46,7 @@ fn server() -> ApiServer {
 #[tokio::test]
 async fn the_status_names_the_watched_types() {
     let server = server();
-    let collector = Collector::builder(server.client()).start().await.unwrap();
+    let collector = Collector::builder_with_client(server.client()).start().await.unwrap();
     collector.wait_idle().await.unwrap();
     let status = collector.status().await.unwrap();
     assert!(status.ready);
@@ -79,28 +60,29 @@ async fn the_status_names_the_watched_types() {
 #[tokio::test]
 async fn several_collectors_run_in_one_process() {
     let (one, another) = (server(), server());
-    let one = Collector::builder(one.client()).start().await.unwrap();
-    let another = Collector::builder(another.client()).start().await.unwrap();
+    let one = Collector::builder_with_client(one.client()).start().await.unwrap();
+    let another = Collector::builder_with_client(another.client()).start().await.unwrap();
     one.stop().await.unwrap();
     another.wait_idle().await.unwrap();
     another.stop().await.unwrap();
 }
 
 async fn refused(settings: Settings) -> Error {
-    Collector::builder(server().client()).settings(settings).start().await.unwrap_err()
+    Collector::builder_with_client(server().client()).settings(settings).start().await.unwrap_err()
 }
 
 #[tokio::test]
 async fn an_invalid_setting_is_named() {
-    let workers = WorkerSettings { delete: 0, ..WorkerSettings::default() };
-    let error = refused(Settings { workers, ..Settings::default() }).await;
+    let mut settings = Settings::default();
+    settings.workers.delete = 0;
+    let error = refused(settings.clone()).await;
     assert_eq!(error.kind(), ErrorKind::Settings);
     assert_eq!(
         error.to_string(),
         "`workers.delete` is out of bounds: it must be a whole number from 1 to 1000"
     );
-    let leader = LeaderSettings { enabled: true, ..LeaderSettings::default() };
-    let error = refused(Settings { leader, ..Settings::default() }).await;
+    (settings.workers.delete, settings.leader.enabled) = (1, true);
+    let error = refused(settings).await;
     assert!(error.to_string().contains("leader.enabled"), "{error}");
 }
 
@@ -111,7 +93,8 @@ async fn a_server_that_rejects_the_client_is_an_error_that_says_what_to_do() {
         *answer.status_mut() = http::StatusCode::UNAUTHORIZED;
         Ok::<_, std::convert::Infallible>(answer)
     });
-    let error = Collector::builder(kube::Client::new(rejecting, "default")).start().await.unwrap_err();
+    let error =
+        Collector::builder_with_client(kube::Client::new(rejecting, "default")).start().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Credentials);
     assert!(error.to_string().contains("check the user"), "{error}");
 }
@@ -119,9 +102,11 @@ async fn a_server_that_rejects_the_client_is_an_error_that_says_what_to_do() {
 #[tokio::test]
 async fn an_invalid_version_is_an_error() {
     let server = server();
-    let collector = Collector::builder(server.client()).start().await.unwrap();
+    let collector = Collector::builder_with_client(server.client()).start().await.unwrap();
     for version in ["", "0", "newest"] {
-        let error = collector.wait_seen("configmaps", version).await.unwrap_err().to_string();
-        assert!(error.contains(&format!("the version {version:?} is not a whole number")), "{error}");
+        let error = collector.wait_seen("configmaps", version).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Argument);
+        let said = format!("the version {version:?} is not a whole number");
+        assert!(error.to_string().contains(&said), "{error}");
     }
 }

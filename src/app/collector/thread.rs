@@ -1,27 +1,33 @@
-//! The thread of a collector inside an application: it carries the actors and all requests about
-//! single objects. Lists and watches have runtimes of their own, as in `kube-gc run`.
+//! The thread of a collector inside an application. It runs a collector as the process of `kube-gc run` does,
+//! but what it does to its threads belongs to this collector alone.
 
+use std::io;
+use std::sync::{Arc, Weak};
+use std::thread;
 use std::time::Duration;
 
-use tokio::runtime::Builder;
+use kube::client::Body;
+use tokio::runtime::{Builder, Handle};
 use tokio::sync::{oneshot, watch};
-use tokio::task::LocalSet;
+use tower::buffer::error::Closed;
+use tower::service_fn;
+use tracing::Span;
 
 use crate::app::controller::Controller;
-use crate::app::process::runtime;
-use crate::app::run::gate;
-use crate::app::{Error, ErrorKind, connect, settings};
+use crate::app::process::{Threads, block_on};
+use crate::app::settings::{self, gate};
+use crate::app::{Error, ErrorKind, connect};
 use crate::introspect::CollectorIntrospection;
 use kube_gc_client::Api;
 use kube_gc_config::{Settings, available_cores};
 use kube_gc_controller::actors::{Placement, on_fatal};
-use kube_gc_observe::telemetry::Exporter;
+use kube_gc_observe::telemetry::{Exporter, record};
 
 /// The state of a collector.
 #[derive(Clone, Debug)]
 pub enum State {
     Running,
-    /// A part that the others depend on has failed.
+    /// It could not start, or a part that the others depend on has failed.
     Failed(Error),
     Stopped {
         /// Whether all requests finished within the grace period.
@@ -29,90 +35,137 @@ pub enum State {
     },
 }
 
+/// How the API server is reached.
+pub enum Access {
+    Config(Box<kube::Config>),
+    Client(kube::Client),
+}
+
 /// What the thread needs.
 pub struct Task {
-    pub client: kube::Client,
+    pub access: Access,
     pub settings: Settings,
-    pub state: watch::Sender<State>,
-    pub started: oneshot::Sender<Result<CollectorIntrospection, Error>>,
+    pub state: Arc<watch::Sender<State>>,
+    /// Receives the read models of a collector that runs, and a runtime whose clock nobody pauses.
+    pub started: oneshot::Sender<(CollectorIntrospection, Handle)>,
     /// Receives the grace period. The collector stops at once when the sender is dropped.
     pub stop: oneshot::Receiver<Duration>,
 }
 
+/// Marks the threads of one collector.
+#[derive(Clone)]
+pub struct Mark {
+    /// Runtimes keep it as long as somebody has their handles, which may be longer than the collector runs.
+    pub state: Weak<watch::Sender<State>>,
+    pub name: Option<Arc<str>>,
+    pub span: Span,
+}
+
+impl Mark {
+    fn all_of(&self, runtime: &mut Builder) {
+        let (first, last) = (self.clone(), self.clone());
+        runtime.on_thread_start(move || first.begin()).on_thread_stop(move || last.end());
+    }
+
+    /// A fatal failure on this thread ends the collector instead of the process.
+    fn begin(&self) {
+        let state = self.state.clone();
+        on_fatal(move |why| {
+            let error = internal(&format!("{why}; start another collector, which reads the cluster again"));
+            state.upgrade().inspect(|state| fail(state, error));
+        });
+        record::of_collector(self.name.clone());
+        self.span.with_subscriber(|(id, subscriber)| subscriber.enter(id));
+    }
+
+    /// A subscriber may take a later thread for this one.
+    fn end(&self) {
+        self.span.with_subscriber(|(id, subscriber)| subscriber.exit(id));
+    }
+}
+
 /// The error of a collector whose thread has ended for no known reason.
 pub fn ended() -> Error {
-    Error::new(ErrorKind::Internal, "the collector has ended unexpectedly; start another one")
+    internal("the collector has ended unexpectedly; start another one")
 }
 
-/// Starts the thread. The receiver of `started` learns whether the collector runs.
-pub fn spawn(task: Task) -> std::io::Result<()> {
-    let report = || {
-        let state = task.state.clone();
-        move || report_failures(&state)
+fn internal(why: &str) -> Error {
+    Error::new(ErrorKind::Internal, why)
+}
+
+/// Starts the thread.
+pub fn spawn(task: Task, mark: Mark) -> io::Result<()> {
+    let run = move || {
+        mark.begin();
+        let state = Arc::clone(&task.state);
+        let list_threads = task.settings.watch.list_thread_count(available_cores());
+        let ran = block_on(list_threads, |builder| mark.all_of(builder), |threads| run(task, threads));
+        if let Err(error) = ran.flatten() {
+            fail(&state, error);
+        }
+        mark.end();
     };
-    let actors = Builder::new_current_thread().enable_all().build()?;
-    let lists = runtime("lists", task.settings.watch.list_thread_count(available_cores()), report())?;
-    let watches = runtime("watches", 1, report())?;
-    let report = report();
-    std::thread::Builder::new().name("kube-gc".to_owned()).spawn(move || {
-        report();
-        let runtimes = Some((lists.handle().clone(), watches.handle().clone()));
-        let placement = Placement { own_graph_threads: false, runtimes };
-        // Dropping the set ends all actors.
-        actors.block_on(LocalSet::new().run_until(run(task, placement)));
-        lists.shutdown_background();
-        watches.shutdown_background();
-    })?;
-    Ok(())
+    thread::Builder::new().name("kube-gc".to_owned()).spawn(run).map(drop)
 }
 
-/// A fatal failure on this thread ends the collector instead of the process.
-fn report_failures(state: &watch::Sender<State>) {
-    let state = state.clone();
-    on_fatal(move |why| {
-        let error = format!("{why}; start another collector, which reads the cluster again");
-        state.send_if_modified(|state| {
-            // The first failure is the cause of the others.
-            let running = matches!(state, State::Running);
-            if running {
-                *state = State::Failed(Error::new(ErrorKind::Internal, error));
-            }
-            running
-        });
+/// The first failure is the cause of the others.
+fn fail(state: &watch::Sender<State>, error: Error) {
+    state.send_if_modified(|state| {
+        let running = matches!(state, State::Running);
+        if running {
+            *state = State::Failed(error);
+        }
+        running
     });
 }
 
-async fn run(task: Task, placement: Placement) {
-    let Task { client, settings, state, started, stop } = task;
-    let (controller, introspection) = match start(client, &settings, placement).await {
-        Ok(started) => started,
-        Err(error) => {
-            // The caller has cancelled the start and receives no result.
-            let _ = started.send(Err(error));
-            return;
+/// Why a client can send nothing any more.
+const NO_RUNTIME: &str = "the runtime on which the client was made has ended; give the collector a kube::Config \
+    (Collector::builder), or make the client on a runtime that lasts";
+
+/// The same client, whose end the collector notices.
+fn noticed(client: kube::Client, state: Arc<watch::Sender<State>>) -> kube::Client {
+    let namespace = client.default_namespace().to_owned();
+    let service = service_fn(move |request: http::Request<Body>| {
+        let (client, state) = (client.clone(), Arc::clone(&state));
+        async move {
+            let answer = client.send(request).await;
+            if matches!(&answer, Err(kube::Error::Service(cause)) if cause.is::<Closed>()) {
+                fail(&state, internal(NO_RUNTIME));
+            }
+            answer
         }
-    };
-    if started.send(Ok(introspection)).is_err() {
-        return;
-    }
-    let mut failed = state.subscribe();
-    tokio::select! {
-        grace = stop => {
-            let finished = controller.stop(grace.unwrap_or_default()).await;
-            state.send_replace(State::Stopped { finished });
-        }
-        _ = failed.wait_for(|state| matches!(state, State::Failed(_))) => {}
-    }
+    });
+    kube::Client::new(service, namespace)
 }
 
-async fn start(
-    client: kube::Client,
-    settings: &Settings,
-    placement: Placement,
-) -> Result<(Controller, CollectorIntrospection), Error> {
-    let api = Api::from_clients(client, settings::api(settings), gate(settings));
-    connect::check(&api, "the API server", settings).await?;
+/// Runs the collector until it is stopped or has failed.
+async fn run(task: Task, Threads { lists, watches }: Threads) -> Result<(), Error> {
+    let Task { access, settings, state, started, stop } = task;
+    let api = match access {
+        Access::Config(config) => connect::collector(*config, &settings).await?.1,
+        Access::Client(client) => {
+            let client = noticed(client, Arc::clone(&state));
+            let api = Api::from_clients(client, settings::api(&settings), gate(&settings));
+            connect::check(&api, "the API server", &settings).await?;
+            api
+        }
+    };
     // The exporter only forgets series of types that are gone, which is up to the application here.
-    let (_, exporter) = Exporter::local().map_err(|error| Error::new(ErrorKind::Internal, error))?;
-    Controller::configured(api, settings, placement, Vec::new(), exporter)
+    let (_, exporter) = Exporter::local();
+    let placement = Placement { own_graph_threads: false, runtimes: Some((lists.clone(), watches)) };
+    let (controller, introspection) =
+        Controller::configured(api, &settings, placement, Vec::new(), exporter)?;
+    // An error means that the caller has given the start up.
+    if started.send((introspection, lists)).is_ok() {
+        let mut failed = state.subscribe();
+        tokio::select! {
+            grace = stop => {
+                let finished = controller.stop(grace.unwrap_or_default()).await;
+                state.send_replace(State::Stopped { finished });
+            }
+            _ = failed.wait_for(|state| matches!(state, State::Failed(_))) => {}
+        }
+    }
+    Ok(())
 }

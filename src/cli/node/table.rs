@@ -1,7 +1,6 @@
 //! Plans and results as text.
 
 use std::fmt::Write as _;
-use std::time::Duration;
 
 use kube_gc_core::text::Thousands;
 use kube_gc_core::text::escape::Escaped;
@@ -138,7 +137,7 @@ fn notes(text: &mut String, report: &Report) {
              `node.images.min_age` ago. `kube-gc node once --wait` waits {} for {them}.",
             Thousands(count),
             Bytes(bytes),
-            humantime::format_duration(Duration::from_secs(wait_seconds)),
+            age(wait_seconds),
         );
     }
     for pattern in &report.plan.unmatched_keep {

@@ -11,8 +11,15 @@ use crate::app::insight::Connection;
 use crate::cli::text::Look;
 use crate::insight::{Credentials, Endpoint, ObjectArgument, QueryScope, Source, TypeFilter};
 
-/// Where the object is, and how it is reached.
+/// The headings of `--help`.
+pub const OBJECT: &str = "Object";
+pub const OUTPUT: &str = "Output";
+pub const SOURCE: &str = "Source of the answer";
+const CONNECTION: &str = "Connection";
+
+/// Where the object is.
 #[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = OBJECT)]
 pub struct CommonArgs {
     /// The object: TYPE/NAME, TYPE NAME or uid:UID
     ///
@@ -23,18 +30,16 @@ pub struct CommonArgs {
 
     /// Namespace of the object [default: that of the context]
     #[arg(short, long, value_name = "NAME")]
-    namespace: Option<String>,
-
-    #[command(flatten)]
-    pub reach: ReachArgs,
+    pub namespace: Option<String>,
 }
 
-/// Which objects are looked at, and how they are reached.
+/// Which objects are looked at.
 #[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = OBJECT)]
 pub struct ScopeArgs {
     /// Namespace to look at [default: that of the context]
     #[arg(short, long, value_name = "NAME")]
-    namespace: Option<String>,
+    pub namespace: Option<String>,
 
     /// Look at all namespaces, and at cluster-scoped objects
     #[arg(short = 'A', long, conflicts_with = "namespace")]
@@ -45,21 +50,12 @@ pub struct ScopeArgs {
     /// Their owners and dependents are looked at, whatever their labels.
     #[arg(short = 'l', long, value_name = "SELECTOR")]
     selector: Option<String>,
-
-    #[command(flatten)]
-    pub reach: ReachArgs,
 }
 
 /// How a cluster is reached, and what of it is listed.
 #[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = SOURCE)]
 pub struct ReachArgs {
-    #[command(flatten)]
-    server: Target,
-
-    /// Time limit of each request, such as 10s [default: 30s]
-    #[arg(long, value_name = "DURATION", value_parser = timeout)]
-    request_timeout: Option<Duration>,
-
     /// List only types that match, such as 'pods' or '*.example.com'; repeatable
     #[arg(long, value_name = "PATTERN", value_delimiter = ',')]
     kinds: Vec<String>,
@@ -69,12 +65,20 @@ pub struct ReachArgs {
     exclude: Vec<String>,
 
     /// Leave out the line with the names of the columns
-    #[arg(long)]
+    #[arg(long, help_heading = OUTPUT)]
     no_headers: bool,
+
+    #[command(flatten, next_help_heading = CONNECTION)]
+    server: Target,
+
+    /// Time limit of each request, such as 10s [default: 30s]
+    #[arg(long, help_heading = CONNECTION, value_name = "DURATION", value_parser = timeout)]
+    request_timeout: Option<Duration>,
 }
 
 /// Where the answer comes from.
 #[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = SOURCE)]
 pub struct SourceArgs {
     /// Where the answer comes from
     ///
@@ -108,6 +112,7 @@ pub struct SourceArgs {
 
 /// Where the answer comes from, of a command that no collector answers.
 #[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = SOURCE)]
 pub struct ListsArgs {
     /// Where the answer comes from: lists and reads of the API server, with auto as well as with lists
     ///
@@ -148,32 +153,23 @@ impl CommonArgs {
     pub fn object(&self) -> Result<ObjectArgument, Failed> {
         ObjectArgument::read(&self.object).map_err(usage)
     }
-
-    /// How the cluster is reached.
-    pub fn connection(&self) -> Connection {
-        self.reach.connection(self.namespace.clone())
-    }
 }
 
 impl ScopeArgs {
     /// Which objects are looked at.
-    pub fn query(&self) -> QueryScope {
+    pub fn query(&self, reach: &ReachArgs) -> QueryScope {
         QueryScope {
             everywhere: self.all_namespaces,
-            filter: self.reach.filter(),
+            filter: reach.filter(),
             selector: self.selector.clone(),
         }
-    }
-
-    /// How the cluster is reached.
-    pub fn connection(&self) -> Connection {
-        self.reach.connection(self.namespace.clone())
     }
 }
 
 impl ReachArgs {
-    pub fn connection(&self, namespace: Option<String>) -> Connection {
+    pub fn connection(&self, namespace: Option<&String>) -> Connection {
         let Self { server, request_timeout, .. } = self;
+        let namespace = namespace.cloned();
         Connection { target: server.clone(), request_timeout: *request_timeout, namespace }
     }
 

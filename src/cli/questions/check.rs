@@ -2,13 +2,12 @@
 
 use clap::{Args, ValueEnum};
 
-use super::arguments::{ListsArgs, ScopeArgs};
+use super::arguments::{ListsArgs, OUTPUT, ReachArgs, ScopeArgs};
 use super::{Failed, Format, complete, footer, progress, show, unseen};
 use crate::app::insight::ask;
 use crate::cli::exit::Exit;
 use crate::cli::text::{Cell, Colour, Look, kubectl_name, kubectl_names};
-use kube_gc_core::text::Thousands;
-use kube_gc_insight::{CheckEffect, CheckReport, Class, EffectCounts, Finding, counted};
+use kube_gc_insight::{CheckEffect, CheckReport, Class, EffectCounts, Finding, counted, counted_of};
 
 /// The end of `kube-gc check --help`.
 const EXAMPLES: &str = "\
@@ -32,18 +31,21 @@ pub struct CheckArgs {
     #[command(flatten)]
     scope: ScopeArgs,
 
-    #[command(flatten)]
-    source: ListsArgs,
-
     /// Exit with 1 if there are findings with this effect or a worse one
-    #[arg(long, value_name = "EFFECT", value_enum, default_value_t)]
+    #[arg(long, help_heading = OUTPUT, value_name = "EFFECT", value_enum, default_value_t)]
     fail_on: FailOn,
 
     /// Format of the findings
     ///
     /// docs/schemas/check.json describes the JSON.
-    #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
+    #[arg(short, long, help_heading = OUTPUT, value_name = "FORMAT", value_enum, default_value_t)]
     output: Format,
+
+    #[command(flatten)]
+    source: ListsArgs,
+
+    #[command(flatten)]
+    reach: ReachArgs,
 }
 
 /// Which findings are a failure.
@@ -63,14 +65,16 @@ pub enum FailOn {
 impl CheckArgs {
     /// Finds what is wrong with owner references.
     pub fn run(&self) -> Result<Exit, Failed> {
-        let Self { scope, source, fail_on, output } = self;
+        let Self { scope, source, fail_on, output, reach } = self;
         source.refuse_a_collector()?;
-        let query = scope.query();
-        let answer = ask(&scope.connection(), progress, async |session| session.check(&query).await)??;
+        let query = scope.query(reach);
+        let answer = ask(&reach.connection(scope.namespace.as_ref()), progress, async |session| {
+            session.check(&query).await
+        })??;
         let report = &answer.report;
         let names = || kubectl_names(report.findings.iter().map(|finding| &finding.object));
         show(*output, ("Check", &answer), names, || {
-            let mut look = scope.reach.look(*output);
+            let mut look = reach.look(*output);
             look.namespaces |= scope.all_namespaces;
             unseen(&answer.incomplete, Some(&look))
                 + &table(report, &look)
@@ -154,13 +158,19 @@ fn reference(finding: &Finding, wide: bool) -> String {
 
 /// What there is in all; at least that, if not all could be looked at.
 pub fn summary(report: &CheckReport, is_all: bool) -> String {
-    let (first, then) = if is_all { ("", "") } else { ("At least ", "at least ") };
-    format!(
-        "{first}{} of {}; {then}{} would be deleted.\n",
-        Thousands(report.broken_references),
-        counted(report.references, "reference"),
-        counted(report.broken_objects.deletes, "object"),
-    )
+    let (seen, first, then) =
+        if is_all { ("", "", "") } else { (" that could be looked at", "At least ", "at least ") };
+    let CheckReport { broken_references: broken, references, broken_objects, .. } = report;
+    if *broken == 0 {
+        return format!("Nothing{seen} is wrong with {}.\n", counted(*references, "owner reference"));
+    }
+    let of_all = counted_of(*broken, *references, "owner reference");
+    let are = if *broken == 1 { "is" } else { "are" };
+    let deletes = match broken_objects.deletes {
+        0 => format!("nothing{seen}"),
+        some => format!("{then}{}", counted(some, "object")),
+    };
+    format!("{first}{of_all} {are} wrong; {deletes} would be deleted.\n")
 }
 
 /// `tests/insight` compares the table of docs/check.md with what the program prints.
@@ -185,6 +195,29 @@ mod tests {
         for text in [table(&report, &look(false)), table(&report, &look(true))] {
             assert_harmless(&text, 3);
             assert!(text.ends_with("And 1 more finding.\n"), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_summary_agrees_with_its_numbers() {
+        let said = |broken_references, references, deletes, is_all| {
+            let broken_objects = EffectCounts { deletes, ..EffectCounts::default() };
+            let report =
+                CheckReport { broken_references, references, broken_objects, ..CheckReport::default() };
+            summary(&report, is_all)
+        };
+        for (answer, expected) in [
+            (said(0, 0, 0, true), "Nothing is wrong with 0 owner references."),
+            (said(0, 5_000, 0, true), "Nothing is wrong with 5,000 owner references."),
+            (said(0, 1, 0, false), "Nothing that could be looked at is wrong with 1 owner reference."),
+            (said(1, 1, 1, true), "1 owner reference is wrong; 1 object would be deleted."),
+            (said(1, 2, 0, true), "1 of 2 owner references is wrong; nothing would be deleted."),
+            (
+                said(2, 5_000, 2, false),
+                "At least 2 of 5,000 owner references are wrong; at least 2 objects would be deleted.",
+            ),
+        ] {
+            assert_eq!(answer, format!("{expected}\n"));
         }
     }
 

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::arguments::{Auto, CommonArgs, SourceArgs};
+use super::arguments::{Auto, CommonArgs, OUTPUT, ReachArgs, SourceArgs};
 use super::{Failed, Format, ask, complete, footer, show, unseen};
 use crate::cli::exit::Exit;
 use crate::cli::text::{Cell, Colour, Look, kubectl_names, line};
@@ -33,23 +33,26 @@ pub struct ExplainArgs {
     #[command(flatten)]
     common: CommonArgs,
 
-    #[command(flatten)]
-    source: SourceArgs,
-
     /// Format of the answer
     ///
     /// docs/schemas/explanation.json describes the JSON.
-    #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
+    #[arg(short, long, help_heading = OUTPUT, value_name = "FORMAT", value_enum, default_value_t)]
     output: Format,
+
+    #[command(flatten)]
+    source: SourceArgs,
+
+    #[command(flatten)]
+    reach: ReachArgs,
 }
 
 impl ExplainArgs {
     /// Explains an object.
     pub fn run(&self) -> Result<Exit, Failed> {
-        let Self { common, source, output } = self;
-        let (object, filter) = (common.object()?, common.reach.filter());
+        let Self { common, source, output, reach } = self;
+        let (object, filter) = (common.object()?, reach.filter());
         let (answer, note) = ask(
-            &common.connection(),
+            &reach.connection(common.namespace.as_ref()),
             &source.source(Auto::Looks)?,
             async |session, collector| session.explain_from(collector, &object).await,
             async |session| session.explain(&object, &filter).await,
@@ -58,7 +61,7 @@ impl ExplainArgs {
         // The objects that hold it.
         let names = || kubectl_names(explanation.chain.leaves.iter().map(|leaf| &leaf.object));
         show(*output, ("Explanation", &answer), names, || {
-            let look = common.reach.look(*output).at(explanation.as_of.as_deref());
+            let look = reach.look(*output).at(explanation.as_of.as_deref());
             unseen(&answer.incomplete, Some(&look))
                 + &text(explanation, &look)
                 + &of_collector(&answer, &look)
@@ -98,8 +101,9 @@ fn of_collector(answer: &ExplainAnswer, look: &Look) -> String {
     let ago = |time: &str| look.age(time).map(|age| format!(" {age} ago")).unwrap_or_default();
     if let Some(Decision { at, action, outcome, error }) = answer.decisions.iter().flatten().next() {
         let error = error.as_deref().map(|error| format!(": {error}")).unwrap_or_default();
+        let (action, outcome) = (action.replace('_', " "), outcome.replace('_', " "));
         let last = format!(
-            "The last decision of the collector was {action}{}, and it was {outcome}{error}",
+            "The last decision of the collector was to {action}{}. Its outcome: {outcome}{error}",
             ago(at)
         );
         text += &format!("\n{}.\n", Escaped(last.trim_end_matches('.')));
@@ -112,9 +116,8 @@ fn of_collector(answer: &ExplainAnswer, look: &Look) -> String {
             Some(_) => " It tries again now.".to_owned(),
             None => String::new(),
         };
-        let since = ago(since);
-        let stuck =
-            format!("The collector cannot finish with it{attempts} ({reason}, since{since}): {message}.");
+        let since = look.age(since).map(|age| format!(", for {age}")).unwrap_or_default();
+        let stuck = format!("The collector cannot finish with it{attempts} ({reason}{since}): {message}.");
         text += &format!("\n{}{next}\nWhat to do: {}.\n", Escaped(stuck), Escaped(hint));
     }
     text
@@ -146,7 +149,7 @@ fn references(text: &mut String, explanation: &Explanation, look: &Look) {
     look.section(text, &names, explanation.references.iter().map(row));
     let rest = explanation.reference_count.saturating_sub(explanation.references.len());
     if rest > 0 && !explanation.references.is_empty() {
-        line(text, format_args!("and {}", more(rest, "owner reference")));
+        line(text, format_args!("And {}.", more(rest, "owner reference")));
     }
 }
 

@@ -90,6 +90,7 @@ impl From<InsightError> for Failed {
                 | CollectorError::ForwardForbidden(_) => Exit::Forbidden,
                 CollectorError::Unreachable { .. } | CollectorError::NotFound { .. } => Exit::Unreachable,
                 CollectorError::NotKubeGc { .. }
+                | CollectorError::OtherCluster { .. }
                 | CollectorError::OtherVersion { .. }
                 | CollectorError::Failed { .. } => Exit::Unanswered,
             },

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use super::arguments::{Auto, ReachArgs, SourceArgs};
+use super::arguments::{Auto, OBJECT, OUTPUT, ReachArgs, SOURCE, SourceArgs};
 use super::{Failed, Format, ask, complete, footer, show, usage};
 use crate::cli::exit::Exit;
 use crate::cli::shared::Cascade;
@@ -38,7 +38,7 @@ docs/plan.md explains each part of the answer.";
 
 /// The arguments of `kube-gc plan`.
 #[derive(Args, Clone, Debug)]
-#[command(after_long_help = crate::cli::exit::after(EXAMPLES, "plan"))]
+#[command(after_long_help = crate::cli::exit::after(EXAMPLES, "plan"), next_help_heading = OBJECT)]
 pub struct PlanArgs {
     /// The objects: TYPE/NAME, TYPE NAME or uid:UID, one or several; with -l, their types
     ///
@@ -61,31 +61,31 @@ pub struct PlanArgs {
     #[arg(short, long, value_name = "NAME")]
     namespace: Option<String>,
 
-    #[command(flatten)]
-    reach: ReachArgs,
-
-    #[command(flatten)]
-    source: SourceArgs,
-
     /// How the objects would be deleted, as in kubectl delete
     #[arg(long, value_name = "POLICY", value_enum, default_value_t)]
     cascade: Cascade,
 
     /// Exit with 1 if more than this many objects are deleted, those named included
-    #[arg(long, value_name = "COUNT")]
+    #[arg(long, help_heading = OUTPUT, value_name = "COUNT")]
     fail_above: Option<usize>,
 
     /// Configuration file of the collector, to say whether its brake would engage
     ///
     /// A running collector knows its own limits, so this is for plans from lists.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, help_heading = SOURCE, value_name = "FILE")]
     config: Option<PathBuf>,
 
     /// Format of the plan
     ///
     /// docs/schemas/plan.json describes the JSON.
-    #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
+    #[arg(short, long, help_heading = OUTPUT, value_name = "FORMAT", value_enum, default_value_t)]
     output: Format,
+
+    #[command(flatten)]
+    source: SourceArgs,
+
+    #[command(flatten)]
+    reach: ReachArgs,
 }
 
 impl PlanArgs {
@@ -106,7 +106,7 @@ impl PlanArgs {
             brake: self.brake()?,
         };
         let (answer, note) = ask(
-            &reach.connection(self.namespace.clone()),
+            &reach.connection(self.namespace.as_ref()),
             &source,
             async |session, collector| session.plan_from(collector, &asked).await,
             async |session| session.plan(&asked).await,
@@ -200,11 +200,11 @@ fn text(plan: &Plan, look: &Look) -> String {
     look.section(&mut text, &names, shown.iter().map(|object| row(object)));
     let rest = plan.objects.len() - shown.len() + plan.not_listed;
     if rest > 0 {
-        let how = if look.wide { "" } else { " (-o wide lists them)" };
+        let (go, them) = if rest == 1 { ("goes", "it") } else { ("go", "them") };
+        let how = if look.wide { String::new() } else { format!(" (-o wide lists {them})") };
         // What is to be looked at comes first, so without it, everything simply goes.
         text += &match shown.is_empty() {
-            true if rest == 1 => format!("\n1 object goes{how}.\n"),
-            true => format!("\n{} objects go{how}.\n", Thousands(rest)),
+            true => format!("\n{} {go}{how}.\n", counted(rest, "object")),
             false => format!("And {}{how}.\n", counted(rest, "more object")),
         };
     }

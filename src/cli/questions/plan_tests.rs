@@ -68,6 +68,21 @@ Nobody knows.
 }
 
 #[test]
+fn what_simply_goes_is_counted() {
+    let last = |count: usize, wide| {
+        let mut plan = Plan { not_listed: count, ..Plan::default() };
+        plan.objects = if wide { vec![planned("Pod", "p", Effect::Deleted)] } else { Vec::new() };
+        text(&plan, &look(wide)).trim().lines().last().unwrap_or_default().to_owned()
+    };
+    assert_eq!([last(0, false), last(1, false)], ["", "1 object goes (-o wide lists it)."]);
+    assert_eq!(last(5_000, false), "5,000 objects go (-o wide lists them).");
+    assert_eq!([last(1, true), last(2, true)], ["And 1 more object.", "And 2 more objects."]);
+    let all: Vec<String> = (1..=5_003).map(|number| format!("f{number}")).collect();
+    let named = [1, 2, 3, 4, 5_003].map(|count| first(&all[..count]));
+    assert_eq!(named, ["f1", "f1, f2", "f1, f2, f3", "f1, f2, f3, and 1 more", "f1, f2, f3, and 5,000 more"]);
+}
+
+#[test]
 fn many_notable_objects_are_counted_and_claims_never() {
     let mut plan = plan();
     plan.objects = (0..100).map(|number| planned("Pod", &format!("p{number}"), Effect::Held)).collect();

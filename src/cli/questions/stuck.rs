@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::arguments::{Auto, ScopeArgs, SourceArgs};
+use super::arguments::{Auto, OBJECT, OUTPUT, ReachArgs, ScopeArgs, SourceArgs};
 use super::{Failed, Format, ask, complete, footer, show, unseen};
 use crate::cli::exit::Exit;
 use crate::cli::text::{Cell, Colour, Look, kubectl_name, kubectl_names, line};
 use crate::insight::{QueryScope, Source};
 use kube_gc_core::text::Thousands;
 use kube_gc_core::text::escape::Escaped;
-use kube_gc_insight::{StuckGroup, StuckReport, counted};
+use kube_gc_insight::{StuckGroup, StuckReport, counted, counted_of};
 
 /// The end of `kube-gc stuck --help`.
 const EXAMPLES: &str = "\
@@ -35,27 +35,30 @@ pub struct StuckArgs {
     #[command(flatten)]
     scope: ScopeArgs,
 
-    #[command(flatten)]
-    source: SourceArgs,
-
     /// How long ago an object must have been deleted
-    #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = humantime::parse_duration)]
+    #[arg(long, help_heading = OBJECT, value_name = "DURATION", default_value = "1m", value_parser = humantime::parse_duration)]
     older: Duration,
 
     /// Format of the answer
     ///
     /// docs/schemas/stuck.json describes the JSON.
-    #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
+    #[arg(short, long, help_heading = OUTPUT, value_name = "FORMAT", value_enum, default_value_t)]
     output: Format,
+
+    #[command(flatten)]
+    source: SourceArgs,
+
+    #[command(flatten)]
+    reach: ReachArgs,
 }
 
 impl StuckArgs {
     /// Finds what was deleted long ago and is still there.
     pub fn run(&self) -> Result<Exit, Failed> {
-        let Self { scope, older, output, .. } = self;
-        let query = scope.query();
+        let Self { scope, older, output, reach, .. } = self;
+        let query = scope.query(reach);
         let (answer, note) = ask(
-            &scope.connection(),
+            &reach.connection(scope.namespace.as_ref()),
             &self.source(&query)?,
             async |session, collector| session.stuck_from(collector, &query, *older).await,
             async |session| session.stuck(&query, *older).await,
@@ -66,7 +69,7 @@ impl StuckArgs {
             ("Stuck", &answer),
             || names(report),
             || {
-                let mut look = scope.reach.look(*output).at(report.as_of.as_deref());
+                let mut look = reach.look(*output).at(report.as_of.as_deref());
                 look.namespaces = scope.all_namespaces;
                 unseen(&answer.incomplete, Some(&look))
                     + &summary(report, *older, answer.incomplete.is_empty(), &look)
@@ -155,14 +158,12 @@ pub fn summary(report: &StuckReport, older: Duration, is_all: bool, look: &Look)
     let at_least = if is_all { "" } else { "at least " };
     let mut text = String::new();
     if *stuck > 0 {
-        let objects = if *being_deleted == 1 { "object that is" } else { "objects that are" };
-        // "1 of 1 object is", "1 of 2 objects is", "2 of 2 objects are".
+        let objects = counted_of(*stuck, *being_deleted, "object");
+        // "1 object is", "1 of 2 objects that are being deleted is".
+        let of = if stuck == being_deleted { "" } else { " that are being deleted" };
         let are = if *stuck == 1 { "is" } else { "are" };
-        let (stuck, all) = (Thousands(*stuck), Thousands(*being_deleted));
         let older = humantime::format_duration(older);
-        text = format!(
-            "{at_least}{stuck} of {all} {objects} being deleted {are} stuck: deleted more than {older} ago."
-        );
+        text = format!("{at_least}{objects}{of} {are} stuck: deleted more than {older} ago.");
     } else if *unfinished == 0 {
         text.push_str(if is_all { "Nothing is stuck." } else { "Nothing that could be looked at is stuck." });
         let (are, first) = if *being_deleted == 1 { ("is", "") } else { ("are", "the oldest ") };
@@ -207,9 +208,10 @@ mod tests {
                 "Nothing is stuck. 1,200 objects are being deleted, the oldest for 43s.\n".to_owned(),
             ),
             (said(0, 0, 0, false), "Nothing that could be looked at is stuck.\n".to_owned()),
-            (said(1, 1, 0, true), stuck("1 of 1 object that is being deleted is")),
+            (said(1, 1, 0, true), stuck("1 object is")),
             (said(1, 2, 0, true), stuck("1 of 2 objects that are being deleted is")),
-            (said(2, 2, 0, false), stuck("At least 2 of 2 objects that are being deleted are")),
+            (said(2, 5_000, 0, true), stuck("2 of 5,000 objects that are being deleted are")),
+            (said(2, 2, 0, false), stuck("At least 2 objects are")),
             (said(0, 0, 1, true), "The collector cannot finish with 1 object.\n".to_owned()),
         ] {
             assert_eq!(answer, expected);

@@ -2,7 +2,7 @@
 
 use clap::{Args, ValueEnum};
 
-use super::arguments::{Auto, CommonArgs, SourceArgs};
+use super::arguments::{Auto, CommonArgs, OUTPUT, ReachArgs, SourceArgs};
 use super::{Failed, Format, ask, complete, footer, json};
 use crate::app::insight;
 use crate::cli::exit::Exit;
@@ -39,40 +39,43 @@ pub struct TreeArgs {
     #[command(flatten)]
     common: CommonArgs,
 
-    #[command(flatten)]
-    source: SourceArgs,
-
     /// Show the tree again when it changes, until Ctrl-C or the object is gone
-    #[arg(short, long)]
+    #[arg(short, long, help_heading = OUTPUT)]
     watch: bool,
 
     /// How many levels of owners to show
-    #[arg(long, value_name = "LEVELS", default_value_t = 32)]
+    #[arg(long, help_heading = OUTPUT, value_name = "LEVELS", default_value_t = 32)]
     up: u8,
 
     /// How many levels of dependents to show
-    #[arg(long, visible_alias = "depth", value_name = "LEVELS", default_value_t = 32)]
+    #[arg(long, help_heading = OUTPUT, visible_alias = "depth", value_name = "LEVELS", default_value_t = 32)]
     down: u8,
 
     /// How many dependents to show of each parent and type
     ///
     /// The worst come first: stuck, being deleted, not ready. The others are counted.
-    #[arg(long, value_name = "COUNT", default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    #[arg(long, help_heading = OUTPUT, value_name = "COUNT", default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=1000))]
     max: u16,
 
     /// Show all dependents, up to 1000 objects
-    #[arg(long, conflicts_with = "max")]
+    #[arg(long, help_heading = OUTPUT, conflicts_with = "max")]
     all: bool,
 
     /// Columns of the server's own tables to show besides AGE
-    #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "Ready")]
+    #[arg(long, help_heading = OUTPUT, value_name = "NAMES", value_delimiter = ',', default_value = "Ready")]
     columns: Vec<String>,
 
     /// Format of the tree
     ///
     /// docs/schemas/tree.json describes the JSON.
-    #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
+    #[arg(short, long, help_heading = OUTPUT, value_name = "FORMAT", value_enum, default_value_t)]
     output: TreeFormat,
+
+    #[command(flatten)]
+    source: SourceArgs,
+
+    #[command(flatten)]
+    reach: ReachArgs,
 }
 
 /// The format of a tree.
@@ -94,13 +97,13 @@ pub enum TreeFormat {
 impl TreeArgs {
     /// Shows what belongs to an object.
     pub fn run(&self) -> Result<Exit, Failed> {
-        let Self { common, output, .. } = self;
+        let Self { common, output, reach, .. } = self;
         let query = TreeQuery {
             object: common.object()?,
             up: self.up.into(),
             down: self.down.into(),
             most: if self.all { MOST_OBJECTS } else { self.max.into() },
-            filter: common.reach.filter(),
+            filter: reach.filter(),
             with_rows: matches!(output, TreeFormat::Table | TreeFormat::Wide),
         };
         let source = self.source.source(Auto::Lists)?;
@@ -108,7 +111,7 @@ impl TreeArgs {
             return self.watched(&query, &source);
         }
         let (answer, note) = ask(
-            &common.connection(),
+            &reach.connection(common.namespace.as_ref()),
             &source,
             async |session, collector| session.tree_from(collector, &query, None).await,
             async |session| session.tree(&query).await,
@@ -123,7 +126,7 @@ impl TreeArgs {
         let (mut last, mut failed, mut most) = (None, None, 0);
         // Progress would be in the way of the tree.
         let ended = insight::ask(
-            &self.common.connection(),
+            &self.reach.connection(self.common.namespace.as_ref()),
             |_, _| {},
             async |session| {
                 let (collector, _) = session.choose(source).await?;
@@ -167,7 +170,7 @@ impl TreeArgs {
             TreeFormat::Table => Format::Table,
             TreeFormat::Wide => Format::Wide,
         };
-        let table = self.table(answer, &self.common.reach.look(format));
+        let table = self.table(answer, &self.reach.look(format));
         let about = about(&answer.report, most);
         Ok(table + &about + &footer(&answer.incomplete, answer.left_out, note))
     }
@@ -191,7 +194,7 @@ impl TreeArgs {
         let (place, is_above) = match row.kind {
             RowKind::Owner(place) | RowKind::Root(place) => (place, false),
             RowKind::Dependent { place, is_above } => (place, is_above),
-            RowKind::More(place) => return self.rest(shown, &shown.more[place], &row.prefix),
+            RowKind::More(place) => return self.rest(shown, &shown.more[place], &look.lines(&row.prefix)),
         };
         let Shown { name, state, extra, .. } = &shown.nodes[place];
         let colour = if matches!(row.kind, RowKind::Root(_)) { Colour::Bold } else { Colour::Plain };
@@ -200,7 +203,7 @@ impl TreeArgs {
             Cell::new(cells.map_or("", |(_, cell)| cell.as_str()))
         };
         let mut cells = vec![
-            Cell::new(format_args!("{}{name}", row.prefix)).coloured(colour),
+            Cell::new(format_args!("{}{name}", look.lines(&row.prefix))).coloured(colour),
             Cell::new(state.as_str()).coloured(of_state(*state)),
         ];
         cells.extend(self.columns.iter().map(|column| cell(column)));
@@ -222,11 +225,8 @@ impl TreeArgs {
             all if all == more.count => "terminating".to_owned(),
             some => format!("{} live, {some} terminating", more.count.saturating_sub(some)),
         };
-        let Hidden { judged, ready, aged, oldest } = Hidden::of(more);
-        // Not all of them were looked at.
-        let at_least = |known: usize| if known < more.count { "≥" } else { "" };
-        let ready = if judged == 0 { String::new() } else { format!("{}{ready}", at_least(judged)) };
-        let oldest = oldest.as_ref().map(|(_, age)| format!("{}{age}", at_least(aged)));
+        let Hidden { ready, oldest } = Hidden::of(more);
+        let ready = ready.map(|ready| ready.to_string()).unwrap_or_default();
         let distance = shown.nodes[more.owner].distance;
         let them = if more.count == 1 { "it" } else { "them" };
         let how = if distance >= self.down.into() {
@@ -298,9 +298,8 @@ const fn of_state(state: State) -> Colour {
 /// What an object waits for, as its owner references say.
 fn waits(node: &Shown) -> Option<String> {
     match (node.state, node.waits_for) {
-        (State::DeletingDependents, 1) => Some("waits for 1 blocking dependent".to_owned()),
-        (State::DeletingDependents, count) if count > 1 => {
-            Some(format!("waits for {count} blocking dependents"))
+        (State::DeletingDependents, count) if count > 0 => {
+            Some(format!("waits for {}", counted(count, "blocking dependent")))
         }
         (State::Orphaning, _) => Some("releases its dependents first".to_owned()),
         _ => None,

@@ -66,16 +66,24 @@ Application/shop                 live                               owner
 example.com/drain, deleted 12m ago
    └─ ReplicaSet/web-7d9         live
       ├─ 3 more Pods             live                   2      4d   --all shows them
-      └─ 2 more NetworkPolicies  1 live, 1 terminating  ≥0     ≥4d  --all shows them
+      └─ 2 more NetworkPolicies  1 live, 1 terminating              --all shows them
 "
     );
 }
 
 #[test]
+fn lines_are_ascii_where_nothing_else_can_be_shown() {
+    let tree = Line::parse_from(["tree", "cm/x"]).tree;
+    let text = tree.table(&answer(), &Look { is_ascii: true, ..look(false) });
+    assert!(text.contains("\n`- Deployment/web "), "{text}");
+    assert!(text.contains("\n      |- 3 more Pods ") && text.is_ascii(), "{text}");
+}
+
+#[test]
 fn what_is_not_shown_says_how_to_see_it() {
     let last = |flags: &str| table(&answer(), flags).lines().last().unwrap().to_owned();
-    assert!(last("--down 1").ends_with("≥4d  --down 2 shows them"));
-    assert!(last("--all").ends_with("≥4d  --all shows up to 1,000"));
+    assert!(last("--down 1").ends_with("1 terminating              --down 2 shows them"));
+    assert!(last("--all").ends_with("1 terminating              --all shows up to 1,000"));
     let mut nothing = answer();
     nothing.report.more[0].looked_at.clear();
     let text = table(&nothing, "");

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use super::output::{
     BAD, Format, GONE, OBJECT, Output, QUIET, READING_PAUSE, STAYS, Styled, TITLE, checked, heading,
 };
-use crate::app::{Error, ErrorKind, block_on, termination};
+use crate::app::{Error, ErrorKind, block_on, termination, unmarked};
 use crate::node::PassResult;
 use host::{GIB, Host, IMAGES, LATE, OTHER};
 
@@ -26,7 +26,7 @@ use host::{GIB, Host, IMAGES, LATE, OTHER};
 /// # Errors
 /// The demo cannot start, or a scenario does not end as expected.
 pub fn run(format: Format) -> Result<(), Error> {
-    block_on(1, |_| demo(format))?
+    block_on(1, unmarked, |_| demo(format))?
 }
 
 async fn demo(format: Format) -> Result<(), Error> {

@@ -74,6 +74,12 @@ pub enum CollectorError {
     /// Something else answers.
     #[error("{at} is not the debug listener of kube-gc: {why}; it is on port 8081 by default")]
     NotKubeGc { at: String, why: String },
+    /// It is kube-gc, and does not know this cluster.
+    #[error(
+        "the collector at {at} does not know the namespace default of this cluster: it is of another cluster, or has \
+         not listed namespaces; check the address and the context, or use --from lists"
+    )]
+    OtherCluster { at: String },
     /// It is kube-gc, and does not have the page or an answer that this version understands.
     #[error(
         "the collector at {at} is of another version ({why}): use a kube-gc of the same version, or --from lists"
@@ -82,17 +88,6 @@ pub enum CollectorError {
     /// It answers with an error.
     #[error("the collector at {at} answers {code}: {why}")]
     Failed { at: String, code: u16, why: String },
-}
-
-impl CollectorError {
-    /// Whether there is something that a person may take for a collector.
-    pub const fn is_of_a_collector(&self) -> bool {
-        match self {
-            // Who may not list pods does not know of any.
-            Self::NotFound { .. } | Self::PodsForbidden(_) => false,
-            _ => true,
-        }
-    }
 }
 
 impl Endpoint {

@@ -15,8 +15,9 @@ use kube_gc_insight::{
 };
 use kube_gc_testkit::cluster::key;
 use kube_gc_testkit::{Cluster, Ns, Obj, Policy};
+use serde_json::Value;
 
-use super::graphs::{HOLDS, Kind};
+use super::graphs::Kind;
 
 /// All objects of the types in use, at one moment.
 pub struct Shown {
@@ -179,7 +180,13 @@ impl Planner {
     }
 }
 
-/// The finalizers of an object that only the test removes.
+/// Finalizers that the collector and the API server remove themselves.
+const OWN: [&str; 4] =
+    ["foregroundDeletion", "orphan", "customresourcecleanup.apiextensions.k8s.io", "kubernetes"];
+
+/// The finalizers of an object that only the test removes, those in its spec included.
 pub fn holds(object: &Obj) -> Vec<&str> {
-    object.finalizers().into_iter().filter(|name| HOLDS.contains(name)).collect()
+    let spec = object.raw["spec"]["finalizers"].as_array().into_iter().flatten();
+    let all = object.finalizers().into_iter().chain(spec.filter_map(Value::as_str));
+    all.filter(|name| !OWN.contains(name)).collect()
 }

@@ -8,7 +8,7 @@ use std::time::SystemTime;
 use serde_json::{Value, json};
 
 use crate::call::{Call, ObjectPath, Request, Verb};
-use crate::controllers::{Due, definition_changed, definitions, namespace_changed, services_changed};
+use crate::controllers::{definition_changed, definitions, namespace_changed, services_changed};
 use crate::guards::Begun;
 use crate::object::{Key, Object};
 use crate::resources::definition::{FINALIZER, condition, resource, set_condition, settle};
@@ -62,7 +62,7 @@ pub(crate) fn serve(server: &mut Server, crd: &str, now: SystemTime) {
     }
 }
 
-/// Processes a definition: conditions, names, clean-up.
+/// Processes a definition: names, clean-up.
 pub(crate) fn reconcile(server: &mut Server, crd: &str, now: SystemTime) {
     let Some(object) = get(server, crd).cloned() else { return };
     if object.deletion_timestamp().is_some() {
@@ -71,22 +71,23 @@ pub(crate) fn reconcile(server: &mut Server, crd: &str, now: SystemTime) {
         }
         return;
     }
-    accept(server, &object, now);
+    let mut value = object.to_value();
+    if settle(&mut value, now) {
+        write(server, &object, &value, "CustomResourceDefinition names");
+    }
 }
 
-/// Accepts the names of a definition, and establishes it.
-fn accept(server: &mut Server, crd: &Object, now: SystemTime) {
-    let mut value = crd.to_value();
-    if settle(&mut value, now) {
-        write(server, crd, &value, "CustomResourceDefinition names");
-    }
-    if condition(&value, "Established") != Some("True") {
+/// Establishes a definition whose names were accepted, and serves its type at the same moment.
+pub(crate) fn establish(server: &mut Server, crd: &str, now: SystemTime) {
+    if let Some(object) = get(server, crd).filter(|crd| crd.deletion_timestamp().is_none()).cloned()
+        && condition(object.value(), "Established") == Some("False")
+    {
+        let mut value = object.to_value();
         let message = "the initial names have been accepted";
         set_condition(&mut value, "Established", ("True", "InitialNamesAccepted", message), now);
-        write(server, crd, &value, "CustomResourceDefinition established");
-        let served = now + server.settings.custom_resource_delay;
-        server.due.at(served, Due::Serving(crd.name().into()));
+        write(server, &object, &value, "CustomResourceDefinition established");
     }
+    serve(server, crd, now);
 }
 
 /// Deletes the objects of a definition that is being deleted, and then the definition.

@@ -41,6 +41,22 @@ fn the_404_of_an_unserved_type_depends_on_its_group() {
     }
 }
 
+/// Clients wait for the condition, and then list.
+#[test]
+fn a_type_is_served_when_its_definition_says_so() {
+    let mut stage = Stage::new(Release::V1_36);
+    stage.ok("POST", CRDS, definition());
+    let mut seen = Vec::new();
+    while let Some(due) = stage.server.next_due() {
+        stage.now = due;
+        let crd = stage.get(CRD).1;
+        let established = crd.pointer("/status/conditions/1/status").cloned().unwrap_or_default();
+        seen.push((established, stage.get("/apis/shop.example/v1/toys").0));
+    }
+    seen.dedup();
+    assert_eq!(seen, [(json!("False"), 404), (json!("True"), 200)]);
+}
+
 #[test]
 fn a_recreated_definition_defines_another_type() {
     let mut stage = Stage::new(Release::V1_36);

@@ -163,3 +163,19 @@ async fn a_deletion_in_pages_that_would_never_end_is_an_error() {
         assert_eq!(error.class, ErrorClass::Unusable, "{error}");
     }
 }
+
+#[tokio::test]
+async fn only_a_review_says_that_a_right_is_missing() {
+    let allowed = |allowed: bool| Reply::code(201, format!(r#"{{"status":{{"allowed":{allowed}}}}}"#));
+    let server = Server::replying([allowed(true), allowed(false), Reply::code(201, "{}")]);
+    let (all, one) = (["deletecollection", "*", "*"], ["update", "", "namespaces/finalize"]);
+    assert_eq!(server.api().missing_rights(&[all, one]).await.unwrap(), ["update namespaces/finalize"]);
+    assert_eq!(server.api().missing_rights(&[one]).await.unwrap_err().class, ErrorClass::Unusable);
+    let seen = server.seen();
+    assert_eq!(seen[0].line(), "POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews");
+    let attributes = |number: usize| seen[number].json()["spec"]["resourceAttributes"].clone();
+    let attributes = [attributes(0), attributes(1)];
+    let expected = |verb, group, resource, subresource| json!({ "verb": verb, "group": group, "resource": resource, "subresource": subresource });
+    assert_eq!(attributes[0], expected("deletecollection", "*", "*", ""));
+    assert_eq!(attributes[1], expected("update", "", "namespaces", "finalize"));
+}

@@ -91,7 +91,7 @@ enum Edit {
 }
 
 const OWNER_REFERENCES: &str = "ownerReferences";
-const FINALIZERS: &str = "finalizers";
+pub(super) const FINALIZERS: &str = "finalizers";
 
 /// The fields that identify a reference.
 fn exactly(reference: &OwnerReference) -> (&Uid, &str, &str, &str) {
@@ -265,7 +265,7 @@ impl Api {
     /// # Errors
     ///
     /// [`Denied`](ErrorClass::Denied) if the patch did not do its work; any other error of a write.
-    async fn patch<T: Serialize>(
+    pub(super) async fn patch<T: Serialize>(
         &self,
         object: &Identity,
         content_type: &'static str,

@@ -81,6 +81,9 @@ const UNACKNOWLEDGED: Duration = Duration::from_secs(30);
 /// closes it after 90 s. A request that is sent at that moment is lost, which looks like an outage.
 const IDLE_FOR: Duration = Duration::from_secs(60);
 
+/// How many connections for lists stay open when no list is read. At the start there is one for each type.
+const IDLE_LISTS: usize = 2;
+
 /// Why a watch has its own connection after the TLS handshake.
 const NOT_OFFERED: &str = "the server does not offer HTTP/2";
 
@@ -94,7 +97,7 @@ type Answer = Response<UnsyncBoxBody<Bytes, hyper::Error>>;
 ///
 /// An address or a header that cannot be used.
 pub(super) fn unary(connection: &Connection, gate: Option<WriteGate>) -> Result<kube::Client, BoxError> {
-    with_layers(connection, Transport::new(connection, None)?.service(), gate)
+    with_layers(connection, Transport::new(connection, None, usize::MAX)?.service(), gate)
 }
 
 /// A client for lists, which may be compressed.
@@ -103,7 +106,7 @@ pub(super) fn unary(connection: &Connection, gate: Option<WriteGate>) -> Result<
 ///
 /// An address or a header that cannot be used.
 pub(super) fn lists(connection: &Connection, gate: WriteGate) -> Result<kube::Client, BoxError> {
-    let transport = Transport::new(connection, None)?.service();
+    let transport = Transport::new(connection, None, IDLE_LISTS)?.service();
     with_layers(connection, DecompressionLayer::new().layer(transport), Some(gate))
 }
 
@@ -203,6 +206,8 @@ async fn timely<T>(
 struct Transport {
     credentials: Arc<Credentials>,
     http1: Connector,
+    /// How many connections may be idle.
+    idle: usize,
     /// `None` if HTTP/2 is not used.
     http2: Option<Http2>,
     connections: Mutex<Connections>,
@@ -238,8 +243,9 @@ struct Shared {
 }
 
 impl Connections {
-    fn new(generation: u64, http1: &Connector) -> Self {
-        let http1 = Client::builder(TokioExecutor::new()).pool_idle_timeout(IDLE_FOR).build(http1.clone());
+    fn new(generation: u64, http1: &Connector, idle: usize) -> Self {
+        let mut client = Client::builder(TokioExecutor::new());
+        let http1 = client.pool_idle_timeout(IDLE_FOR).pool_max_idle_per_host(idle).build(http1.clone());
         Self { generation, http1, http2: Vec::new(), streams: STREAMS as usize }
     }
 
@@ -310,11 +316,11 @@ fn only_http2(connector: Connector, is_refused: Arc<AtomicBool>) -> Connector {
 }
 
 impl Transport {
-    fn new(connection: &Connection, http2: Option<Http2>) -> Result<Self, BoxError> {
+    fn new(connection: &Connection, http2: Option<Http2>, idle: usize) -> Result<Self, BoxError> {
         let credentials = Arc::clone(connection.credentials());
         let http1 = connector(connection, false)?;
-        let connections = Mutex::new(Connections::new(credentials.generation(), &http1));
-        Ok(Self { credentials, http1, http2, connections })
+        let connections = Mutex::new(Connections::new(credentials.generation(), &http1, idle));
+        Ok(Self { credentials, http1, idle, http2, connections })
     }
 
     /// Sends watches.
@@ -325,7 +331,7 @@ impl Transport {
             && config.cluster_url.scheme() == Some(&Scheme::HTTPS);
         let http2 = is_possible.then(|| Http2::new(connection, settings.request_timeout / 2, pings));
         let http2 = http2.transpose()?;
-        Self::new(connection, http2)
+        Self::new(connection, http2, usize::MAX)
     }
 
     fn service(
@@ -345,7 +351,7 @@ impl Transport {
         let generation = self.credentials.generation();
         let mut connections = self.connections.lock().unwrap_or_else(PoisonError::into_inner);
         if connections.generation != generation {
-            *connections = Connections::new(generation, &self.http1);
+            *connections = Connections::new(generation, &self.http1, self.idle);
         }
         connections
     }

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use crate::actors::graph::{GraphActor, PartitionStatus, Question, TakeInChanges};
 use kube_gc_core::graph::{
-    Cursor, Effects, ExpectedChange, Generation, MemberMark, MemberPage, MembersOf, ObservedObject,
+    Below, Cursor, Effects, ExpectedChange, Generation, MemberMark, MemberPage, MembersOf, ObservedObject,
     OwnerState, Partition, PartitionId, Ranked, SearchQuery, Sharding, Snapshot, StuckFilter, StuckObjects,
     Verification, ViewLimits,
 };
@@ -228,6 +228,18 @@ impl GraphHandle {
         Ok(found.into_iter().flatten().collect())
     }
 
+    /// An owner and all that is below it. Partition 0, which is asked first, names dependents in others.
+    pub async fn below(&self, owner: &Uid) -> Answer<Below> {
+        let mut all = Below::default();
+        for partition in self.partitions() {
+            let is_there = |key: &&Key| self.partition_of(key.namespace.as_ref()) == partition;
+            let linked: Vec<Key> = all.keys.iter().map(|(key, _)| key).filter(is_there).cloned().collect();
+            let owner = owner.clone();
+            all.extend(self.ask(partition, move |graph, _| graph.below(&owner, &linked)).await?);
+        }
+        Ok(all)
+    }
+
     /// The identities of these keys, in their order, for display. For an unverified owner, it is a
     /// guess.
     pub async fn identify_all(&self, keys: &[Key]) -> Answer<Vec<Option<Identity>>> {
@@ -312,17 +324,17 @@ impl GraphHandle {
         Ok(all)
     }
 
-    /// The `most` best of a page of a search in one partition, and where to go on.
+    /// The `most` best of a page of searches in one partition, and where to go on.
     pub async fn search(
         &self,
         of: PartitionId,
-        query: &Arc<SearchQuery>,
+        queries: &Arc<[SearchQuery]>,
         after: Option<Cursor>,
         slots: usize,
         most: usize,
     ) -> Answer<(Vec<Ranked>, Option<Cursor>)> {
-        let query = Arc::clone(query);
-        self.ask(of, move |partition, _| partition.page_of_search(&query, after, slots, most)).await
+        let queries = Arc::clone(queries);
+        self.ask(of, move |partition, _| partition.page_of_search(&queries, after, slots, most)).await
     }
 
     /// Pages of these objects in one partition: one for each question, up to the one that brings

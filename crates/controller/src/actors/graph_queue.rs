@@ -154,7 +154,7 @@ mod tests {
     /// The queue has the whole workqueue family of metrics, like every other queue.
     #[tokio::test(start_paused = true)]
     async fn a_partition_that_hangs_shows_in_the_metrics() {
-        let (recorder, exporter) = Exporter::local().unwrap();
+        let (recorder, exporter) = Exporter::local();
         let _recording = metrics::set_default_local_recorder(&recorder);
         let queue = GraphQueue::default();
         let (mut waiting, come) = (queue.waiting(), changes(2));

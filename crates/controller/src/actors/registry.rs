@@ -1,14 +1,15 @@
 //! The state of the monitors, for readiness, metrics and debugging, and what others need to know of
 //! what they have seen.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 use kube_gc_client::GroupFailure;
+use kube_gc_core::namespaces::Ended;
 use kube_gc_core::object::{
     Catalog, GroupResource, Namespace, ObjectFacts, ResourceType, ResourceVersion, Uid,
 };
@@ -66,6 +67,8 @@ struct Shared {
     monitors: Mutex<BTreeMap<GroupResource, MonitorState>>,
     /// Namespaces that the monitors have seen being deleted.
     terminating: TerminatingNamespaces,
+    /// Why namespaces cannot be finished, whatever they contain.
+    hindrance: watch::Sender<Option<String>>,
 }
 
 impl Registry {
@@ -77,6 +80,11 @@ impl Registry {
     /// The namespaces that the monitors have seen being deleted.
     pub fn terminating(&self) -> &TerminatingNamespaces {
         &self.0.terminating
+    }
+
+    /// Why namespaces cannot be finished, whatever they contain.
+    pub fn hindrance(&self) -> &watch::Sender<Option<String>> {
+        &self.0.hindrance
     }
 
     /// Adds a monitor that has started.
@@ -197,6 +205,11 @@ struct Terminating {
     seen: BTreeMap<Box<str>, Uid>,
     /// Those that were taken and are being worked on.
     busy: BTreeSet<Box<str>>,
+    /// For those that had a turn: how many objects they wait for, without those that have gone since
+    /// its beginning.
+    awaited: HashMap<Box<str>, i64>,
+    /// Those whose awaited objects are gone.
+    emptied: BTreeSet<Box<str>>,
 }
 
 impl TerminatingNamespaces {
@@ -225,12 +238,40 @@ impl TerminatingNamespaces {
         }
     }
 
-    /// Takes what was noted since the last call. They count as busy until
-    /// [`work_on`](Self::work_on) is called.
-    pub fn take(&self) -> BTreeMap<Box<str>, Uid> {
-        let Terminating { seen, busy } = &mut *self.state();
-        busy.extend(seen.keys().cloned());
-        std::mem::take(seen)
+    /// Notes that an object of a namespace is gone. The last one that the namespace waits for is news.
+    pub fn gone(&self, name: &str) {
+        let Terminating { awaited, emptied, .. } = &mut *self.state();
+        let Some(awaited) = awaited.get_mut(name) else { return };
+        *awaited -= 1;
+        if *awaited == 0 {
+            emptied.insert(name.into());
+            self.news.notify_one();
+        }
+    }
+
+    /// The turn of a namespace begins: objects that have gone before are none that it waits for.
+    pub fn turn_begins(&self, name: &str) {
+        self.state().awaited.insert(name.into(), 0);
+    }
+
+    /// The turn of a namespace has ended. Returns whether it waits for objects that are gone already.
+    pub fn turn_ended(&self, name: &str, how: Ended) -> bool {
+        let awaited = &mut self.state().awaited;
+        let Ended::Held { awaited: count @ 1.. } = how else {
+            awaited.remove(name);
+            return false;
+        };
+        let awaited = awaited.entry(name.into()).or_default();
+        *awaited = awaited.saturating_add_unsigned(count);
+        *awaited <= 0
+    }
+
+    /// Takes what was noted since the last call: namespaces, and those that wait for nothing any more. They
+    /// count as busy until [`work_on`](Self::work_on) is called.
+    pub fn take(&self) -> (BTreeMap<Box<str>, Uid>, BTreeSet<Box<str>>) {
+        let Terminating { seen, busy, emptied, .. } = &mut *self.state();
+        busy.extend(seen.keys().chain(emptied.iter()).cloned());
+        (std::mem::take(seen), std::mem::take(emptied))
     }
 
     /// Sets which are being worked on.
@@ -245,11 +286,9 @@ impl TerminatingNamespaces {
 
     /// How many are not finished and do not wait for somebody else: of all, or of this one.
     pub fn busy(&self, only: Option<&Namespace>) -> usize {
-        let Terminating { seen, busy } = &*self.state();
-        match only.map(Namespace::as_str) {
-            Some(name) => usize::from(seen.contains_key(name) || busy.contains(name)),
-            None => seen.keys().filter(|name| !busy.contains(*name)).count() + busy.len(),
-        }
+        let Terminating { seen, busy, emptied, .. } = &*self.state();
+        let busy: BTreeSet<&str> = seen.keys().chain(busy).chain(emptied).map(|name| &**name).collect();
+        only.map_or(busy.len(), |only| usize::from(busy.contains(only.as_str())))
     }
 }
 
@@ -309,6 +348,31 @@ mod tests {
             registry.applied_up_to(name, ResourceVersion::parse(applied));
             assert_eq!(registry.has_applied(name, &nine), expected, "{applied}");
         }
+    }
+
+    /// Rule 11.7.
+    #[test]
+    fn a_namespace_is_news_when_the_last_object_that_it_waits_for_is_gone() {
+        let (terminating, ns) = (TerminatingNamespaces::default(), Namespace::parse("ns"));
+        let emptied = || terminating.take().1.len();
+        let go = |count| (0..count).for_each(|_| terminating.gone("ns"));
+        go(1);
+        terminating.turn_begins("ns");
+        go(1);
+        assert!(!terminating.turn_ended("ns", Ended::Held { awaited: 5_000 }));
+        terminating.gone("other");
+        go(4_998);
+        assert_eq!((emptied(), terminating.busy(ns.as_ref())), (0, 0));
+        go(1);
+        assert_eq!((terminating.busy(ns.as_ref()), emptied()), (1, 1));
+        terminating.turn_begins("ns");
+        go(2);
+        assert!(terminating.turn_ended("ns", Ended::Held { awaited: 2 }), "they went during the turn");
+        terminating.turn_begins("ns");
+        assert!(!terminating.turn_ended("ns", Ended::Held { awaited: 0 }), "nothing is known");
+        assert!(!terminating.turn_ended("ns", Ended::Done));
+        go(5);
+        assert_eq!((emptied(), terminating.state().awaited.len()), (0, 0));
     }
 
     #[test]

@@ -47,7 +47,7 @@ impl WorkContext {
     pub fn bare(api: Api, graph: GraphHandle, absent_owners: Arc<AbsentOwnerCache>) -> Self {
         use crate::worker::decision::Summaries;
         use kube_gc_client::EventRecorder;
-        use kube_gc_observe::telemetry::DecisionLines;
+        use kube_gc_config::DecisionLines;
         let (namespace_check, _) = NamespaceCheck::new(graph.clone(), EventRecorder::silent());
         Self {
             decisions: DecisionRecorder::new(api.clone(), Vec::new(), Summaries::new(DecisionLines::All)),

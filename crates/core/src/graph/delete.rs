@@ -78,6 +78,7 @@ impl Partition {
 
     /// Turns an observed node into a virtual one, and queues the owners that it blocked.
     pub(super) fn demote_to_virtual(&mut self, id: NodeId, out: &mut Effects) {
+        self.remember_above(id);
         let touched = self.subtract_from_owners(id);
         self.unlink_all(id, out);
         let edges: SmallVec<[EdgeId; 4]> = self.store.owners(id).collect();

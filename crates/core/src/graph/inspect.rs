@@ -85,7 +85,7 @@ pub struct TypeCount {
 /// What a search looks for. `None` matches everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SearchQuery {
-    /// A part of `kind/name`, in any case.
+    /// A part of the kind or name, or PART-OF-KIND/BEGINNING-OF-NAME, in any case.
     pub text: String,
     pub namespace: Option<Namespace>,
     pub resource: Option<GroupResource>,
@@ -99,22 +99,35 @@ impl SearchQuery {
         let Identity { resource, namespace, name, .. } = object;
         self.resource.as_ref().is_none_or(|wanted| resource.group_resource == *wanted)
             && self.namespace.as_ref().is_none_or(|wanted| namespace.as_ref() == Some(wanted))
-            && self.is_in(&resource.kind, name, &self.text.to_lowercase())
+            && self.is_in(&resource.kind, name, &self.text.to_ascii_lowercase())
     }
 
-    /// Whether `kind/name` contains the text, which is given in lower case. If the type is known, a
-    /// part of its kind says nothing.
+    /// Whether the text, which is given in lower case, is a part of the name or kind, or one of the kind,
+    /// a slash and the beginning of the name. If the type is known, a part of its kind says nothing.
     fn is_in(&self, kind: &str, name: &str, wanted: &str) -> bool {
-        let may_name_kind = self.resource.is_none() || wanted.contains('/');
-        wanted.is_empty()
-            || name.contains(wanted)
-            || may_name_kind && format!("{kind}/{name}").to_lowercase().contains(wanted)
+        match wanted.split_once('/') {
+            Some((part, beginning)) => has(kind, part) && begins(name, beginning),
+            None => has(name, wanted) || self.resource.is_none() && has(kind, wanted),
+        }
     }
 }
 
-/// How well an object fits a search, the best first: by its name, and owners before others.
+/// Whether a text has a part, in any case. A search asks this of every object, so it allocates nothing.
+fn has(text: &str, part: &str) -> bool {
+    let Some(first) = part.bytes().next() else { return true };
+    let mut places = text.as_bytes().windows(part.len());
+    places.any(|at| at[0].to_ascii_lowercase() == first && at.eq_ignore_ascii_case(part.as_bytes()))
+}
+
+fn begins(text: &str, part: &str) -> bool {
+    text.as_bytes().get(..part.len()).is_some_and(|beginning| beginning.eq_ignore_ascii_case(part.as_bytes()))
+}
+
+/// How well an object fits searches, the best first: by search, by name, and owners before others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Fit {
+    /// The place of the first search that it fits.
+    pub search: usize,
     by_name: NameFit,
     is_no_owner: bool,
 }
@@ -218,50 +231,62 @@ impl Partition {
 
     /// The observed objects of this partition that a search finds, in no particular order.
     pub fn found_by(&self, query: &SearchQuery) -> impl Iterator<Item = (Identity, DeletionState)> {
-        let found = self.fitting(query, Cursor::default(), usize::MAX);
-        found.map(|id| (self.store.identity(id), self.store.nodes[id].deletion))
+        let wanted = query.text.to_ascii_lowercase();
+        let found = self.store.nodes.iter().filter(move |(id, _)| self.fits(query, &wanted, *id));
+        found.map(|(id, node)| (self.store.identity(id), node.deletion))
     }
 
-    /// The `most` best of them, the best first, and where to go on. Visits at most this many slots, so
-    /// that the partition soon returns to its work. An empty page may have successors.
+    /// The `most` best of what the first of these searches finds that finds anything, the best first,
+    /// and where to go on; some of what others find may follow. Visits at most this many slots, so that
+    /// the partition soon returns to its work. An empty page may have successors.
     pub fn page_of_search(
         &self,
-        query: &SearchQuery,
+        queries: &[SearchQuery],
         after: Option<Cursor>,
         slots: usize,
         most: usize,
     ) -> (Vec<Ranked>, Option<Cursor>) {
         let start = after.unwrap_or_default();
-        let wanted = query.text.rsplit('/').next().unwrap_or_default().to_lowercase();
-        let ranked = |id: NodeId| {
-            let name = self.store.name(id);
-            let by_name = match name.strip_prefix(&*wanted) {
-                Some("") => NameFit::Whole,
-                Some(_) => NameFit::Beginning,
-                None => NameFit::Part,
+        let wanted: Vec<_> = queries.iter().map(|query| query.text.to_ascii_lowercase()).collect();
+        let mut searches = queries.len();
+        let mut best = Vec::new();
+        for (id, _) in self.store.nodes.iter_from(start.0, slots) {
+            let mut asked = queries.iter().zip(&wanted).take(searches);
+            let Some(search) = asked.position(|(query, wanted)| self.fits(query, wanted, id)) else {
+                continue;
+            };
+            searches = search + 1;
+            let (name, wanted) = (self.store.name(id), &wanted[search]);
+            let beginning = wanted.rsplit('/').next().unwrap_or_default();
+            let by_name = match begins(name, beginning) {
+                true if name.len() == beginning.len() => NameFit::Whole,
+                true => NameFit::Beginning,
+                false => NameFit::Part,
             };
             let is_no_owner = self.counted_dependents(id).next().is_none();
-            (Fit { by_name, is_no_owner }, name, self.store.namespace(id), id)
-        };
-        let mut best: Vec<_> = self.fitting(query, start, slots).map(ranked).collect();
-        best.sort();
-        best.truncate(most);
+            best.push((Fit { search, by_name, is_no_owner }, name, self.store.namespace(id), id));
+        }
+        if best.len() > most {
+            best.select_nth_unstable(most);
+            best.truncate(most);
+        }
+        best.sort_unstable();
         let found = best.into_iter();
         let found = found.map(|(fit, .., id)| (fit, self.store.identity(id), self.store.nodes[id].deletion));
         (found.collect(), self.next_places(start, slots))
     }
 
-    fn fitting(&self, query: &SearchQuery, start: Cursor, slots: usize) -> impl Iterator<Item = NodeId> {
-        let wanted = query.text.to_lowercase();
-        let fits = move |id: NodeId| {
-            let resource = self.store.resource(id);
-            query.resource.as_ref().is_none_or(|wanted| resource.group_resource == *wanted)
-                && query.namespace.as_ref().is_none_or(|wanted| self.store.namespace(id) == Some(wanted))
-                && query.is_in(&resource.kind, self.store.name(id), &wanted)
-        };
-        self.store.nodes.iter_from(start.0, slots).filter_map(move |(id, node)| {
-            let is_meant = !query.being_deleted || node.deletion.is_being_deleted();
-            (is_meant && node.is_observed() && !self.is_alias(id) && fits(id)).then_some(id)
-        })
+    /// Whether an object is observed and fits a search, whose text is given in lower case.
+    fn fits(&self, query: &SearchQuery, wanted: &str, id: NodeId) -> bool {
+        let node = &self.store.nodes[id];
+        // What is not observed may have no type.
+        if !node.is_observed() || self.is_alias(id) {
+            return false;
+        }
+        let resource = self.store.resource(id);
+        (!query.being_deleted || node.deletion.is_being_deleted())
+            && query.resource.as_ref().is_none_or(|wanted| resource.group_resource == *wanted)
+            && query.namespace.as_ref().is_none_or(|wanted| self.store.namespace(id) == Some(wanted))
+            && query.is_in(&resource.kind, self.store.name(id), wanted)
     }
 }

@@ -16,9 +16,10 @@
 //! | `peers` | owners in partition 0 with dependents elsewhere |
 //! | `shared_uid` | objects served under two resources |
 //! | `query`, `pages` | what workers ask |
-//! | `inspect`, `stuck`, `dump` | what people ask |
+//! | `inspect`, `below`, `stuck`, `dump` | what people ask |
 
 mod attach;
+mod below;
 mod catalog;
 mod delete;
 pub mod dump;
@@ -41,6 +42,7 @@ pub mod testing;
 mod tests;
 
 pub use attach::LARGE;
+pub use below::Below;
 pub use delete::Verification;
 pub use dump::Dump;
 pub use inspect::{

@@ -42,6 +42,8 @@ pub(super) struct Store {
     pub(super) absent: KeyedSet<NodeId>,
     /// Virtual nodes that were proved absent or seen to be deleted before watches broke.
     pub(super) formerly_absent: KeyedSet<NodeId>,
+    /// What was above nodes that are gone and have dependents; `None` if not all of it is known.
+    pub(super) above: KeyedMap<NodeId, Option<Vec<Uid>>>,
     /// The number of edges to owners whose kind does not resolve.
     pub(super) unresolved_edges: usize,
     /// The last generation that was given out. It is shared by all nodes, so that a node which
@@ -64,6 +66,7 @@ impl Store {
             virtual_nodes: 0,
             absent: KeyedSet::with_hasher(hasher),
             formerly_absent: KeyedSet::with_hasher(hasher),
+            above: KeyedMap::with_hasher(hasher),
             unresolved_edges: 0,
             clock: 0,
         }
@@ -114,6 +117,7 @@ impl Store {
     /// Frees a node that no edge touches any more.
     pub(super) fn free(&mut self, id: NodeId) {
         self.remove_from_index(id);
+        self.above.remove(&id);
         let Some(node) = self.nodes.remove(id) else { return };
         if node.presence == Presence::Absent {
             self.absent.remove(&id);

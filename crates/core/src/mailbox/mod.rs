@@ -409,9 +409,8 @@ impl<R: Copy + Ord> Mailbox<R> {
         self.retries_total
     }
 
-    /// Numbers for metrics and readiness, of all keys or of those of one namespace. The cost is linear
-    /// in the number of keys.
-    pub fn stats(&self, namespace: Option<&Namespace>) -> Stats<R> {
+    /// Numbers for metrics and readiness, of all keys that count. The cost is linear in the number of keys.
+    pub fn stats(&self, is_counted: impl Fn(&Key) -> bool) -> Stats<R> {
         let mut stats = Stats {
             ready: 0,
             running: Vec::new(),
@@ -419,7 +418,6 @@ impl<R: Copy + Ord> Mailbox<R> {
             error_bytes: self.errors.bytes(),
             oldest_ready_since: None,
         };
-        let is_counted = |key: &Key| namespace.is_none() || key.namespace.as_ref() == namespace;
         for (_, Entry { state, since, failure, .. }) in self.entries.iter().filter(|(key, _)| is_counted(key))
         {
             match (state, failure) {

@@ -22,6 +22,9 @@ pub use condition::{
 /// The finalizer in the `spec` of a namespace that stands for its content.
 pub const FINALIZER: &str = "kubernetes";
 
+/// The name under which all claims and volumes together have turns. No namespace has it.
+pub const STORAGE: &str = "";
+
 /// The objects of a type in a namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Found {
@@ -89,6 +92,13 @@ impl Survey {
         self.remaining() < earlier.remaining() || alive(self) < alive(earlier)
     }
 
+    /// How many objects have to go before more can be done: the Pods, or else everything.
+    pub fn awaited(&self) -> u64 {
+        let pods = self.types.iter().filter(|of_type| of_type.is_pods());
+        let pods = pods.filter_map(|pods| Some(pods.found.as_ref().ok()?.count)).sum();
+        if pods > 0 { pods } else { self.remaining() }
+    }
+
     fn sum(&self, of: impl Fn(&Found) -> u64) -> u64 {
         let found = self.types.iter().filter_map(|of_type| of_type.found.as_ref().ok());
         found.fold(0, |sum, found| sum.saturating_add(of(found)))
@@ -144,8 +154,9 @@ pub enum Ended {
     Done,
     /// Less is left than before.
     Progress,
-    /// It has to wait for somebody else.
-    Held,
+    /// It has to wait for somebody else, and goes on when that many objects are gone; 0 if that is not
+    /// known.
+    Held { awaited: u64 },
     /// A whole look has shown nothing. What was admitted before the deletion may still be written.
     Empty,
     /// The same, after the turn had deleted something.
@@ -203,7 +214,7 @@ impl Agenda {
 
     /// How many namespaces are terminating.
     pub fn len(&self) -> usize {
-        self.entries.len()
+        self.entries.len() - usize::from(self.entries.contains_key(STORAGE))
     }
 
     pub fn is_empty(&self) -> bool {
@@ -241,7 +252,7 @@ impl Agenda {
         entry.empty_since = match how {
             Ended::Empty => entry.empty_since.or(Some(now)),
             Ended::Emptied => Some(now),
-            Ended::Done | Ended::Progress | Ended::Held => None,
+            Ended::Done | Ended::Progress | Ended::Held { .. } => None,
         };
         match how {
             Ended::Done => {
@@ -255,10 +266,20 @@ impl Agenda {
                 entry.fruitless = 0;
                 entry.due = Some(now + NEXT_TURN);
             }
-            Ended::Held => {
+            Ended::Held { .. } => {
                 entry.fruitless = entry.fruitless.saturating_add(1);
                 entry.due = Some(now + self.backoff.delay(entry.fruitless));
             }
+        }
+    }
+
+    /// What a namespace waited for is gone, so it is due soon.
+    pub fn hasten(&mut self, name: &str, now: Duration) {
+        if let Some(entry) = self.entries.get_mut(name)
+            && let Some(due) = &mut entry.due
+        {
+            *due = (*due).min(now + NEXT_TURN);
+            entry.fruitless = 0;
         }
     }
 }

@@ -205,6 +205,15 @@ fn uid(text: &str) -> Uid {
     Uid::parse(text).unwrap()
 }
 
+const HELD: Ended = Ended::Held { awaited: 0 };
+
+/// Rule 11.3: more can be done when the Pods are gone.
+#[test]
+fn a_namespace_waits_for_its_pods_and_then_for_everything() {
+    assert_eq!(survey([of("pods", 2, 0), of("secrets", 3, 3)]).awaited(), 2);
+    assert_eq!(survey([of("pods", 0, 0), of("secrets", 3, 0), of("configmaps", 4, 0)]).awaited(), 7);
+}
+
 fn agenda() -> Agenda {
     Agenda::new(
         2,
@@ -229,7 +238,7 @@ fn a_namespace_is_quiet_when_looks_have_shown_nothing_for_long_enough() {
     assert_eq!(turn(4, Ended::Empty), (Some(5), None), "the turn does not begin");
     assert_eq!(turn(5, Ended::Progress), (Some(5), Some(true)));
     assert_eq!(turn(6, Ended::Empty).1, Some(false), "an object was seen");
-    assert_eq!(turn(20, Ended::Held), (Some(11), Some(true)));
+    assert_eq!(turn(20, HELD), (Some(11), Some(true)));
     assert_eq!(turn(30, Ended::Empty).1, Some(false), "something could not be looked at");
     assert_eq!(turn(35, Ended::Emptied), (Some(35), Some(true)));
     assert_eq!(turn(40, Ended::Done), (Some(40), Some(true)), "the quiet begins with the last deletion");
@@ -269,7 +278,7 @@ fn a_namespace_that_is_held_is_looked_at_less_and_less_often() {
     for _ in 0..6 {
         agenda.next(now).unwrap();
         assert_eq!(agenda.next(now), None, "it has one turn at a time");
-        agenda.ended("held", &held, Ended::Held, now);
+        agenda.ended("held", &held, HELD, now);
         // An event about our own write changes nothing.
         agenda.seen("held", &held, now);
         let due = agenda.next_due().unwrap();
@@ -278,6 +287,11 @@ fn a_namespace_that_is_held_is_looked_at_less_and_less_often() {
     }
     assert_eq!(pauses, [1, 2, 4, 8, 8, 8]);
     assert_eq!(agenda.busy().count(), 0, "it waits for somebody else");
+    // What held it is gone.
+    now -= Duration::from_secs(5);
+    agenda.hasten("held", now);
+    assert!(agenda.next_due().unwrap() - now < Duration::from_secs(1));
+    assert_eq!(agenda.busy().count(), 1);
 }
 
 #[test]

@@ -210,36 +210,27 @@ impl Plan {
 
     fn reached(&self, limits: &Limits, population: impl Fn(&GroupResource) -> Option<u64>) -> Forecast {
         let total: u64 = self.by_collector.iter().map(|(_, count)| count).sum();
-        if let Some(most) = limits.per_minute
-            && total > u64::from(most.get())
-        {
-            let why = format!("the collector deletes {total} objects, and may delete {most} in a minute");
-            return Forecast::Engages { why };
+        let engages = |why| Forecast::Engages { why: format!("the collector deletes {why}") };
+        if let Some(most) = limits.per_minute.filter(|most| total > u64::from(most.get())) {
+            return engages(format!("{total} objects, and may delete {most} in a minute"));
         }
         if let (Some(most), Some((count, namespace))) = (limits.namespace_per_minute, &self.most_in_namespace)
             && *count > u64::from(most.get())
         {
-            let why = format!(
-                "the collector deletes {count} objects in the namespace {namespace}, and may delete {most} there in a minute"
-            );
-            return Forecast::Engages { why };
+            let there = format!("in the namespace {namespace}, and may delete {most} there in a minute");
+            return engages(format!("{count} objects {there}"));
         }
+        let Some(share) = limits.share else { return Forecast::Passes };
         let mut is_known = true;
-        if let Some(share) = limits.share {
-            for (resource, count) in &self.by_collector {
-                let Some(of) = population(resource) else {
-                    // The floor is certain.
-                    is_known &= *count <= u64::from(share.floor);
-                    continue;
-                };
-                let most = share.of(of);
-                if *count > most {
-                    let why = format!(
-                        "the collector deletes {count} of {of} {resource}, and may delete {most} ({} %)",
-                        share.percent
-                    );
-                    return Forecast::Engages { why };
+        for (resource, count) in &self.by_collector {
+            match population(resource) {
+                // The floor is certain.
+                None => is_known &= *count <= u64::from(share.floor),
+                Some(of) if *count > share.of(of) => {
+                    let most = format!("may delete {} ({} %)", share.of(of), share.percent);
+                    return engages(format!("{count} of {of} {resource}, and {most}"));
                 }
+                Some(_) => {}
             }
         }
         if is_known { Forecast::Passes } else { Forecast::Unknown }
@@ -265,14 +256,25 @@ impl Verdict<'_> {
         let object = &plan.object;
         let (subject, [are, its, it]) = match plan.others.len() {
             0 => (object.to_string(), ["is", "its", "it"]),
-            more => (format!("{object} and {more} more"), ["are", "their", "them"]),
+            more => (format!("{object} and {} more", Thousands(more)), ["are", "their", "them"]),
+        };
+        let (roots, contents) = (1 + plan.others.len(), self.contents.unwrap_or_default());
+        let held = sum(|of| of.held).saturating_sub(self.held);
+        // Of what is in it, those that are held are among the last.
+        let said = if contents > 0 { roots + contents } else { roots + held };
+        let others = (sum(|of| of.deleted) + sum(|of| of.held)).saturating_sub(said);
+        let follow = match plan.cascade {
+            Cascade::Orphan => sum(|of| of.orphaned),
+            _ => others + held + sum(|of| of.blocks) + plan.perhaps_deletes,
         };
         let mut text = match (self.contents, plan.cascade) {
             (Some(0), _) => format!("{subject} is deleted"),
             (Some(_), _) if plan.depends_on_unseen => format!("{subject} is deleted last, after its objects"),
+            (Some(1), _) => format!("{subject} is deleted last, after its only object"),
             (Some(count), _) => {
                 format!("{subject} is deleted last, after its {}", counted(count, "object"))
             }
+            _ if follow == 0 && !plan.depends_on_unseen => format!("{subject} {are} deleted"),
             (None, Cascade::Background) => {
                 format!("{subject} {are} deleted at once, and {its} dependents follow")
             }
@@ -281,11 +283,6 @@ impl Verdict<'_> {
             }
             (None, Cascade::Orphan) => format!("{subject} {are} deleted, and {its} dependents are released"),
         };
-        let (roots, contents) = (1 + plan.others.len(), self.contents.unwrap_or_default());
-        let held = sum(|of| of.held).saturating_sub(self.held);
-        // Of what is in it, those that are held are among the last.
-        let said = if contents > 0 { roots + contents } else { roots + held };
-        let others = (sum(|of| of.deleted) + sum(|of| of.held)).saturating_sub(said);
         let least = if plan.depends_on_unseen { "at least " } else { "" };
         let go = if others == 1 { "goes" } else { "go" };
         match (others, contents) {
@@ -315,7 +312,7 @@ impl Verdict<'_> {
             (None, _) if roots == 1 => {
                 text.push_str(&format!(" {object} itself stays until its finalizers are removed."));
             }
-            (None, held) => text.push_str(&format!(" Of these, {held} stay until finalizers are removed.")),
+            (None, held) => text.push_str(&format!(" Finalizers hold {} of those named.", Thousands(held))),
         }
         if !self.holders.is_empty() {
             let holders = listed(", ", self.holders.len(), &self.holders);
@@ -328,40 +325,35 @@ impl Verdict<'_> {
     }
 }
 
+/// What is to be said if objects of a type go.
+const NOTES: [(&str, &str); 5] = [
+    ("pods", "A running Pod stays for its grace period."),
+    ("nodes", "PodGC of kube-controller-manager deletes the pods of a node that is gone."),
+    (
+        "namespaces",
+        "The namespace controller of kube-controller-manager deletes what is in a namespace, whatever its owners.",
+    ),
+    (
+        "customresourcedefinitions.apiextensions.k8s.io",
+        "The API server deletes the objects of a type before its definition goes.",
+    ),
+    (
+        "persistentvolumeclaims",
+        "What happens to the data behind a PersistentVolumeClaim depends on the reclaim policy of its volume.",
+    ),
+];
+
 /// What nobody can know beforehand.
 pub(super) fn notes(plan: &Plan) -> Vec<String> {
-    let mut notes = vec![
-        "A plan cannot know what admission webhooks refuse, and what controllers create anew or delete besides \
-         (endpoints, pods of a node, volumes)."
-            .to_owned(),
-    ];
-    if !plan.by_collector.is_empty() {
-        notes.push("Dependents go only if a collector runs.".to_owned());
-    }
-    let goes = |name: &str| {
-        let name = GroupResource::parse(name).to_string();
-        plan.by_type.iter().any(|of| of.resource == name && of.deleted + of.held > 0)
-    };
-    if goes("pods") {
-        notes.push("A running Pod stays for its grace period.".to_owned());
-    }
-    if goes("nodes") {
-        notes.push("PodGC of kube-controller-manager deletes the pods of a node that is gone.".to_owned());
-    }
-    if goes("namespaces") {
-        notes.push(
-            "The namespace controller of kube-controller-manager deletes what is in a namespace, whatever its owners."
-                .to_owned(),
-        );
-    }
-    if goes("customresourcedefinitions.apiextensions.k8s.io") {
-        notes.push("The API server deletes the objects of a type before its definition goes.".to_owned());
-    }
-    if goes("persistentvolumeclaims") {
-        notes.push(
-            "What happens to the data behind a PersistentVolumeClaim depends on the reclaim policy of its volume."
-                .to_owned(),
-        );
-    }
-    notes
+    let always = "A plan cannot know what admission webhooks refuse, and what controllers create anew or delete \
+                  besides (endpoints, pods of a node, volumes).";
+    let needs_collector =
+        (!plan.by_collector.is_empty()).then_some("Dependents go only if a collector runs.");
+    let goes = |name: &str| plan.by_type.iter().any(|of| of.resource == name && of.deleted + of.held > 0);
+    let of_types = NOTES.iter().filter(|(resource, _)| goes(resource)).map(|(_, note)| *note);
+    std::iter::once(always).chain(needs_collector).chain(of_types).map(str::to_owned).collect()
 }
+
+#[cfg(test)]
+#[path = "answer_tests.rs"]
+mod tests;

@@ -3,14 +3,17 @@
 //! | File | Contents |
 //! |---|---|
 //! | `walk` | collects all objects that the deletion may concern, and what is known of their other owners |
-//! | `effects` | which objects go, by the collector's own verdict, what delays those, and what happens to the others |
+//! | `consequences` | which objects go, by the collector's own verdict, what delays those, and what happens to the others |
+//! | `listing` | what is said of each object, and of a namespace, a definition or a node that takes others along |
 //! | `answer` | the answer, in words too, and whether the brake would engage |
 
 mod answer;
-mod effects;
+mod consequences;
+mod listing;
 mod walk;
 
 pub use answer::{Cascade, Effect, Forecast, Plan, PlannedObject, TypeEffects};
-pub use effects::plan;
+pub use listing::plan;
+pub(super) use listing::{OF_DEFINITIONS, OF_NAMESPACES, in_spec};
+pub(super) use walk::Container;
 pub use walk::{PlanQuery, Walk};
-pub(super) use walk::{as_definition, as_namespace};

@@ -101,21 +101,39 @@ pub struct Walk {
     pub(super) truncated: bool,
 }
 
-/// Whether the object is a namespace, and which.
-pub(crate) fn as_namespace(identity: &Identity) -> Option<Namespace> {
-    let resource = &identity.resource.group_resource;
-    if resource.group.is_empty() && &*resource.resource == "namespaces" {
-        Namespace::parse(&identity.name)
-    } else {
-        None
-    }
+/// An object that takes others along though it does not own them.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Container {
+    /// All that is in it goes before it.
+    Namespace(Namespace),
+    /// All objects of this type go before it.
+    Definition(GroupResource),
+    /// Its pods go after it.
+    Node,
 }
 
-/// Whether the object defines a type, and which.
-pub(crate) fn as_definition(identity: &Identity) -> Option<GroupResource> {
-    let resource = &identity.resource.group_resource;
-    let is = &*resource.group == "apiextensions.k8s.io" && &*resource.resource == "customresourcedefinitions";
-    is.then(|| GroupResource::parse(&identity.name))
+impl Container {
+    /// Whether an object is one, and of what.
+    pub(crate) fn of(identity: &Identity) -> Option<Self> {
+        let GroupResource { group, resource } = &identity.resource.group_resource;
+        match (&**group, &**resource) {
+            ("", "namespaces") => Namespace::parse(&identity.name).map(Self::Namespace),
+            ("", "nodes") => Some(Self::Node),
+            ("apiextensions.k8s.io", "customresourcedefinitions") => {
+                Some(Self::Definition(GroupResource::parse(&identity.name)))
+            }
+            _ => None,
+        }
+    }
+
+    /// What it takes along, if the graph tells.
+    fn contents(self) -> Option<MembersOf> {
+        match self {
+            Self::Namespace(namespace) => Some(MembersOf::Namespace(namespace)),
+            Self::Definition(resource) => Some(MembersOf::Type(resource)),
+            Self::Node => None,
+        }
+    }
 }
 
 impl Walk {
@@ -298,7 +316,8 @@ impl Walk {
     /// Whether the namespace controller deletes it, whatever its finalizers ask for.
     pub(super) fn goes_with_namespace(&self, place: Index) -> bool {
         let container = self.visited[place as usize].container;
-        container.is_some_and(|container| as_namespace(&self.visited[container as usize].identity).is_some())
+        let container = container.and_then(|place| Container::of(&self.visited[place as usize].identity));
+        matches!(container, Some(Container::Namespace(_)))
     }
 
     /// An object may go. Works on a stack of its own, because a chain can be as long as there are
@@ -313,10 +332,7 @@ impl Walk {
             if visited.has_dependents {
                 self.needs.push(MembersOf::Dependents(visited.identity.key()));
             }
-            let namespace = as_namespace(&visited.identity).map(MembersOf::Namespace);
-            if let Some(contents) =
-                namespace.or_else(|| as_definition(&visited.identity).map(MembersOf::Type))
-            {
+            if let Some(contents) = Container::of(&visited.identity).and_then(Container::contents) {
                 self.needs.push(contents.clone());
                 self.containers.insert(contents, place);
             }

@@ -50,7 +50,7 @@ fn the_verdict_follows_from_the_owners_and_the_evidence() {
             &both,
             Outcome::LosesReferences,
             Some(Evidence::Watched),
-            "Pod/p stays and loses 1 owner reference: its owner ConfigMap/a exists, others do not.",
+            "Pod/p stays and loses 1 owner reference: its owner ConfigMap/a keeps it, and not every owner does.",
         ),
         (
             Cluster::of(&[&pod("p").with(unserved.clone())]),
@@ -176,6 +176,22 @@ fn what_protects_a_claim_or_a_volume_is_named() {
     });
     let verdict = cluster.explain(&volume).verdict;
     assert!(verdict.ends_with(": it is bound to PersistentVolumeClaim/data in namespace ns."), "{verdict}");
+}
+
+#[test]
+fn an_explanation_rests_on_the_types_of_the_object_and_of_its_owners() {
+    let (owner, item) = (config("a"), pod("p").owned(&config("a")));
+    for (what, rests) in [("pods", true), ("configmaps", true), ("namespaces", false)] {
+        let explained = Cluster::of(&[&owner, &item]).explain(&item);
+        let types = vec![Unseen { what: what.into(), why: "the watch is broken".into() }];
+        let known = Knowledge::new(Outside { types, ..Outside::default() });
+        let answer = Answer::new(explained, &known, Vec::new(), 0);
+        assert_eq!(
+            (answer.report.depends_on_unseen, answer.incomplete.len()),
+            (rests, usize::from(rests)),
+            "{what}"
+        );
+    }
 }
 
 #[test]

@@ -4,6 +4,7 @@ mod checks;
 mod explanations;
 mod neighbourhoods;
 mod plans;
+mod sentences;
 mod stuck;
 
 use std::collections::HashMap;

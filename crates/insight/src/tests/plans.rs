@@ -206,6 +206,22 @@ fn a_namespace_goes_last_and_never_if_an_api_does_not_answer() {
 }
 
 #[test]
+fn a_finalizer_in_the_spec_of_a_namespace_holds_it() {
+    let (owner, namespace) = (node("n"), obj("namespaces", "", "ns").owned(&node("n")));
+    for (root, effect) in [(&namespace, "ns held"), (&owner, "ns held")] {
+        let mut cluster = Cluster::of(&[&owner, &namespace]).with(&namespace, |details| {
+            let finalizers = ["kubernetes", "example.com/quota"].map(str::to_owned).into();
+            details.particulars = Particulars::Namespace { finalizers, conditions: Vec::new() };
+        });
+        let plan = cluster.plan(root, Background);
+        assert!(effects(&plan).contains(&effect.to_owned()), "{plan:?}");
+        let held = plan.objects.iter().find(|object| object.effect == Effect::Held).unwrap();
+        let names = held.finalizers.iter().flatten().map(|finalizer| finalizer.name.as_str());
+        assert_eq!(names.collect::<Vec<_>>(), ["example.com/quota"]);
+    }
+}
+
+#[test]
 fn a_node_takes_its_pods_along_and_does_not_wait_for_them() {
     let node = node("n");
     let (runs, other) = (pod("runs").held(), pod("other"));

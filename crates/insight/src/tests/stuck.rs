@@ -29,7 +29,7 @@ fn sentences(report: &StuckReport) -> Vec<&str> {
     report.groups.iter().map(|group| group.sentence.as_str()).collect()
 }
 
-/// `tests/insight/stuck.rs` shows each cause.
+/// `tests/insight/truth_causes.rs` shows each cause.
 #[test]
 fn what_is_not_meant_holds_others_and_is_not_counted() {
     let top = config("top").foreground();
@@ -62,7 +62,7 @@ fn objects_with_the_same_finalizer_have_one_cause_and_the_first_are_named() {
     assert_eq!((unread.stuck, unread.not_read), (0, 1));
 }
 
-/// `tests/insight/stuck.rs` shows other causes on a real API server.
+/// `tests/insight/truth_causes.rs` shows other causes on a real API server.
 #[test]
 fn only_a_pod_has_a_grace_period_and_each_other_cause_is_its_own() {
     let (pod, config) = (pod("p").terminating(), config("c").terminating());

@@ -10,7 +10,6 @@
 //! enough time to send a request.
 
 use std::collections::{BTreeMap, HashMap};
-use std::net::{IpAddr, Ipv6Addr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -18,6 +17,7 @@ use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::CancellationToken;
 
+use crate::access::Source;
 use crate::telemetry::record::{http_connection_evicted, http_connections};
 use kube_gc_config::Listener;
 
@@ -29,23 +29,6 @@ pub(super) const MAX_CONNECTIONS: usize = 256;
 /// The most requests in flight from one source, except probes. It is less than
 /// [`MAX_REQUESTS`](super::middleware::MAX_REQUESTS), so that one source cannot use all.
 pub(super) const MAX_REQUESTS_PER_SOURCE: usize = 16;
-
-/// The source of connections: an IPv4 address, or a /64 network of IPv6, all of whose
-/// addresses one machine can use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) struct Source(IpAddr);
-
-impl From<IpAddr> for Source {
-    fn from(address: IpAddr) -> Self {
-        Self(match address.to_canonical() {
-            IpAddr::V6(address) => {
-                let [a, b, c, d, ..] = address.segments();
-                IpAddr::V6(Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0))
-            }
-            address => address,
-        })
-    }
-}
 
 /// The connections of one listener.
 #[derive(Debug)]

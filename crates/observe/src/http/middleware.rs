@@ -13,10 +13,10 @@ use axum::response::Response;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use super::access::{Authorizer, Rejection, Token};
-use super::connections::{ConnectionSlot, Source};
+use super::connections::ConnectionSlot;
 use super::page::{TIMEOUT, text};
 use super::ui;
+use crate::access::{Authorizer, Rejection, Source, Token};
 use crate::telemetry::Escaped;
 use crate::telemetry::record::{HttpRefusal, http_refused};
 use kube_gc_config::Listener;

@@ -1,9 +1,8 @@
 //! The two listeners: health and metrics for machines, debug pages for people. TLS and authorization
-//! through a [`Reviewer`] are optional.
+//! through a [`Reviewer`](crate::access::Reviewer) are optional.
 //!
 //! The debug pages themselves are where their answers are made; [`page`] is their form.
 
-mod access;
 mod connections;
 mod health;
 mod middleware;
@@ -12,8 +11,7 @@ mod serve;
 mod tls;
 mod ui;
 
-pub use access::{Access, Authorizer, Bearer, Cache, ReviewError, Reviewer, Token, User};
-pub use health::{Check, Readiness, health_router};
+pub use health::health_router;
 pub use kube_gc_config::Listener;
 pub use middleware::{Closing, Hosts, STREAM};
 pub use serve::{Listening, Protection, bind};

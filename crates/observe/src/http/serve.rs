@@ -24,8 +24,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::ServiceExt as _;
 
-use super::access::Authorizer;
 use super::connections::{ConnectionSlot, Connections, MAX_CONNECTIONS};
+use crate::access::Authorizer;
 use crate::telemetry::record::{HttpRefusal, http_refused};
 use kube_gc_config::Listener;
 

@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
 use super::*;
+use crate::readiness::Readiness;
 use crate::telemetry::Exporter;
 
 /// Status, content type, body.
@@ -27,7 +28,7 @@ async fn get(router: Router, path: &str) -> Answer {
 }
 
 fn health(readiness: Readiness) -> Router {
-    let (_, exporter) = Exporter::local().unwrap();
+    let (_, exporter) = Exporter::local();
     health_router(move || readiness.clone(), exporter)
 }
 

@@ -12,7 +12,8 @@ use std::time::Duration;
 
 use dashmap::DashMap;
 use metrics::{
-    Counter, Gauge, Histogram, Key, KeyName, Label, Metadata, Recorder as Record, SharedString, Unit,
+    Counter, Gauge, Histogram, Key, KeyName, Label, Metadata, Recorder as Record, SetRecorderError,
+    SharedString, Unit,
 };
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusRecorder};
 use metrics_util::MetricKindMask;
@@ -52,33 +53,25 @@ pub struct Exporter {
     threads: Arc<Mutex<ThreadTimes>>,
 }
 
-/// Why metrics cannot be recorded.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot record metrics: {0}")]
-pub struct InstallError(String);
-
 impl Exporter {
     /// Installs the recorder of this process. Works once per process.
     ///
     /// # Errors
     /// If the process has a recorder already.
-    pub fn install() -> Result<Self, InstallError> {
-        let (recorder, exporter) = Self::local()?;
-        metrics::set_global_recorder(recorder).map_err(|error| InstallError(error.to_string()))?;
+    pub fn install() -> Result<Self, SetRecorderError<Recorder>> {
+        let (recorder, exporter) = Self::local();
+        metrics::set_global_recorder(recorder)?;
         Ok(exporter)
     }
 
     /// A separate recorder with its exporter, for tests that run in parallel. Pass it to
     /// `metrics::with_local_recorder`.
-    ///
-    /// # Errors
-    /// Never.
-    pub fn local() -> Result<(Recorder, Self), InstallError> {
+    pub fn local() -> (Recorder, Self) {
         let recorder = Recorder::new(IDLE_TIMEOUT);
         let (process, threads) = (metrics_process::Collector::default(), Arc::default());
         let exporter = Self { recorder: recorder.clone(), process, threads };
         metrics::with_local_recorder(&recorder, || exporter.describe());
-        Ok((recorder, exporter))
+        (recorder, exporter)
     }
 
     fn describe(&self) {
@@ -321,7 +314,7 @@ mod tests {
 
     #[test]
     fn what_is_recorded_is_rendered_with_its_labels_and_help() {
-        let (recorder, exporter) = Exporter::local().unwrap();
+        let (recorder, exporter) = Exporter::local();
         let page = metrics::with_local_recorder(&recorder, || {
             let queue = QueueMetrics::new(Queue::AttemptToDelete);
             queue.added(1);
@@ -355,7 +348,7 @@ mod tests {
     /// An idle collector uses a few milliseconds per minute, which whole seconds cannot show.
     #[test]
     fn processor_time_has_fractions_of_seconds() {
-        let (recorder, exporter) = Exporter::local().unwrap();
+        let (recorder, exporter) = Exporter::local();
         let page = metrics::with_local_recorder(&recorder, || {
             loop {
                 let page = exporter.render();

@@ -4,9 +4,15 @@
 //! typed functions of [`record`] and never spells a name or a label. The number of resource types
 //! bounds the number of series; objects never add one.
 
+#[cfg(feature = "serve")]
 mod exporter;
+#[cfg(not(feature = "serve"))]
+#[path = "exporter_none.rs"]
+mod exporter;
+mod fields;
 mod histogram;
 pub mod labels;
+#[cfg(feature = "serve")]
 mod lines;
 pub mod logging;
 pub mod names;
@@ -15,9 +21,8 @@ pub mod record;
 pub mod testing;
 
 pub use exporter::Exporter;
+pub use fields::{ObjectView, PrintedReference, Structured, Timestamp, owner_reference};
 pub use histogram::Distribution;
-pub use kube_gc_config::DecisionLines;
 pub use kube_gc_core::text::escape::Escaped;
 pub use labels::{ApiSide, EventKind, InvalidReference, MonitorState, Queue, StuckReason};
-pub use lines::{ObjectView, PrintedReference, Structured, Timestamp, owner_reference};
 pub use record::{DeletionLag, EventLag, EventMetrics, GraphSize, QueueMetrics, QueueSample};

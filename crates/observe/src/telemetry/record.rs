@@ -1,5 +1,6 @@
 //! Typed functions that record metrics.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -15,10 +16,21 @@ use kube_gc_core::object::GroupResource;
 
 pub use super::labels::{HttpRefusal, LeaseTransition, PatchConflict};
 
+thread_local! {
+    static COLLECTOR: RefCell<Option<Label>> = const { RefCell::new(None) };
+}
+
+/// Gives what this thread records from now on the label `collector`: an application may have several
+/// collectors, whose gauges would overwrite each other.
+pub fn of_collector(name: Option<Arc<str>>) {
+    COLLECTOR.set(name.map(|name| Label::new("collector", name)));
+}
+
 /// The labels of a metric, with values in the order in which it declares them.
 fn labels<const N: usize>(metric: &Metric, values: [SharedString; N]) -> Vec<Label> {
     debug_assert_eq!(metric.labels.len(), N, "{}", metric.name);
-    metric.labels.iter().zip(values).map(|(name, value)| Label::new(*name, value)).collect()
+    let own = metric.labels.iter().zip(values).map(|(name, value)| Label::new(*name, value));
+    own.chain(COLLECTOR.with_borrow(Clone::clone)).collect()
 }
 
 pub(super) fn counter<const N: usize>(metric: &Metric, values: [SharedString; N]) -> Counter {
@@ -71,7 +83,7 @@ pub fn comparison_zeros() {
 }
 
 fn zero(metric: &Metric) {
-    let mut series = vec![Vec::new()];
+    let mut series = vec![Vec::from_iter(COLLECTOR.with_borrow(Clone::clone))];
     for &name in metric.labels {
         let Some(values) = values(metric, name) else { return };
         let with = |labels: &Vec<Label>, value| [&labels[..], &[Label::new(name, value)]].concat();

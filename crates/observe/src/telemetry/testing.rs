@@ -24,7 +24,8 @@ impl Write for Sink {
 pub fn logged_in(format: LogFormat, filter: &str, colours: bool, log: impl FnOnce()) -> String {
     let sink = Sink::default();
     let writer = sink.clone();
-    let settings = LogSettings { format, filter: filter.to_owned(), ..LogSettings::default() };
+    let mut settings = LogSettings::default();
+    (settings.format, settings.filter) = (format, filter.to_owned());
     let subscriber = logging::subscriber(&settings, colours, move || writer.clone()).unwrap();
     tracing::subscriber::with_default(subscriber, log);
     let bytes = sink.0.lock().unwrap().clone();

@@ -49,10 +49,15 @@ impl Ns {
     /// Finalizes the deletion of the namespace as the namespace controller does when the namespace
     /// is empty.
     pub async fn finalize(&self) -> Result<()> {
+        self.set_spec_finalizers(&[]).await
+    }
+
+    /// Replaces the finalizers in the spec of the namespace.
+    pub async fn set_spec_finalizers(&self, finalizers: &[&str]) -> Result<()> {
         poll("the namespace to be finalized", async || {
             // The current state, because the finalizers in its metadata belong to others.
             let mut body = self.cluster.send("GET", &self.object.path(), None, None).await?;
-            body["spec"]["finalizers"] = json!([]);
+            body["spec"]["finalizers"] = json!(finalizers);
             match self.cluster.send("PUT", &(self.object.path() + "/finalize"), None, Some(&body)).await {
                 // The collector has written in the meantime.
                 Err(error) if is_status(&error, 409) => Ok(false),

@@ -1,9 +1,9 @@
 // tests/cascade.rs
-use k8s_openapi::api::core::v1::ConfigMap;
-use kube::api::{Api, DeleteParams, ObjectMeta, PostParams};
-use kube::{Resource as _, ResourceExt as _};
 use kube_gc::Collector;
-use kube_gc_apiserver::{ApiServer, Settings};
+use kube_gc::k8s_openapi::api::core::v1::ConfigMap;
+use kube_gc::kube::api::{Api, DeleteParams, ObjectMeta, PostParams};
+use kube_gc::kube::{Client, Config, Resource as _, ResourceExt as _};
+use kube_gc_apiserver::{ApiServer, Scheme, Settings};
 
 fn named(name: &str) -> ConfigMap {
     let metadata = ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() };
@@ -12,9 +12,10 @@ fn named(name: &str) -> ConfigMap {
 
 #[tokio::test]
 async fn a_dependent_goes_with_its_owner() -> Result<(), Box<dyn std::error::Error>> {
-    let client = ApiServer::new(Settings::default()).client();
-    let collector = Collector::builder(client.clone()).start().await?;
-    let configmaps: Api<ConfigMap> = Api::namespaced(client, "default");
+    let server = ApiServer::new(Settings::default()).serve(([127, 0, 0, 1], 0).into(), Scheme::Http).await?;
+    let config = Config::new(server.url().parse()?);
+    let collector = Collector::builder(config.clone()).start().await?;
+    let configmaps: Api<ConfigMap> = Api::namespaced(Client::try_from(config)?, "default");
 
     let owner = configmaps.create(&PostParams::default(), &named("catalog")).await?;
     let mut dependent = named("price");

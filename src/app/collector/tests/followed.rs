@@ -29,7 +29,7 @@ async fn a_type_that_is_not_listed_yet_is_named_until_it_is() {
             client.send(request).await
         }
     });
-    let collector = Collector::builder(kube::Client::new(held, "default")).start().await.unwrap();
+    let collector = Collector::builder_with_client(kube::Client::new(held, "default")).start().await.unwrap();
     collector.wait_seen("configmaps", &root.resource_version().unwrap()).await.unwrap();
     let uid = Uid::parse(&root.uid().unwrap()).unwrap();
     let query = ObjectQuery { uid, resource: None, up: 8, down: 8, max: 20, limit: 200, after: 0 };

@@ -1,9 +1,12 @@
 //! The collector says that it is idle only when nothing more follows.
 
+use std::sync::Arc;
+
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::api::{Api, DeleteParams, ListParams, ObjectMeta, PostParams};
 use kube::client::Body;
 use kube::{Resource as _, ResourceExt as _};
+use tokio::sync::Notify;
 
 use super::{Collector, server};
 use crate::introspect::IdleQuery;
@@ -20,15 +23,24 @@ fn config_map(name: &str, owner: Option<&ConfigMap>) -> ConfigMap {
 const CHAINS: usize = 200;
 
 /// Between two links of a chain, the answer to a DELETE and the event of it come in any order.
+/// `KUBE_GC_IDLE_KUBECONFIG` names another API server than the embedded one.
 #[tokio::test]
 async fn a_chain_is_gone_when_the_collector_is_idle() {
-    let client = server().client();
-    let collector = Collector::builder(client.clone()).start().await.unwrap();
+    let client = match std::env::var_os("KUBE_GC_IDLE_KUBECONFIG") {
+        Some(path) => {
+            let mut config = kube_gc_client::load_config(Some(path.as_ref()), None).await.unwrap();
+            config.default_retry = false;
+            kube::Client::try_from(config).unwrap()
+        }
+        None => server().client(),
+    };
+    let collector = Collector::builder_with_client(client.clone()).start().await.unwrap();
     let configmaps: Api<ConfigMap> = Api::namespaced(client, "default");
     let create = async |name: String, owner: Option<&ConfigMap>| {
         configmaps.create(&PostParams::default(), &config_map(&name, owner)).await.unwrap()
     };
     let chains = std::env::var("KUBE_GC_IDLE_CHAINS").map_or(CHAINS, |number| number.parse().unwrap());
+    let mut early = Vec::new();
     for chain in 0..chains {
         let head = create(format!("head-{chain}"), None).await;
         let mut last = head.clone();
@@ -38,27 +50,34 @@ async fn a_chain_is_gone_when_the_collector_is_idle() {
         configmaps.delete(&head.name_any(), &DeleteParams::default()).await.unwrap();
         let marker = create(format!("marker-{chain}"), None).await;
         collector.wait_seen("configmaps", &marker.resource_version().unwrap()).await.unwrap();
-        collector.wait_idle().await.unwrap();
+        match chain / 10 % 3 {
+            0 => collector.wait_idle().await.unwrap(),
+            1 => collector.wait_idle_in("default").await.unwrap(),
+            _ => collector.wait_idle_below(&head.uid().unwrap()).await.unwrap(),
+        }
         configmaps.delete(&marker.name_any(), &DeleteParams::default()).await.unwrap();
         let left: Vec<_> = configmaps.list(&ListParams::default()).await.unwrap().items;
         let left: Vec<_> = left.iter().map(kube::ResourceExt::name_any).collect();
-        assert!(left.is_empty(), "left of chain {chain}: {left:?}");
+        early.extend((!left.is_empty()).then(|| format!("chain {chain}: {left:?}")));
     }
+    assert!(early.is_empty(), "{} of {chains} were early: {early:?}", early.len());
     collector.stop().await.unwrap();
 }
 
 /// An object of another namespace cannot be deleted, and is tried again and again.
 #[tokio::test]
-async fn a_namespace_is_idle_while_others_are_busy() {
+async fn a_namespace_and_an_owner_are_idle_while_others_are_busy() {
     let client = server().client();
+    let asked = Arc::new(Notify::new());
     let refused = tower::service_fn({
-        let client = client.clone();
+        let (client, asked) = (client.clone(), Arc::clone(&asked));
         move |request: http::Request<Body>| {
-            let client = client.clone();
+            let (client, asked) = (client.clone(), Arc::clone(&asked));
             async move {
                 let is_refused = request.method() == http::Method::DELETE
                     && request.uri().path().ends_with("/namespaces/busy/configmaps/dependent");
                 if is_refused {
+                    asked.notify_one();
                     let answer = http::Response::builder().status(500).body(Body::empty());
                     return Ok(answer.unwrap());
                 }
@@ -66,36 +85,49 @@ async fn a_namespace_is_idle_while_others_are_busy() {
             }
         }
     });
-    let collector = Collector::builder(kube::Client::new(refused, "default")).start().await.unwrap();
+    let collector =
+        Collector::builder_with_client(kube::Client::new(refused, "default")).start().await.unwrap();
     let namespaces: Api<Namespace> = Api::all(client.clone());
+    let mut owners = Vec::new();
     for namespace in ["busy", "quiet"] {
         let metadata = ObjectMeta { name: Some(namespace.to_owned()), ..ObjectMeta::default() };
         let object = Namespace { metadata, ..Namespace::default() };
         namespaces.create(&PostParams::default(), &object).await.unwrap();
         let configmaps: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
         let create = async |object| configmaps.create(&PostParams::default(), &object).await.unwrap();
-        let owner = create(config_map("owner", None)).await;
-        create(config_map("dependent", Some(&owner))).await;
-        configmaps.delete("owner", &DeleteParams::default()).await.unwrap();
+        for (owner, dependent) in [("owner", "dependent"), ("calm-owner", "calm-dependent")] {
+            let owner = create(config_map(owner, None)).await;
+            let middle = create(config_map(&format!("{dependent}s-owner"), Some(&owner))).await;
+            create(config_map(dependent, Some(&middle))).await;
+            configmaps.delete(&owner.name_any(), &DeleteParams::default()).await.unwrap();
+            owners.push(owner.uid().unwrap());
+        }
         let marker = create(config_map("marker", None)).await;
         collector.wait_seen("configmaps", &marker.resource_version().unwrap()).await.unwrap();
     }
-    let idle = async |namespace: Option<&str>| {
-        let namespace = namespace.and_then(kube_gc_core::object::Namespace::parse);
-        collector.introspection.idle(IdleQuery { namespace, ..IdleQuery::default() }).await
-    };
+    let [held, calm, ..] = &owners[..] else { panic!("{owners:?}") };
     collector.wait_idle_in("quiet").await.unwrap();
-    let quiet: Api<ConfigMap> = Api::namespaced(client, "quiet");
-    assert!(quiet.get_opt("dependent").await.unwrap().is_none());
-    for busy in [idle(Some("busy")).await, idle(None).await] {
+    collector.wait_idle_below(calm).await.unwrap();
+    for (namespace, gone) in [("quiet", "dependent"), ("busy", "calm-dependent")] {
+        let configmaps: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
+        assert!(configmaps.get_opt(gone).await.unwrap().is_none(), "{gone}");
+    }
+    // Its owners are gone by now.
+    asked.notified().await;
+    let in_namespace =
+        IdleQuery { namespace: kube_gc_core::object::Namespace::parse("busy"), ..IdleQuery::default() };
+    let below = IdleQuery { owner: kube_gc_core::object::Uid::parse(held), ..IdleQuery::default() };
+    for query in [in_namespace, below, IdleQuery::default()] {
+        let busy = collector.introspection.idle(query).await;
         assert!(!busy.idle && busy.queues.values().any(|queue| *queue != Default::default()), "{busy:?}");
     }
+    assert!(collector.wait_idle_below("").await.unwrap_err().to_string().contains("uid is empty"));
     collector.stop().await.unwrap();
 }
 
 #[tokio::test]
 async fn a_type_may_be_named_without_its_group_and_an_unknown_one_is_named() {
-    let collector = Collector::builder(server().client()).start().await.unwrap();
+    let collector = Collector::builder_with_client(server().client()).start().await.unwrap();
     collector.wait_idle().await.unwrap();
     for (resource, is_known) in [("deployments", true), ("deployments.apps", true), ("configmap", false)] {
         let seen = vec![(GroupResource::parse(resource), ResourceVersion::number(u64::MAX))];

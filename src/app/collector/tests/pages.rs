@@ -21,7 +21,7 @@ struct Stage {
 impl Stage {
     async fn new() -> Self {
         let client = server().client();
-        let collector = Collector::builder(client.clone()).start().await.unwrap();
+        let collector = Collector::builder_with_client(client.clone()).start().await.unwrap();
         let objects: Api<ConfigMap> = Api::default_namespaced(client);
         let create = async |name: &str, owner: Option<&ConfigMap>| {
             let owner_references = owner.map(|owner| owner.owner_ref(&()).into_iter().collect());

@@ -14,6 +14,7 @@ use crate::actors::graph_handle::PartitionEnded;
 use crate::actors::messages::{DiscoveryMessage, ExpectedDiscovery};
 use kube_gc_client::{ListWatch, Phase, Step, WatchStart};
 use kube_gc_core::graph::{DeletesProve, WatchEvent};
+use kube_gc_core::namespaces::STORAGE;
 use kube_gc_core::object::{GroupResource, ObjectFacts, ResourceType, ResourceVersion};
 use kube_gc_observe::telemetry::record;
 
@@ -234,8 +235,19 @@ impl Feed {
     fn notice(&self, event: &WatchEvent, is_listed: bool) {
         let Some(facts) = event.facts() else { return };
         let (resource, is_deleted) = (&self.resource.group_resource, matches!(event, WatchEvent::Delete(_)));
-        if !is_deleted {
-            self.context.registry.terminating().notice(resource, facts);
+        let terminating = self.context.registry.terminating();
+        match &facts.namespace {
+            Some(namespace) if is_deleted => terminating.gone(namespace.as_str()),
+            _ if !is_deleted => terminating.notice(resource, facts),
+            _ => {}
+        }
+        let may_release = match &*resource.resource {
+            "pods" => is_deleted,
+            "persistentvolumeclaims" | "persistentvolumes" => facts.being_deleted,
+            _ => false,
+        };
+        if may_release && resource.group.is_empty() {
+            terminating.gone(STORAGE);
         }
         let message = match expected(resource, facts, is_deleted) {
             Some(ExpectedDiscovery::Served(resource)) if is_listed => DiscoveryMessage::TypeListed(resource),

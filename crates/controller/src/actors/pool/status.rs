@@ -1,5 +1,6 @@
 //! The status of a pool, and its stuck keys.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,13 +13,15 @@ use kube_gc_core::object::{GroupResource, Key, Namespace};
 use kube_gc_observe::telemetry::{Queue, StuckReason};
 
 /// Asks a pool for the status of each of its classes.
-#[derive(Debug, Message)]
+#[derive(Clone, Debug, Default, Message)]
 #[rtype(result = "Vec<(Queue, PoolStatus)>")]
 pub struct AskPool {
     /// The maximum number of failing keys to name.
     pub failing: usize,
     /// Counts only the keys of this namespace.
     pub namespace: Option<Namespace>,
+    /// Counts only these keys.
+    pub keys: Option<Arc<HashSet<Key>>>,
 }
 
 /// The status of a class of a pool.
@@ -37,7 +40,7 @@ pub struct PoolStatus {
     /// The size of the error texts of failing keys, in bytes.
     pub error_bytes: usize,
     /// The number of keys ever added. Two equal readings mean that nothing was added in between. For a
-    /// namespace, keys of others may be counted, too.
+    /// namespace, keys of others may be counted, too; for single keys, it is 0.
     pub adds: u64,
     /// The number of tries that ended in a retry.
     pub retries: u64,
@@ -52,8 +55,11 @@ pub struct PoolStatus {
 }
 
 impl Class {
-    fn status(&self, now: Time, AskPool { failing, namespace }: &AskPool) -> PoolStatus {
-        let stats = self.mailbox.stats(namespace.as_ref());
+    fn status(&self, now: Time, AskPool { failing, namespace, keys }: &AskPool) -> PoolStatus {
+        let stats = self.mailbox.stats(|key| {
+            keys.as_ref().is_none_or(|keys| keys.contains(key))
+                && (namespace.is_none() || key.namespace == *namespace)
+        });
         let (mut delayed, mut parked) = (0, 0);
         for (reason, count) in &stats.delayed {
             *(if reason.is_parked() { &mut parked } else { &mut delayed }) += count;
@@ -66,9 +72,10 @@ impl Class {
             parked,
             braked: stats.delayed.get(&StuckReason::Braked).copied().unwrap_or_default(),
             error_bytes: stats.error_bytes,
-            adds: match namespace {
-                Some(namespace) => self.mailbox.queued_of(namespace),
-                None => self.mailbox.adds_total(),
+            adds: match (keys, namespace) {
+                (Some(_), _) => 0,
+                (None, Some(namespace)) => self.mailbox.queued_of(namespace),
+                (None, None) => self.mailbox.adds_total(),
             },
             retries: self.mailbox.retries_total(),
             oldest_ready: stats.oldest_ready_since.map(|since| now.saturating_sub(since)),

@@ -27,7 +27,7 @@ fn error(item: &StuckKey) -> &str {
 
 #[test]
 fn a_panic_or_a_key_that_always_fails_delays_no_other_key() {
-    let (recorder, exporter) = Exporter::local().unwrap();
+    let (recorder, exporter) = Exporter::local();
     let _recording = metrics::set_default_local_recorder(&recorder);
     in_system(async {
         // With one worker, nothing would be done any more if a panic ended it.
@@ -233,7 +233,7 @@ fn a_panic_of_a_pool_ends_the_process() {
 /// miss the slowest deletions.
 #[test]
 fn the_deletion_lag_includes_all_tries() {
-    let (recorder, exporter) = Exporter::local().unwrap();
+    let (recorder, exporter) = Exporter::local();
     let _recording = metrics::set_default_local_recorder(&recorder);
     in_system(async {
         let (work, pool) = working(1, &[]);

@@ -11,9 +11,9 @@ use crate::worker::decision::{
 };
 use kube_gc_client::testing::{Reply, Server};
 use kube_gc_client::{AbsenceProof, ApiError, ApiSettings, Deleted, ErrorClass, Patched, WriteGate};
+use kube_gc_config::DecisionLines;
 use kube_gc_core::verdict::ReferenceClass;
 use kube_gc_core::verdict::testing::item;
-use kube_gc_observe::telemetry::DecisionLines;
 use kube_gc_observe::telemetry::testing::logged as logged_text;
 
 /// What the API server or the network made of a request.

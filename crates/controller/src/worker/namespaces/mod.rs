@@ -5,6 +5,7 @@
 //! [`kube_gc_core::namespaces`] decides what follows from what they find.
 
 mod content;
+mod protection;
 mod turn;
 
 use std::sync::Arc;
@@ -13,15 +14,16 @@ use std::time::{Duration, SystemTime};
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
 use tokio::sync::{Mutex, watch};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::actors::lifecycle::Phase;
+use crate::actors::registry::Registry;
 use crate::actors::supervision::task;
 use crate::worker::context::WorkContext;
 use kube_gc_client::{Api, ApiError};
 use kube_gc_core::mailbox::Backoff;
-use kube_gc_core::namespaces::{Agenda, Ended, LeaderRecord, NextTurn, Rival};
-use kube_gc_core::object::Namespace;
+use kube_gc_core::namespaces::{Agenda, Ended, LeaderRecord, NextTurn, Rival, STORAGE};
+use kube_gc_core::object::{Namespace, Uid};
 use kube_gc_core::text::bounded;
 use kube_gc_observe::telemetry::record;
 
@@ -31,15 +33,21 @@ use self::turn::{Stop, Turns};
 const AT_ONCE: usize = 4;
 /// The pauses of a namespace that waits for somebody else.
 const BACKOFF: Backoff = Backoff { min: Duration::from_millis(100), max: Duration::from_secs(15) };
+/// Nothing is known of what it waits for.
+const HELD: Ended = Ended::Held { awaited: 0 };
 /// How soon to look again whether this replica may write.
 const CLOSED: Duration = Duration::from_secs(1);
 
 /// Finishes namespaces until the collector ends, or another controller does it. To be run as a task.
 /// Nothing is done before the start-up phase is over. A namespace is finalized when looks have shown
-/// nothing for the `quiet` time.
-pub async fn finish(context: WorkContext, phase: watch::Receiver<Phase>, quiet: Duration) {
+/// nothing for the `quiet` time. Also removes the protection of claims and volumes, if that `unprotects`.
+pub async fn finish(context: WorkContext, phase: watch::Receiver<Phase>, quiet: Duration, unprotects: bool) {
     let registry = context.registry.clone();
-    let rival = Finisher::new(context, phase, quiet).run().await;
+    let mut finisher = Finisher::new(context, phase, quiet);
+    if unprotects && let Some(uid) = Uid::parse("storage") {
+        finisher.agenda.seen(STORAGE, &uid, Duration::ZERO);
+    }
+    let rival = finisher.run().await;
     registry.terminating().abandon();
     record::namespaces_stopped(true);
     record::namespaces_terminating(0);
@@ -47,6 +55,29 @@ pub async fn finish(context: WorkContext, phase: watch::Receiver<Phase>, quiet: 
         %rival,
         "another controller finalizes namespaces, so kube-gc no longer does; stop one of the two and restart kube-gc"
     );
+}
+
+/// What finishing namespaces needs, and no other work of a collector.
+const RIGHTS: [[&str; 3]; 2] = [["deletecollection", "*", "*"], ["update", "", "namespaces/finalize"]];
+
+/// Says which rights are missing, until they are granted. To be run as a task.
+pub async fn check_rights(api: Api, registry: Registry) {
+    loop {
+        // A standby cannot ask, and need not.
+        if let Ok(missing) = api.missing_rights(&RIGHTS).await {
+            let missing = (!missing.is_empty()).then(|| missing.join(", "));
+            let why = missing.map(|missing| {
+                format!("the credentials lack rights to finish namespaces: {missing}; see docs/finish-namespaces.md")
+            });
+            let known = registry.hindrance().send_replace(why.clone());
+            match why {
+                None => return,
+                Some(why) if known.as_ref() != Some(&why) => tracing::warn!("{why}"),
+                Some(_) => {}
+            }
+        }
+        sleep(BACKOFF.max).await;
+    }
 }
 
 struct Finisher {
@@ -90,13 +121,20 @@ impl Finisher {
     }
 
     fn turn(&self, turn: NextTurn) -> impl Future<Output = (NextTurn, Result<Ended, Stop>)> + use<> {
+        self.context.registry.terminating().turn_begins(&turn.name);
         let is_braked = self.context.brake.holds(Namespace::parse(&turn.name).as_ref()).is_some();
-        let (turns, next) = (Arc::clone(&self.turns), turn.clone());
+        let (turns, next, context) = (Arc::clone(&self.turns), turn.clone(), self.context.clone());
         async move {
             if is_braked {
-                return (turn, Ok(Ended::Held));
+                return (turn, Ok(HELD));
             }
-            let ended = task(async move { turns.turn(&next).await }).await;
+            let ended = task(async move {
+                match &*next.name {
+                    STORAGE => protection::turn(&context, &turns.rivals).await,
+                    _ => turns.turn(&next).await,
+                }
+            });
+            let ended = ended.await;
             (turn, ended.unwrap_or_else(|error| Err(Stop::Broken(bounded(&error)))))
         }
     }
@@ -104,9 +142,11 @@ impl Finisher {
     fn take_up(&mut self) {
         let terminating = self.context.registry.terminating();
         let now = self.origin.elapsed();
-        for (name, uid) in terminating.take() {
+        let (seen, emptied) = terminating.take();
+        for (name, uid) in seen {
             self.agenda.seen(&name, &uid, now);
         }
+        emptied.iter().for_each(|name| self.agenda.hasten(name, now));
         terminating.work_on(self.agenda.busy().map(Into::into).collect());
         record::namespaces_terminating(self.agenda.len());
     }
@@ -126,7 +166,7 @@ impl Finisher {
             Err(Stop::Api(error)) => {
                 record::namespace_turn("failed");
                 tracing::debug!(namespace = &**name, %error, "a terminating namespace is looked at again later");
-                Ended::Held
+                HELD
             }
             Err(Stop::Broken(error)) => {
                 record::namespace_turn("failed");
@@ -135,10 +175,14 @@ impl Finisher {
                     error,
                     "work on a terminating namespace failed unexpectedly"
                 );
-                Ended::Held
+                HELD
             }
         };
-        self.agenda.ended(name, uid, ended, self.origin.elapsed());
+        let now = self.origin.elapsed();
+        self.agenda.ended(name, uid, ended, now);
+        if self.context.registry.terminating().turn_ended(name, ended) {
+            self.agenda.hasten(name, now);
+        }
         None
     }
 }

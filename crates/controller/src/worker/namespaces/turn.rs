@@ -5,8 +5,8 @@ use std::sync::Arc;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-use super::Rivals;
 use super::content::{self, Kept, Places};
+use super::{HELD, Rivals};
 use kube_gc_client::{Api, ApiError, ContentType, ContentTypes, FIELD_MANAGER, LiveNamespace};
 use kube_gc_core::namespaces::{
     Ended, NextTurn, Rival, Step, Survey, conditions, merged, step, wrote_conditions,
@@ -39,7 +39,7 @@ impl From<ApiError> for Stop {
 #[derive(Debug)]
 pub(super) struct Turns {
     api: Api,
-    rivals: Rivals,
+    pub(super) rivals: Rivals,
     namespaces: Arc<ResourceType>,
     /// The last discovery, and when it began.
     types: Mutex<Option<(Instant, Arc<ContentTypes>)>>,
@@ -78,7 +78,7 @@ impl Turns {
         }
         if !self.rivals.are_alone().await? {
             record::namespace_turn("held");
-            return Ok(Ended::Held);
+            return Ok(HELD);
         }
         let mut places = self.kept.take(name, uid).await;
         let emptied = self.empty(&api, &namespace, live, *is_quiet, &mut places).await;
@@ -152,7 +152,8 @@ impl Turns {
             }
         }
         self.report(api, namespace, live, &survey).await?;
-        Ok(if progress { ("progress", Ended::Progress) } else { ("held", Ended::Held) })
+        let held = ("held", Ended::Held { awaited: survey.awaited() });
+        Ok(if progress { ("progress", Ended::Progress) } else { held })
     }
 
     /// Writes what is left into the conditions of the namespace, if that is news.

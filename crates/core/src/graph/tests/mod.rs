@@ -2,6 +2,7 @@
 
 mod absence;
 mod attaching;
+mod below;
 mod catalogs;
 mod flooding;
 mod foreground;

@@ -112,7 +112,7 @@ fn a_search_has_whole_names_first_and_owners_before_others() {
     w.see(&named.iter().collect::<Vec<_>>());
     let mut search = |text: &str, most| -> Vec<String> {
         let query = SearchQuery { text: text.to_owned(), ..SearchQuery::default() };
-        let (found, next) = w.partition("ns").page_of_search(&query, None, usize::MAX, most);
+        let (found, next) = w.partition("ns").page_of_search(&[query], None, usize::MAX, most);
         assert_eq!(next, None);
         found.into_iter().map(|(_, identity, _)| identity.name.to_string()).collect()
     };
@@ -124,4 +124,42 @@ fn a_search_has_whole_names_first_and_owners_before_others() {
         w.partition("ns").found_by(&query).count()
     };
     assert_eq!([found("web"), found("pod"), found("pod/web")], [4, 0, 3], "a part of the kind says nothing");
+}
+
+/// The text is a part of `Kind/name`, in any case. Of several searches, the first counts that finds
+/// anything.
+#[test]
+fn a_search_takes_a_part_of_kind_and_name_and_the_first_of_several_that_finds_anything() {
+    let mut w = World::new(1);
+    // The stub of an owner whose kind is not served has no type.
+    let unserved = obj("widgets.example.com", "ns", "web-widget");
+    let resource = unserved.resource.group_resource.to_string();
+    w.remove_type(&resource);
+    w.set_catalog(&catalog_without(&[&resource]));
+    w.see(&[&config("Web"), &pod("web-a").owned(&unserved)]);
+    let text = |text: &str| SearchQuery { text: text.to_owned(), ..SearchQuery::default() };
+    let mut search = |queries: &[SearchQuery]| -> Vec<(usize, String)> {
+        let (found, _) = w.partition("ns").page_of_search(queries, None, usize::MAX, 10);
+        found.into_iter().map(|(fit, identity, _)| (fit.search, identity.name.to_string())).collect()
+    };
+    for (part, count) in [
+        ("", 2),
+        ("WEB", 2),
+        ("gm", 1),
+        ("P/we", 2),
+        ("ConfigMap/web", 1),
+        ("map/eb", 0),
+        ("d/web-a", 1),
+        ("/", 2),
+    ] {
+        assert_eq!(search(&[text(part)]).len(), count, "{part}");
+    }
+    let typed = |resource| SearchQuery { resource: Some(GroupResource::parse(resource)), ..text("web") };
+    let found = search(&[typed("secrets"), typed("pods"), text("web")]);
+    assert_eq!(found[0], (1, "web-a".to_owned()));
+    assert_eq!(
+        search(&[text("web"), typed("pods")])[0],
+        (0, "Web".to_owned()),
+        "the whole name, in any case"
+    );
 }

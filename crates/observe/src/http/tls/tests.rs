@@ -51,7 +51,7 @@ fn der(pem: &str) -> CertificateDer<'static> {
 
 #[test]
 fn an_unusable_certificate_is_reported_once_and_the_last_one_stays_in_use() {
-    let (recorder, exporter) = Exporter::local().unwrap();
+    let (recorder, exporter) = Exporter::local();
     metrics::with_local_recorder(&recorder, || {
         let ((first, key), (second, next_key)) = (pair(), pair());
         let volume = Volume::new(&first, &key);

@@ -1,6 +1,6 @@
 // Draws the neighbourhood. What stays is moved, not drawn anew, so that a change can be followed.
 
-import { s, shown as clean } from "./dom.js";
+import { byId, s, shown as clean } from "./dom.js";
 import { HEADER, NODE, grid, layout } from "./layout.js";
 import { glyph, outline } from "./shapes.js";
 import { STATES, kinds, number, plural } from "./words.js";
@@ -63,7 +63,7 @@ export class Drawing {
     this.lines = s("g", { class: "lines" });
     this.boxes = s("g", { class: "boxes" });
     this.svg = s("svg", { class: "canvas", "aria-hidden": "true" });
-    this.view = new View(place, this.svg, s("g", { class: "viewport" }, this.lines, this.boxes));
+    this.view = new View(place, this.svg, s("g", { class: "viewport" }, this.lines, this.boxes), byId("goes-on"));
     place.append(this.svg);
     /** @type {Map<string, SVGElement>} */
     this.drawn = new Map();
@@ -159,17 +159,18 @@ export class Drawing {
     const deleted = box.members.filter((node) => ["terminating", "deletingDependents", "orphaning"].includes(node.state)).length + box.moreDeleted;
     const under = [
       deleted > 0 ? `${number(deleted)} terminating` : "",
-      box.more > 0 && box.members.length > 0 ? `${number(box.more)} not drawn` : "",
+      box.more > 0 && box.members.length > 0 ? `${box.members.length} drawn` : "",
     ].filter(Boolean).join(", ");
     const count = total || box.members.length;
     const title = `${count === 1 ? `1 ${box.kind}` : `${number(count)} ${kinds(box.kind)}`}${total === 0 ? ", gone" : ""}`;
     const toggles = box.members.length > 0;
+    const y = under ? 19 : 25;
     const header = s("g", { class: `header${toggles ? " link" : ""}` },
       s("title", {}, toggles ? (isOpen ? "Fold" : "Show each") : plural(total, "object")),
       s("rect", { class: "hit", width: box.width, height: HEADER }),
-      s("text", { class: "title", x: 14, y: box.members.length === 0 ? 27 : 22 }, fitted(title, NODE.width - 30, BOLD),
-        under ? s("tspan", { class: "under", dx: 8 }, under) : null),
-      toggles ? s("text", { class: "sign", x: box.width - 18, y: 22, "text-anchor": "middle" }, isOpen ? "−" : "+") : null);
+      s("text", { class: "title", x: 14, y }, fitted(title, NODE.width - 46, BOLD)),
+      under ? s("text", { class: "under", x: 14, y: 34 }, fitted(under, NODE.width - 24, SMALL)) : null,
+      toggles ? s("text", { class: "sign", x: box.width - 18, y, "text-anchor": "middle" }, isOpen ? "−" : "+") : null);
     if (toggles) header.addEventListener("click", () => this.toggle(box.key));
     const { columns, width, height } = grid(box.members.length, isOpen);
     const members = s("g", { class: "members" });

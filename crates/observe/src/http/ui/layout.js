@@ -24,7 +24,7 @@ import { keyOf } from "./history.js";
 export const NODE = { width: 208, height: 44 };
 /** A mark of a fold, with the space around it. */
 export const MARK = 14;
-export const HEADER = 34;
+export const HEADER = 40;
 const GAP = { x: 72, y: 14 };
 /** So many alike siblings are folded into one. */
 export const ALIKE = 7;

@@ -6,7 +6,7 @@ import { Refused, get, useToken } from "./api.js";
 import { byId, entitle, foreign, h, shown, swap } from "./dom.js";
 import { Live } from "./live.js";
 import { ObjectPage } from "./object.js";
-import { decisions, stuck } from "./panels.js";
+import { OUTCOMES, decisions, stuck } from "./panels.js";
 import { Latencies } from "./latencies.js";
 import { Pulse } from "./pulse.js";
 import { Search } from "./search.js";
@@ -14,8 +14,9 @@ import { capital, number, plural } from "./words.js";
 
 /** @typedef {import("./live.js").Mode} Mode */
 
-/** How many of each are listed. */
+/** How many of each are listed, and how many decisions of each namespace, so that none hides the others. */
 const LISTED = 100;
+const EACH = 50;
 /** How often the lists are asked for, at most; and those that nothing announces, at least. */
 const AGAIN = 1_500;
 const AT_LEAST = 10_000;
@@ -53,6 +54,13 @@ const live = new Live({
   token: askForToken,
 });
 
+const filter = {
+  namespace: /** @type {HTMLInputElement} */ (byId("of-namespace")),
+  outcome: /** @type {HTMLSelectElement} */ (byId("of-outcome")),
+};
+filter.outcome.append(...OUTCOMES.map(([value, word]) => h("option", { value }, word)));
+for (const field of Object.values(filter)) field.addEventListener("input", () => lists.stale());
+
 /** The two lists, which are asked for when the summary says that they have changed. */
 const lists = {
   /** @type {StuckPage} */
@@ -71,13 +79,19 @@ const lists = {
     this.signature = signature;
     void this.ask();
   },
+  /** The next summary asks again. */
+  stale() {
+    this.signature = "";
+    this.asked = -Infinity;
+  },
   async ask() {
+    const [namespace, outcome] = [filter.namespace.value.trim(), filter.outcome.value];
     this.asking = true;
     this.asked = performance.now();
     try {
       const [held, made] = await Promise.all([
         /** @type {Promise<StuckPage>} */ (get("stuck", { limit: LISTED })),
-        /** @type {Promise<DecisionsPage>} */ (get("decisions", { limit: LISTED })),
+        /** @type {Promise<DecisionsPage>} */ (get("decisions", { namespace, outcome, limit: 2 * LISTED, each: namespace ? null : EACH })),
       ]);
       this.held = held;
       stuck(byId("stuck-body"), held, this.causes, moveOn);
@@ -85,10 +99,9 @@ const lists = {
       const count = Object.values(held.totals).reduce((sum, count) => sum + count, 0);
       byId("stuck-count").textContent = count > 0 ? number(count) : "";
       byId("stuck-count").classList.toggle("bad", count > 0);
-      decisions(byId("decisions-body"), made.decisions, moveOn);
+      decisions(byId("decisions-body"), made.decisions, namespace + outcome !== "", moveOn);
       byId("decisions-count").textContent = made.total > 0 ? number(made.total) : "";
     } catch (error) {
-      // The next summary asks again.
       this.signature = "";
       if (error instanceof Refused && error.status === 403) notice(error.message);
     } finally {
@@ -124,7 +137,7 @@ function watched({ synced, types, not_synced, not_answering }) {
 function health(summary) {
   const { server, version, role, leader, brake, objects, references } = summary;
   const [does, meaning] = purpose(summary);
-  entitle({ site: [server ? shown(server, 100) : "", "kube-gc", does === "writes" ? "" : does].filter(Boolean).join(" ") });
+  entitle({ site: [server ? shown(server, 100) : "", "kube-gc", version, does].filter(Boolean).join(" ") });
   swap(byId("health"),
     h("span", { class: "fact where", title: `kube-gc ${version}${server ? ` at ${server}` : ""}` }, foreign(server ?? ""), ` ${version}`),
     h("span", { class: `chip ${does === "dry run" ? "busy" : ""}`, title: meaning }, does),

@@ -29,6 +29,9 @@ const DONE = {
   braked: ["braked", "bad"],
 };
 
+/** Each outcome, and its word. @type {[string, string][]} */
+export const OUTCOMES = Object.entries(DONE).map(([outcome, [word]]) => [outcome, word]);
+
 /** @param {ObjectView|ObjectName} object */
 const name = (object) => object.name ?? `uid ${object.uid}`;
 
@@ -81,10 +84,11 @@ export function decisionRow(decision, moveOn, count = 1) {
 /**
  * @param {HTMLElement} place
  * @param {Decision[]} decisions
+ * @param {boolean} isFiltered
  * @param {MoveOn} moveOn
  */
-export function decisions(place, decisions, moveOn) {
-  if (decisions.length === 0) return empty(place, "No decision yet. Each deletion, release and refusal is listed here with its reason.");
+export function decisions(place, decisions, isFiltered, moveOn) {
+  if (decisions.length === 0) return empty(place, isFiltered ? "No decision like this is remembered." : "No decision yet. Each deletion, release and refusal is listed here with its reason.");
   // What is tried again and again is one row, so that it does not hide the others.
   /** @type {Map<string, {key: string, decision: Decision, count: number}>} */
   const rows = new Map();

@@ -22,8 +22,8 @@ const MEASURES = [
   { name: "To delete", unit: "count", title: "Objects in the queue for deletion: ready, processing, delayed and parked", read: queued("delete") },
   { name: "Large objects", unit: "count", title: "Objects with very many owners, in their own queue", read: queued("delete_large") },
   { name: "To orphan", unit: "count", title: "Owners whose dependents are to be released", read: queued("orphan") },
-  { name: "Longest wait", unit: "time", title: "How long the oldest object in a queue has waited for a worker", read: (now) => longest(now, (queue) => queue.oldest_ready_seconds) },
-  { name: "Longest run", unit: "time", title: "How long the longest work in progress has taken so far", read: (now) => longest(now, (queue) => queue.longest_running_seconds) },
+  { name: "Max. wait", unit: "time", title: "How long the oldest object in a queue has waited for a worker", read: (now) => longest(now, (queue) => queue.oldest_ready_seconds) },
+  { name: "Max. run", unit: "time", title: "How long the longest work in progress has taken so far", read: (now) => longest(now, (queue) => queue.longest_running_seconds) },
 ];
 
 /** @param {Measure["unit"]} unit @param {number} value */

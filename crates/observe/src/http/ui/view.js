@@ -3,8 +3,10 @@
 const LEAST = 0.15;
 const MOST = 2.5;
 const MARGIN = 52;
-/** Text is not readable below this. */
-const READABLE = 0.75;
+/** The least of its own: the smallest text has 11 pixels. */
+const READABLE = 1;
+/** Room for the root and the beginning of its dependents. */
+const ROOM = 390;
 /** A pointer that moves less has clicked. */
 const STILL = 4;
 
@@ -15,9 +17,11 @@ export class View {
    * @param {HTMLElement} place
    * @param {SVGElement} svg
    * @param {SVGElement} viewport
+   * @param {HTMLElement} goesOn says where the drawing goes on
    */
-  constructor(place, svg, viewport) {
+  constructor(place, svg, viewport, goesOn) {
     this.place = place;
+    this.goesOn = goesOn;
     this.viewport = viewport;
     svg.append(viewport);
     this.x = 0;
@@ -61,7 +65,7 @@ export class View {
     const natural = parseFloat(getComputedStyle(document.documentElement).fontSize) / 11;
     this.scale = Math.max(READABLE, Math.min(natural, all));
     const fits = (/** @type {number} */ size, /** @type {number} */ room) => size * this.scale <= room - MARGIN;
-    this.x = fits(right - left, width) ? width / 2 - this.scale * (left + right) / 2 : left < 0 ? width / 3 : Math.min(MARGIN, width / 24);
+    this.x = fits(right - left, width) ? width / 2 - this.scale * (left + right) / 2 : Math.max(Math.min(MARGIN, width / 24), left < 0 ? Math.min(width / 3, width - this.scale * ROOM) : 0);
     this.y = fits(bottom - top, height) ? height / 2 - this.scale * (top + bottom) / 2 : height / 2;
     this.apply(true);
   }
@@ -94,11 +98,13 @@ export class View {
   apply(smooth) {
     this.viewport.classList.toggle("smooth", smooth);
     this.viewport.style.transform = `translate(${this.x}px, ${this.y}px) scale(${this.scale})`;
-    // Says where the drawing goes on.
-    const { width } = this.place.getBoundingClientRect();
-    const { left, right } = this.of;
-    this.place.toggleAttribute("data-left", this.x + left * this.scale < 0);
-    this.place.toggleAttribute("data-right", this.x + right * this.scale > width);
+    const { width, height } = this.place.getBoundingClientRect();
+    const { left, right, top, bottom } = this.of;
+    const beyond = [
+      this.x + left * this.scale < 0 ? "←" : "", this.x + right * this.scale > width ? "→" : "",
+      this.y + top * this.scale < 0 ? "↑" : "", this.y + bottom * this.scale > height ? "↓" : "",
+    ].join("");
+    this.goesOn.textContent = beyond ? `Drag to see more: ${beyond}` : "";
   }
 
   /** @param {PointerEvent} event */

@@ -7,8 +7,9 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use super::*;
-use crate::telemetry::Structured;
 use crate::telemetry::testing::logged_in;
+use crate::telemetry::{ObjectView, Structured};
+use kube_gc_config::LogFormat;
 use kube_gc_core::object::{GroupResource, Identity, Namespace, ResourceType, Scope, Uid};
 
 fn logged(format: LogFormat, filter: &str, log: impl FnOnce()) -> String {
@@ -217,4 +218,20 @@ proptest! {
             }
         }
     }
+}
+
+#[test]
+fn an_object_with_a_long_name_and_uid_is_shown_shortened() {
+    let long = "x".repeat(500_000);
+    let uid = Uid::parse(&long).unwrap();
+    let resource = Arc::new(ResourceType {
+        group_resource: GroupResource::parse("configmaps"),
+        version: "v1".into(),
+        kind: "ConfigMap".into(),
+        scope: Scope::Namespaced,
+    });
+    let namespace = Namespace::parse("a");
+    let identity = Identity { resource, namespace, name: long.as_str().into(), uid };
+    let view = serde_json::to_string(&ObjectView::from(&identity)).unwrap();
+    assert!(view.len() < 1024, "{} bytes", view.len());
 }

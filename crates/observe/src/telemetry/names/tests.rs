@@ -100,7 +100,7 @@ fn cell(text: &str) -> String {
 
 /// The metrics of the process: name, type and meaning, as they are exported.
 fn process_metrics() -> Vec<(String, String, String)> {
-    let (recorder, exporter) = Exporter::local().unwrap();
+    let (recorder, exporter) = Exporter::local();
     let page = metrics::with_local_recorder(&recorder, || exporter.render());
     let described = |what: &'static str| {
         let lines = page.lines().filter_map(move |line| line.strip_prefix(what)?.split_once(' '));

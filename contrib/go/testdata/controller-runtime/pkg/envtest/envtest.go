@@ -13,6 +13,9 @@ type Config struct{}
 
 // Environment is a control plane.
 type Environment struct {
+	// BinaryAssetsDirectory is where its binaries are.
+	BinaryAssetsDirectory string
+
 	started bool
 }
 

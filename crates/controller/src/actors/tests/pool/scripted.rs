@@ -99,5 +99,5 @@ pub async fn until(pool: &Addr<Pool<Scripted>>, what: impl Fn(&PoolStatus) -> bo
 }
 
 pub async fn status(pool: &Addr<Pool<Scripted>>) -> PoolStatus {
-    pool.send(AskPool { failing: 10, namespace: None }).await.unwrap().remove(0).1
+    pool.send(AskPool { failing: 10, ..AskPool::default() }).await.unwrap().remove(0).1
 }

@@ -12,7 +12,7 @@ use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::Notify;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::http::access::{Access, Bearer, ReviewError, Reviewer, User};
+use crate::access::{Access, Bearer, ReviewError, Reviewer, User};
 use crate::http::middleware::*;
 use crate::http::{Protection, bind};
 

@@ -1,5 +1,7 @@
 use std::sync::mpsc::{Receiver, Sender, channel};
 
+use tracing_subscriber::fmt::MakeWriter as _;
+
 use super::super::*;
 
 /// Reports each write, and completes it when the test allows it.

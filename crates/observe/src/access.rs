@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::hash::Hash;
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -11,8 +12,6 @@ use aws_lc_rs::digest::{SHA256, SHA256_OUTPUT_LEN, digest};
 use futures::future::BoxFuture;
 use serde::Deserialize;
 use tokio::time::Instant;
-
-use super::connections::Source;
 
 /// How long an approval is cached: the user of a token, and the permission of a user. A
 /// token or permission that was revoked keeps working for this long.
@@ -113,9 +112,26 @@ impl fmt::Debug for Token {
 
 type Fingerprint = [u8; SHA256_OUTPUT_LEN];
 
+/// The source of connections: an IPv4 address, or a /64 network of IPv6, all of whose
+/// addresses one machine can use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Source(IpAddr);
+
+impl From<IpAddr> for Source {
+    fn from(address: IpAddr) -> Self {
+        Self(match address.to_canonical() {
+            IpAddr::V6(address) => {
+                let [a, b, c, d, ..] = address.segments();
+                IpAddr::V6(Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0))
+            }
+            address => address,
+        })
+    }
+}
+
 /// Why a request was rejected.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Rejection {
+pub(crate) enum Rejection {
     /// The token is missing or unknown to the API server: 401.
     Unauthenticated(String),
     /// The user lacks permission: 403.
@@ -149,7 +165,7 @@ impl Authorizer {
     }
 
     /// Checks whether the user of a token may `get` a path.
-    pub(super) async fn admit(&self, token: &Token, path: &str, source: Source) -> Result<(), Rejection> {
+    pub(crate) async fn admit(&self, token: &Token, path: &str, source: Source) -> Result<(), Rejection> {
         let ask = || self.reviewer.identify(token);
         let is_known = |bearer: &Bearer| matches!(bearer, Bearer::Known(_));
         let user = match self.reviewed(&self.tokens, token.fingerprint(), source, ask, is_known).await? {

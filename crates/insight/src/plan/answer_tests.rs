@@ -1,0 +1,91 @@
+use super::*;
+
+fn named(name: &str) -> ObjectName {
+    ObjectName { kind: "Pod".into(), name: name.into(), ..ObjectName::default() }
+}
+
+/// The first sentence about this many roots, and objects of each effect, roots included.
+fn verdict(cascade: Cascade, roots: usize, of: TypeEffects, verdict: &Verdict<'_>) -> String {
+    let others = (1..roots).map(|number| named(&number.to_string())).collect();
+    let plan = Plan { object: named("a"), others, cascade, by_type: vec![of], ..Plan::default() };
+    verdict.of(&plan)
+}
+
+fn of_contents(contents: Option<usize>) -> Verdict<'static> {
+    Verdict { contents, held: 0, hangs: None, holders: Vec::new() }
+}
+
+#[test]
+fn a_verdict_agrees_with_its_numbers() {
+    use Cascade::{Background, Foreground, Orphan};
+    let of = |deleted, held, blocks, orphaned, kept| TypeEffects {
+        deleted,
+        held,
+        blocks,
+        orphaned,
+        kept,
+        ..TypeEffects::default()
+    };
+    for (cascade, roots, numbers, said) in [
+        (Background, 1, of(1, 0, 0, 0, 0), "Pod/a is deleted; no other object goes."),
+        (
+            Background,
+            1,
+            of(2, 0, 0, 0, 0),
+            "Pod/a is deleted at once, and its dependents follow; 1 other goes.",
+        ),
+        (
+            Background,
+            5001,
+            of(10_001, 0, 0, 0, 0),
+            "Pod/a and 5,000 more are deleted at once, and their dependents follow; 5,000 others go.",
+        ),
+        (
+            Background,
+            1,
+            of(1, 1, 0, 0, 0),
+            "Pod/a is deleted at once, and its dependents follow; no other object goes; 1 stays until its finalizers \
+             are removed.",
+        ),
+        (
+            Background,
+            1,
+            of(1, 0, 0, 0, 1),
+            "Pod/a is deleted; no other object goes; 1 is kept by another owner.",
+        ),
+        (Foreground, 1, of(1, 0, 0, 0, 0), "Pod/a is deleted; no other object goes."),
+        (
+            Foreground,
+            2,
+            of(4, 2, 2, 0, 2),
+            "Pod/a and 1 more are deleted after the dependents that block them; 2 others go; 2 stay until finalizers \
+             are removed; 2 block them; 2 are kept by other owners.",
+        ),
+        (Orphan, 1, of(1, 0, 0, 0, 0), "Pod/a is deleted; no other object goes."),
+        (
+            Orphan,
+            1,
+            of(1, 0, 0, 1, 0),
+            "Pod/a is deleted, and its dependents are released; no other object goes; 1 is orphaned.",
+        ),
+    ] {
+        assert_eq!(verdict(cascade, roots, numbers, &of_contents(None)), said);
+    }
+    for (contents, said) in [
+        (0, "Pod/a is deleted; no other object goes."),
+        (1, "Pod/a is deleted last, after its only object."),
+        (5000, "Pod/a is deleted last, after its 5,000 objects."),
+    ] {
+        let all = of(1 + contents, 0, 0, 0, 0);
+        assert_eq!(verdict(Background, 1, all, &of_contents(Some(contents))), said);
+    }
+    for (roots, held, said) in [
+        (1, 1, " Pod/a itself stays until its finalizers are removed."),
+        (2, 1, " Finalizers hold 1 of those named."),
+        (3, 2, " Finalizers hold 2 of those named."),
+    ] {
+        let all = of(roots - held, held, 0, 0, 0);
+        let text = verdict(Background, roots, all, &Verdict { held, ..of_contents(None) });
+        assert!(text.ends_with(said), "{text}");
+    }
+}

@@ -1,0 +1,364 @@
+//! What becomes of each object, by the collector's own verdict on its owners.
+//!
+//! The collector works on many objects at once, in any order. An object surely goes if it does in
+//! every order, and may go if it does in some. The two differ only below objects that carry the
+//! finalizer `orphan`, and where an owner could not be looked at.
+
+use std::collections::BTreeMap;
+
+use crate::knowledge::Asker;
+use crate::plan::answer::Effect;
+use crate::plan::listing::{foreign, hangs};
+use crate::plan::walk::{Container, Index, Met, Owner, Visited, Walk, outside};
+use kube_gc_core::object::{DeletionState, PropagationPolicy};
+use kube_gc_core::verdict::{Decision, ReferenceClass};
+
+/// Why something happens to an object that the collector parks.
+const UNDECIDED: &str = "the collector cannot decide about it: an owner cannot be resolved";
+
+/// What becomes of each object that was visited, by its place.
+pub(super) struct Consequences<'a> {
+    pub(super) walk: &'a Walk,
+    /// The dependents of each object, once for each reference, and whether it blocks.
+    pub(super) dependents: Vec<Vec<(Index, bool)>>,
+    /// The objects that each takes along though it does not own them.
+    pub(super) contents: Vec<Vec<Index>>,
+    /// What each reference of each object refers to.
+    pub(super) owners: Vec<Vec<Met>>,
+    pub(super) goes: Vec<Goes>,
+    /// How each object that may go is deleted.
+    pub(super) modes: Vec<Mode>,
+    /// Finalizers of others hold it when it goes, or an API that does not answer.
+    pub(super) holds: Vec<bool>,
+    /// Why a namespace never goes, if the server has an API that does not answer.
+    pub(super) hangs: Option<String>,
+    /// The objects that stay and that something happens to.
+    pub(super) stays: BTreeMap<Index, Stay>,
+    /// What each object waits for, besides its own finalizers.
+    pub(super) after: Vec<Option<Cause>>,
+}
+
+/// In which orders of events an object goes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Goes {
+    Never,
+    InSome,
+    InAll,
+}
+
+/// How an object may be deleted.
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Mode {
+    #[default]
+    Background,
+    /// In the foreground, in some order of events.
+    PerhapsForeground,
+    Foreground,
+}
+
+/// An object that stays.
+pub(super) struct Stay {
+    pub(super) effect: Effect,
+    pub(super) loses: Vec<Index>,
+    pub(super) may_lose: Vec<Index>,
+    pub(super) why: Option<&'static str>,
+}
+
+/// What an object waits for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Cause {
+    /// An object that was visited.
+    Visited(Index),
+    /// One of the owners of this object that are being deleted already.
+    OwnerOf(Index),
+}
+
+impl<'a> Consequences<'a> {
+    /// Finds out all of it. `None` if the question needs more facts.
+    pub(super) fn of(asker: &mut Asker<'_>, walk: &'a Walk) -> Option<Self> {
+        let count = walk.visited.len();
+        let (mut dependents, mut contents) = (vec![Vec::new(); count], vec![Vec::new(); count]);
+        let mut owners = Vec::with_capacity(count);
+        for (place, visited) in (0..).zip(&walk.visited) {
+            let mut met = Vec::with_capacity(visited.references.len());
+            for reference in &visited.references {
+                // All are asked about at once, so no needed one may end the loop.
+                met.push(match &reference.owner {
+                    Owner::Visited(owner) => {
+                        dependents[*owner as usize].push((place, reference.blocking));
+                        Some(Met::Visited(*owner))
+                    }
+                    Owner::Other(snapshot) => outside(asker, snapshot),
+                });
+            }
+            owners.push(met.into_iter().collect::<Option<Vec<Met>>>());
+            if let Some(container) = visited.container {
+                contents[container as usize].push(place);
+            }
+        }
+        let mut all = Self {
+            walk,
+            dependents,
+            contents,
+            owners: owners.into_iter().collect::<Option<_>>()?,
+            goes: Vec::new(),
+            modes: Vec::new(),
+            holds: Vec::new(),
+            hangs: hangs(asker),
+            stays: BTreeMap::new(),
+            after: Vec::new(),
+        };
+        let goes = all.spread(true).into_iter().zip(all.spread(false)).map(|goes| match goes {
+            (true, _) => Goes::InAll,
+            (false, true) => Goes::InSome,
+            (false, false) => Goes::Never,
+        });
+        all.goes = goes.collect();
+        all.modes = all.modes();
+        all.holds =
+            (0..).zip(&walk.visited).map(|(place, visited)| all.is_held(asker, place, visited)).collect();
+        let stays = (0..).zip(&all.goes).filter(|(_, goes)| **goes == Goes::Never);
+        all.stays = stays.filter_map(|(place, _)| Some((place, all.stay(place)?))).collect();
+        all.after = all.delays();
+        Some(all)
+    }
+
+    pub(super) fn visited(&self, place: Index) -> &'a Visited {
+        &self.walk.visited[place as usize]
+    }
+
+    pub(super) fn may_go(&self, place: Index) -> bool {
+        self.goes[place as usize] != Goes::Never
+    }
+
+    fn mode(&self, place: Index) -> Mode {
+        self.modes[place as usize]
+    }
+
+    /// Whether an owner of an object was not visited, and is in this state.
+    pub(super) fn has_owner(&self, place: Index, met: Met) -> bool {
+        self.owners[place as usize].contains(&met)
+    }
+
+    /// The objects that go. Each is decided on when the last of its owners is known to go.
+    fn spread(&self, surely: bool) -> Vec<bool> {
+        let mut goes = vec![false; self.walk.visited.len()];
+        let visited_owners =
+            |owners: &Vec<Met>| owners.iter().filter(|met| matches!(met, Met::Visited(_))).count();
+        let mut left: Vec<usize> = self.owners.iter().map(visited_owners).collect();
+        let mut going: Vec<Index> = (0..).take(goes.len()).filter(|&place| self.has_begun(place)).collect();
+        while let Some(place) = going.pop() {
+            if std::mem::replace(&mut goes[place as usize], true) {
+                continue;
+            }
+            going.extend(&self.contents[place as usize]);
+            for &(dependent, _) in &self.dependents[place as usize] {
+                let at = dependent as usize;
+                left[at] -= 1;
+                if left[at] == 0 && !goes[at] && self.is_deleted(dependent, surely) {
+                    going.push(dependent);
+                }
+            }
+        }
+        goes
+    }
+
+    /// Whether the collector deletes an object when all its owners that were visited have gone.
+    fn is_deleted(&self, place: Index, surely: bool) -> bool {
+        let classes = self.owners[place as usize].iter().map(|met| self.class(*met, surely));
+        // In some order, the references to orphaning owners have gone before it is decided on.
+        let classes = classes.filter(|class| surely || *class != ReferenceClass::Orphaned);
+        Decision::unless_garbage(&classes.collect::<Vec<_>>()).is_none()
+    }
+
+    /// The class of a reference after all that goes has gone, its owner included.
+    fn class(&self, met: Met, surely: bool) -> ReferenceClass {
+        match met {
+            Met::Visited(owner) if self.walk.orphans(owner) => ReferenceClass::Orphaned,
+            Met::Known(class) => class,
+            Met::Orphaning => ReferenceClass::Orphaned,
+            Met::Unseen if surely => ReferenceClass::Unresolved,
+            Met::Visited(_) | Met::Leaving | Met::Unseen => ReferenceClass::Absent,
+        }
+    }
+
+    /// How the objects that may go are deleted: the root by its policy, others in the foreground if an
+    /// owner waits for them and they have dependents of their own, or if a finalizer asks for that.
+    fn modes(&self) -> Vec<Mode> {
+        let walk = self.walk;
+        let mut modes = vec![Mode::default(); walk.visited.len()];
+        let mut open = Vec::new();
+        for (place, visited) in (0..).zip(&walk.visited) {
+            let asked_for = match (walk.is_root(place), visited.deletion) {
+                (true, _) => walk.query.policy == PropagationPolicy::Foreground,
+                (_, DeletionState::DeletingDependents) => true,
+                (_, DeletionState::Live) => {
+                    visited.finalizers.foreground && !walk.orphans(place) && !walk.goes_with_namespace(place)
+                }
+                (_, DeletionState::Terminating | DeletionState::Orphaning) => false,
+            };
+            if asked_for && self.may_go(place) {
+                modes[place as usize] = Mode::Foreground;
+                open.push(place);
+            }
+        }
+        while let Some(owner) = open.pop() {
+            for &(place, blocking) in &self.dependents[owner as usize] {
+                let visited = self.visited(place);
+                if !self.can_begin_late(place) || walk.orphans(place) || !visited.has_dependents {
+                    continue;
+                }
+                let is_sole = blocking && visited.references.len() == 1 && visited.container.is_none();
+                let mode = if is_sole { modes[owner as usize] } else { Mode::PerhapsForeground };
+                if modes[place as usize] < mode {
+                    modes[place as usize] = mode;
+                    open.push(place);
+                }
+            }
+        }
+        modes
+    }
+
+    /// Whether an object is deleted whatever its owners do.
+    fn has_begun(&self, place: Index) -> bool {
+        self.walk.is_root(place) || self.visited(place).deletion.is_being_deleted()
+    }
+
+    /// Whether its deletion can begin after that of an owner.
+    fn can_begin_late(&self, place: Index) -> bool {
+        self.may_go(place) && !self.has_begun(place)
+    }
+
+    /// Whether somebody else than the collector has to do something before it goes.
+    fn is_held(&self, asker: &mut Asker<'_>, place: Index, visited: &Visited) -> bool {
+        let container = Container::of(&visited.identity);
+        let is_namespace = matches!(container, Some(Container::Namespace(_)));
+        if !self.may_go(place) || !(visited.held_by_others || is_namespace || self.walk.is_root(place)) {
+            return false;
+        }
+        // A definition always has a finalizer, which the API server removes.
+        let unread = visited.held_by_others && !matches!(container, Some(Container::Definition(_)));
+        let is_held = foreign(asker, visited).map_or(unread, |finalizers| !finalizers.is_empty());
+        is_held || (is_namespace && self.hangs.is_some())
+    }
+
+    /// What happens to an object that stays; `None` if nothing does.
+    fn stay(&self, place: Index) -> Option<Stay> {
+        let visited = self.visited(place);
+        let going = |owner: Option<Index>| owner.filter(|&owner| self.may_go(owner));
+        let touched =
+            visited.references.iter().filter(|reference| going(reference.visited()).is_some()).count();
+        if touched == 0 && !visited.references.iter().any(|reference| going(reference.namesake).is_some()) {
+            return None;
+        }
+        let classes = self.owners[place as usize].iter().map(|met| match met {
+            Met::Visited(owner) if !self.may_go(*owner) => ReferenceClass::Solid,
+            met => self.class(*met, true),
+        });
+        let classes: Vec<ReferenceClass> = classes.collect();
+        let decision = Decision::unless_garbage(&classes);
+        let removed: &[usize] = match &decision {
+            Some(Decision::RemoveReferences { remove, .. }) => remove,
+            _ => &[],
+        };
+        let (mut loses, mut may_lose) = (Vec::new(), Vec::new());
+        // While another owner is still there, the reference to one that has gone is removed.
+        let has_other = touched > 1 || self.has_owner(place, Met::Leaving);
+        let mut blocks = false;
+        for (index, reference) in visited.references.iter().enumerate() {
+            // It is not owned by what has another name, and may block it.
+            let Some(owner) = going(reference.visited().or(reference.namesake)) else { continue };
+            let is_removed = removed.contains(&index);
+            if reference.visited().is_none() || (!is_removed && has_other) {
+                may_lose.push(owner);
+            } else if is_removed {
+                let surely = self.goes[owner as usize] == Goes::InAll;
+                if surely { &mut loses } else { &mut may_lose }.push(owner);
+            }
+            blocks |= !is_removed && reference.blocking && self.mode(owner) > Mode::Background;
+        }
+        let is_released = may_lose.iter().any(|&owner| self.walk.orphans(owner));
+        if touched == 0 && (decision.is_none() || !(blocks || is_released)) {
+            return None;
+        }
+        let (effect, why) = match decision {
+            _ if classes.contains(&ReferenceClass::Solid) => (Effect::Kept, None),
+            _ if blocks => (Effect::Blocks, Some(UNDECIDED)),
+            Some(Decision::RemoveReferences { .. }) => (Effect::Orphaned, None),
+            _ => (Effect::Kept, Some(UNDECIDED)),
+        };
+        Some(Stay { effect, loses, may_lose, why })
+    }
+
+    /// What delays each object: its deletion begins late, because an owner is still there, or it lingers
+    /// after that.
+    fn delays(&self) -> Vec<Option<Cause>> {
+        let nothing = vec![None; self.walk.visited.len()];
+        let (mut late, mut lingers, mut blocked) = (nothing.clone(), nothing.clone(), nothing);
+        let mut open: Vec<(Index, bool, Cause)> = Vec::new();
+        for (place, visited) in (0..).zip(&self.walk.visited).filter(|(place, _)| self.may_go(*place)) {
+            // A grace period, if it is no finalizer.
+            let waits = !self.walk.is_root(place) && visited.deletion == DeletionState::Terminating;
+            if self.holds[place as usize] || waits {
+                open.push((place, false, Cause::Visited(place)));
+            }
+            if self.has_owner(place, Met::Leaving) && !self.has_begun(place) {
+                open.push((place, true, Cause::OwnerOf(place)));
+            }
+        }
+        for (&place, _) in self.stays.iter().filter(|(_, stay)| stay.effect == Effect::Blocks) {
+            // It stays, and never stops blocking its owners.
+            open.extend(self.held_up(place).map(|owner| (owner, false, Cause::Visited(place))));
+        }
+        while let Some((place, is_late, cause)) = open.pop() {
+            let index = place as usize;
+            let holds_itself = cause == Cause::Visited(place);
+            if !is_late && !holds_itself {
+                blocked[index].get_or_insert(cause);
+            }
+            let known = if is_late { &mut late[index] } else { &mut lingers[index] };
+            if known.is_some() {
+                continue;
+            }
+            *known = Some(cause);
+            let container = self.visited(place).container.filter(|&container| self.goes_last(container));
+            open.extend(container.map(|container| (container, false, cause)));
+            if is_late {
+                let contents = self.contents[index].iter().filter(|&&content| self.can_begin_late(content));
+                open.extend(contents.map(|&content| (content, true, cause)));
+            } else {
+                open.extend(self.held_up(place).map(|owner| (owner, false, cause)));
+                // While it waits for blocking dependents only, its other dependents go.
+                if self.mode(place) > Mode::Background && !holds_itself && self.contents[index].is_empty() {
+                    continue;
+                }
+            }
+            for &(dependent, blocking) in &self.dependents[index] {
+                // Before it waits for others, it waits for those that block it.
+                let goes_first = !is_late && self.mode(place) == Mode::Foreground && blocking;
+                let is_contained = self.visited(dependent).container.is_some();
+                if !goes_first && !is_contained && self.can_begin_late(dependent) {
+                    open.push((dependent, true, cause));
+                }
+            }
+        }
+        blocked.into_iter().zip(late).map(|(blocked, late)| blocked.or(late)).collect()
+    }
+
+    /// The owners that wait for an object as long as it is there.
+    fn held_up(&self, place: Index) -> impl Iterator<Item = Index> {
+        let blocking = self.visited(place).references.iter().filter(|reference| reference.blocking);
+        let owners = blocking.filter_map(|reference| reference.visited().or(reference.namesake));
+        owners
+            .filter(move |&owner| owner != place && self.may_go(owner) && self.mode(owner) > Mode::Background)
+    }
+
+    pub(super) fn effect(&self, place: Index) -> Option<Effect> {
+        match self.goes[place as usize] {
+            Goes::InAll if self.holds[place as usize] => Some(Effect::Held),
+            Goes::InAll => Some(Effect::Deleted),
+            Goes::InSome => Some(Effect::Unknown),
+            Goes::Never => self.stays.get(&place).map(|stay| stay.effect),
+        }
+    }
+}

@@ -1,0 +1,301 @@
+//! What a plan says of each object, and of a namespace, a definition or a node that takes others along.
+
+use std::collections::BTreeMap;
+
+use crate::finalizers::FinalizerReport;
+use crate::judge::verdict;
+use crate::knowledge::{Asker, Live, Particulars};
+use crate::name::ObjectName;
+use crate::plan::answer::{self, Effect, Plan, PlannedObject, TypeEffects, Verdict, is_precious};
+use crate::plan::consequences::{Cause, Consequences, Mode};
+use crate::plan::walk::{Container, Index, Met, Owner, Reference, Visited, Walk};
+use kube_gc_core::object::{
+    Catalog, DeletionState, FOREGROUND_FINALIZER, GroupResource, Namespace, ORPHAN_FINALIZER,
+};
+use kube_gc_core::text::listed;
+use kube_gc_core::verdict::{Decision, ReferenceClass};
+
+/// The finalizer of a definition, which the API server removes when its type has no objects.
+pub(crate) const OF_DEFINITIONS: &str = "customresourcecleanup.apiextensions.k8s.io";
+/// The finalizer in the spec of a namespace that the namespace controller removes.
+pub(crate) const OF_NAMESPACES: &str = "kubernetes";
+/// The most claims, namespaces and definitions that are always listed.
+const MOST_PRECIOUS: usize = 10_000;
+/// The most owners that are named for each object.
+const NAMED: usize = 64;
+
+/// What the deletion of the roots does to each object that a walk has visited. Lists the claims,
+/// namespaces and definitions that go, and at most `limit` others. An incomplete plan is returned if more
+/// facts are needed.
+pub fn plan(asker: &mut Asker<'_>, walk: &Walk, limit: usize) -> Plan {
+    let mut plan = Plan {
+        cascade: walk.query.policy.into(),
+        truncated: walk.truncated,
+        depends_on_unseen: walk.truncated || !asker.outside().is_empty(),
+        ..Plan::default()
+    };
+    let mut names = walk.query.roots.iter().map(ObjectName::from);
+    plan.object = names.next().unwrap_or_default();
+    plan.others = names.collect();
+    // All are asked about at once, so no needed one may end the loop.
+    let all: Vec<_> = walk.query.roots.iter().map(|root| (root, asker.live(root))).collect();
+    let mut lost = all.into_iter().filter(|(_, live)| !matches!(live, Some(Live::Found(_))));
+    if let Some((root, live)) = lost.next() {
+        let is_absent = matches!(live, Some(Live::Absent(_)));
+        plan.exists = is_absent.then_some(false);
+        plan.depends_on_unseen |= !is_absent;
+        let what = if is_absent { "does not exist" } else { "could not be looked at" };
+        plan.verdict = format!("{} {what}.", ObjectName::from(root));
+        return plan;
+    }
+    plan.exists = Some(true);
+    if let Some(consequences) = Consequences::of(asker, walk) {
+        consequences.write(asker, &mut plan, limit);
+    }
+    plan
+}
+
+impl Consequences<'_> {
+    fn write(&self, asker: &mut Asker<'_>, plan: &mut Plan, limit: usize) {
+        // With the number of deletions that the collector carries out.
+        let mut by_type: BTreeMap<&GroupResource, (TypeEffects, u64)> = BTreeMap::new();
+        let mut by_namespace: BTreeMap<&Namespace, u64> = BTreeMap::new();
+        let mut order: Vec<(u32, Index)> = Vec::new();
+        for (place, visited) in (0..).zip(&self.walk.visited) {
+            let Some(effect) = self.effect(place) else { continue };
+            let resource = &visited.identity.resource.group_resource;
+            let (effects, by_collector) =
+                by_type.entry(resource).or_insert_with(|| (TypeEffects::new(&visited.identity), 0));
+            effects.count(effect);
+            // The root counts even if it is being deleted with another policy.
+            let is_new = self.walk.is_root(place) || visited.deletion == DeletionState::Live;
+            match effect {
+                Effect::Deleted | Effect::Held if is_new => {
+                    plan.deletes += 1;
+                    if !self.walk.is_root(place) && visited.container.is_none() {
+                        *by_collector += 1;
+                        if let Some(namespace) = &visited.identity.namespace {
+                            *by_namespace.entry(namespace).or_default() += 1;
+                        }
+                    }
+                }
+                Effect::Unknown => {
+                    plan.perhaps_deletes += usize::from(is_new);
+                    plan.depends_on_unseen |= self.has_owner(place, Met::Unseen);
+                }
+                _ => {}
+            }
+            order.push((self.rank(visited, place, effect), place));
+        }
+        let counts = by_namespace.into_iter().map(|(namespace, count)| (count, namespace));
+        plan.most_in_namespace = counts.max().map(|(count, namespace)| (count, namespace.clone()));
+        order.sort_unstable();
+        let precious = order.partition_point(|&(rank, _)| rank == 0);
+        let limit = limit.saturating_add(precious.min(MOST_PRECIOUS));
+        plan.not_listed = order.len().saturating_sub(limit);
+        for (resource, (effects, by_collector)) in by_type {
+            plan.by_type.push(effects);
+            if by_collector > 0 {
+                plan.by_collector.push((resource.clone(), by_collector));
+            }
+        }
+        order.truncate(limit);
+        plan.objects = order.into_iter().filter_map(|(_, place)| self.object(asker, place)).collect();
+        plan.verdict = self.verdict().of(plan);
+        plan.notes = answer::notes(plan);
+    }
+
+    /// What the verdict says, besides the numbers of the plan.
+    fn verdict(&self) -> Verdict<'_> {
+        let roots = 0..self.walk.roots;
+        let held = roots.clone().filter(|&root| self.effect(root) == Some(Effect::Held)).count();
+        let is_one = roots.len() == 1;
+        let has_namespace = roots.clone().any(|root| self.is_namespace(root));
+        Verdict {
+            contents: (is_one && self.goes_last(0)).then(|| self.contents[0].len()),
+            held,
+            hangs: self.hangs.as_deref().filter(|_| has_namespace),
+            holders: if is_one { self.holders(0) } else { Vec::new() },
+        }
+    }
+
+    /// The order in which objects are listed: those whose data or contents go first, then those
+    /// that do not simply go.
+    fn rank(&self, visited: &Visited, place: Index, effect: Effect) -> u32 {
+        match effect {
+            _ if is_precious(&visited.identity.resource.group_resource, effect) => 0,
+            Effect::Blocks => 1,
+            Effect::Unknown => 2,
+            Effect::Held => 3,
+            Effect::Orphaned => 4,
+            Effect::Kept => 5,
+            Effect::Deleted if self.after[place as usize].is_some() => 6,
+            Effect::Deleted => 7,
+        }
+    }
+
+    fn object(&self, asker: &mut Asker<'_>, place: Index) -> Option<PlannedObject> {
+        let effect = self.effect(place)?;
+        let visited = self.visited(place);
+        let mut object = PlannedObject {
+            name: (&visited.identity).into(),
+            state: visited.deletion.into(),
+            effect,
+            within: visited.container.map(|container| self.name(container)),
+            kept_by: Vec::new(),
+            finalizers: if self.holds[place as usize] { foreign(asker, visited) } else { Some(Vec::new()) },
+            after: self.after(place),
+            loses: Vec::new(),
+            may_lose: Vec::new(),
+            why: None,
+        };
+        let names = |places: &[Index]| places.iter().take(NAMED).map(|&place| self.name(place)).collect();
+        if let Some(stay) = self.stays.get(&place) {
+            object.loses = names(&stay.loses);
+            object.may_lose = names(&stay.may_lose);
+            object.why = stay.why.map(str::to_owned);
+        } else if effect == Effect::Unknown {
+            let owners = visited.references.iter().filter_map(Reference::visited);
+            object.may_lose = names(&owners.filter(|&owner| self.may_go(owner)).collect::<Vec<_>>());
+            object.why = Some(self.why(place).to_owned());
+        } else if effect == Effect::Held && self.is_namespace(place) {
+            object.why.clone_from(&self.hangs);
+        }
+        if !matches!(effect, Effect::Deleted | Effect::Held) {
+            let keeps = |met: Met| match met {
+                Met::Visited(owner) => !self.may_go(owner),
+                Met::Known(class) => !matches!(
+                    class,
+                    ReferenceClass::Absent | ReferenceClass::Waiting | ReferenceClass::Orphaned
+                ),
+                Met::Leaving | Met::Orphaning | Met::Unseen => false,
+            };
+            object.kept_by = self.owners(place, keeps).take(NAMED).collect();
+        }
+        if effect == Effect::Kept && object.why.is_none() {
+            object.why = self.kept_for_now(asker, place);
+        }
+        Some(object)
+    }
+
+    fn name(&self, place: Index) -> ObjectName {
+        (&self.visited(place).identity).into()
+    }
+
+    /// What an object waits for before it goes.
+    fn after(&self, place: Index) -> Option<ObjectName> {
+        match self.after[place as usize]? {
+            Cause::Visited(cause) => Some(self.name(cause)),
+            Cause::OwnerOf(dependent) => self.owners(dependent, |met| met == Met::Leaving).next(),
+        }
+    }
+
+    /// The names of some owners of an object.
+    fn owners(&self, place: Index, wanted: impl Fn(Met) -> bool) -> impl Iterator<Item = ObjectName> {
+        let all = self.owners[place as usize].iter().zip(&self.visited(place).references);
+        all.filter(move |(met, _)| wanted(**met)).map(|(_, reference)| match &reference.owner {
+            Owner::Visited(owner) => self.name(*owner),
+            Owner::Other(seen) => ObjectName::of_owner(seen),
+        })
+    }
+
+    /// What is to be said of an object that is kept only by owners that are garbage themselves.
+    fn kept_for_now(&self, asker: &mut Asker<'_>, place: Index) -> Option<String> {
+        let mut is_garbage = true;
+        let mut names = Vec::new();
+        for (met, reference) in self.owners[place as usize].iter().zip(&self.visited(place).references) {
+            let owner = match (&reference.owner, met) {
+                (Owner::Visited(owner), _) if !self.may_go(*owner) => &self.visited(*owner).identity,
+                (Owner::Other(seen), Met::Known(ReferenceClass::Solid)) => seen.owner.identity()?,
+                _ => continue,
+            };
+            names.push(ObjectName::from(owner));
+            // All are asked about at once, so no needed one may end the loop.
+            is_garbage &= matches!(verdict(asker, &owner.key()), Some(Decision::Delete { .. }));
+        }
+        (is_garbage && !names.is_empty())
+            .then(|| format!("goes later, because {} is garbage", listed(" and ", names.len(), &names)))
+    }
+
+    /// Why it is not known whether an object goes.
+    fn why(&self, place: Index) -> &'static str {
+        let mut owners = self.visited(place).references.iter().filter_map(Reference::visited);
+        if self.has_owner(place, Met::Unseen) {
+            "whether one of its owners exists could not be looked up"
+        } else if self.has_owner(place, Met::Orphaning) || owners.any(|owner| self.walk.orphans(owner)) {
+            "one of its owners releases its dependents: the order in which its owners go decides"
+        } else {
+            "it is not known whether one of its owners goes"
+        }
+    }
+
+    fn container(&self, place: Index) -> Option<Container> {
+        Container::of(&self.visited(place).identity)
+    }
+
+    fn is_namespace(&self, place: Index) -> bool {
+        matches!(self.container(place), Some(Container::Namespace(_)))
+    }
+
+    /// Whether it stays until nothing is in it.
+    pub(super) fn goes_last(&self, place: Index) -> bool {
+        matches!(self.container(place), Some(Container::Namespace(_) | Container::Definition(_)))
+    }
+
+    /// What holds an object: its blocking dependents, or what is in it, down to what nothing else holds.
+    fn holders(&self, place: Index) -> Vec<ObjectName> {
+        let mut met = vec![false; self.walk.visited.len()];
+        let (mut open, mut holders) = (vec![place], Vec::new());
+        while let Some(at) = open.pop() {
+            if std::mem::replace(&mut met[at as usize], true) {
+                continue;
+            }
+            let blocks = self.stays.get(&at).is_some_and(|stay| stay.effect == Effect::Blocks);
+            let waits = at != place && self.visited(at).deletion == DeletionState::Terminating;
+            if at != place && (blocks || waits || self.holds[at as usize]) {
+                holders.push(self.name(at));
+            }
+            if self.modes[at as usize] > Mode::Background {
+                let blocking = self.dependents[at as usize].iter().filter(|(_, blocking)| *blocking);
+                open.extend(blocking.map(|(dependent, _)| dependent));
+            }
+            if self.goes_last(at) {
+                open.extend(&self.contents[at as usize]);
+            }
+        }
+        holders.sort();
+        // One that begins late, because an owner of it is still there, is held by that.
+        holders.extend(self.after(place).filter(|after| !holders.contains(after)));
+        holders
+    }
+}
+
+/// Why a namespace never goes: its controller waits for every API.
+pub(super) fn hangs(asker: &Asker<'_>) -> Option<String> {
+    let silent = &asker.outside().silent_apis;
+    let names = listed(" and ", silent.len(), silent.iter().map(|api| &api.what));
+    let answer = if silent.len() == 1 { "answers" } else { "answer" };
+    (!silent.is_empty()).then(|| format!("never ends until {names} {answer}"))
+}
+
+/// The finalizers that others have to remove, those in the spec of a namespace included; `None` if they were not
+/// read.
+pub(super) fn foreign(asker: &mut Asker<'_>, visited: &Visited) -> Option<Vec<FinalizerReport>> {
+    let Some(Live::Found(live)) = asker.live(&visited.identity) else { return None };
+    let mut all = FinalizerReport::of(&live.details, asker.catalog());
+    let is_definition = matches!(Container::of(&visited.identity), Some(Container::Definition(_)));
+    all.retain(|finalizer| match finalizer.name.as_str() {
+        FOREGROUND_FINALIZER | ORPHAN_FINALIZER => false,
+        OF_DEFINITIONS => !is_definition,
+        _ => true,
+    });
+    all.extend(in_spec(&live.details.particulars, asker.catalog()));
+    Some(all)
+}
+
+/// The finalizers in the spec of a namespace that its controller does not remove.
+pub(crate) fn in_spec(particulars: &Particulars, catalog: &Catalog) -> Vec<FinalizerReport> {
+    let Particulars::Namespace { finalizers, .. } = particulars else { return Vec::new() };
+    let others = finalizers.iter().filter(|name| **name != *OF_NAMESPACES);
+    others.map(|name| FinalizerReport::named(name, catalog)).collect()
+}

@@ -1,0 +1,274 @@
+//! The library in the process of somebody else: runtimes that end or are blocked, a paused clock, several
+//! collectors.
+
+#[path = "../connections/front.rs"]
+#[allow(dead_code, reason = "another suite uses the rest")]
+mod front;
+#[path = "../connections/pki.rs"]
+#[allow(dead_code, reason = "another suite uses the rest")]
+mod pki;
+
+use std::io::{self, Write};
+use std::sync::{LazyLock, Mutex, mpsc};
+use std::thread;
+use std::time::Duration;
+
+use futures::{FutureExt as _, TryStreamExt as _};
+use kube_gc::k8s_openapi::api::core::v1::ConfigMap;
+use kube_gc::kube::api::{DeleteParams, ObjectMeta, PostParams, WatchEvent, WatchParams};
+use kube_gc::kube::config::Kubeconfig;
+use kube_gc::kube::{Api, Client, Config, Resource as _, ResourceExt as _};
+use kube_gc::settings::{GroupResource, Loader, Settings};
+use kube_gc::{Collector, Error};
+use kube_gc_apiserver::{ApiServer, Scheme, Serving};
+use kube_gc_config::LogSettings;
+use kube_gc_observe::telemetry::{Exporter, logging};
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::OnceCell;
+use tokio::time::timeout;
+
+use front::{Accepts, Front};
+
+/// The longest that anything may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What lasts as long as the process.
+static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().unwrap());
+
+fn unique() -> usize {
+    1
+}
+
+async fn serve(scheme: Scheme) -> (Serving, Config) {
+    let server = ApiServer::new(kube_gc_apiserver::Settings::default());
+    let serving = server.serve(([127, 0, 0, 1], 0).into(), scheme).await.unwrap();
+    let kubeconfig = Kubeconfig::from_yaml(&serving.kubeconfig()).unwrap();
+    let config = Config::from_custom_kubeconfig(kubeconfig, &Default::default()).await.unwrap();
+    (serving, config)
+}
+
+/// A runtime like that of `#[tokio::test]`.
+fn runtime() -> Builder {
+    let mut builder = Builder::new_current_thread();
+    builder.enable_all();
+    builder
+}
+
+/// Runs a test to its end, on such a runtime. Its clock may be paused, so it cannot measure how long that takes.
+fn run(mut runtime: Builder, test: impl Future<Output = ()> + Send + 'static) {
+    let (ended, end) = mpsc::channel();
+    let running = thread::spawn(move || {
+        runtime.build().unwrap().block_on(test);
+        ended.send(())
+    });
+    let hangs = end.recv_timeout(PATIENCE) == Err(mpsc::RecvTimeoutError::Timeout);
+    assert!(!hangs, "it does not end");
+    running.join().unwrap().unwrap();
+}
+
+/// ConfigMaps, and who is to delete them.
+struct Maps(Api<ConfigMap>);
+
+impl Maps {
+    fn new(config: &Config) -> Self {
+        Self(Api::default_namespaced(Client::try_from(config.clone()).unwrap()))
+    }
+
+    async fn create(&self, name: &str, owner: Option<&ConfigMap>) -> ConfigMap {
+        let owner_references = owner.map(|owner| owner.owner_ref(&()).into_iter().collect());
+        let metadata = ObjectMeta { name: Some(name.to_owned()), owner_references, ..ObjectMeta::default() };
+        let object = ConfigMap { metadata, ..ConfigMap::default() };
+        self.0.create(&PostParams::default(), &object).await.unwrap()
+    }
+
+    /// Creates an owner, returns its dependent, and deletes the owner.
+    async fn orphan(&self, name: &str) -> ConfigMap {
+        let owner = self.create(&format!("owner-of-{name}"), None).await;
+        let dependent = self.create(name, Some(&owner)).await;
+        self.0.delete(&owner.name_any(), &DeleteParams::default()).await.unwrap();
+        dependent
+    }
+
+    /// The same, and waits until the collector has nothing left to do.
+    async fn collected(&self, name: &str, collector: &Collector) -> Result<(), Error> {
+        self.orphan(name).await;
+        let later = self.create(&format!("later-than-{name}"), None).await;
+        collector.wait_seen("configmaps", &later.resource_version().unwrap()).await?;
+        collector.wait_idle().await?;
+        assert!(self.0.get_opt(name).await.unwrap().is_none(), "{name} is left");
+        Ok(())
+    }
+
+    /// Waits until an object is gone.
+    async fn gone(&self, object: &ConfigMap) {
+        let version = object.resource_version().unwrap();
+        let events = self.0.watch(&WatchParams::default(), &version).await.unwrap();
+        let deleted = events.try_filter(|event| {
+            let is_it = matches!(event, WatchEvent::Deleted(gone) if gone.name_any() == object.name_any());
+            std::future::ready(is_it)
+        });
+        assert!(std::pin::pin!(deleted).try_next().await.unwrap().is_some(), "the watch has ended");
+    }
+}
+
+#[test]
+fn one_collector_serves_runtimes_that_come_and_go() {
+    static COLLECTOR: OnceCell<Collector> = OnceCell::const_new();
+    let (_serving, config) = RUNTIME.block_on(serve(Scheme::Http));
+    for name in ["first", "second", "third"] {
+        let config = config.clone();
+        run(runtime(), async move {
+            let start = || async { Collector::builder(config.clone()).start().await.unwrap() };
+            let collector = COLLECTOR.get_or_init(start).await;
+            Maps::new(&config).collected(name, collector).await.unwrap();
+        });
+    }
+}
+
+#[test]
+fn a_test_that_blocks_its_thread_does_not_stop_collection() {
+    let (_serving, config) = RUNTIME.block_on(serve(Scheme::Http));
+    run(runtime(), async move {
+        let collector = Collector::builder(config.clone()).start().await.unwrap();
+        let dependent = Maps::new(&config).orphan("dependent").await;
+        // As a test does that runs a program to its end.
+        let program = thread::spawn(move || {
+            let gone = async { timeout(PATIENCE, Maps::new(&config).gone(&dependent)).await };
+            runtime().build().unwrap().block_on(gone)
+        });
+        program.join().unwrap().expect("the dependent goes");
+        collector.stop().await.unwrap();
+    });
+}
+
+#[test]
+fn a_collector_whose_client_has_lost_its_runtime_says_so() {
+    let (_serving, config) = RUNTIME.block_on(serve(Scheme::Http));
+    let first = runtime().build().unwrap();
+    let client = first.block_on(async { Client::try_from(config.clone()).unwrap() });
+    let collector = first.block_on(async {
+        let collector = Collector::builder_with_client(client.clone()).start().await.unwrap();
+        collector.wait_idle().await.unwrap();
+        collector
+    });
+    drop(first);
+    run(runtime(), async move {
+        let waited = Maps::new(&config).collected("dependent", &collector).await.unwrap_err();
+        let stopped = collector.stop().await.unwrap_err();
+        let started = Collector::builder_with_client(client).start().await.unwrap_err();
+        for error in [waited, stopped, started] {
+            assert!(
+                error.to_string().contains("the runtime on which the client was made has ended"),
+                "{error}"
+            );
+        }
+    });
+}
+
+#[test]
+fn a_paused_clock_stands_still_as_long_as_somebody_waits() {
+    let mut paused = runtime();
+    paused.start_paused(true);
+    run(paused, async {
+        let second = Duration::from_secs(1);
+        let client = ApiServer::new(kube_gc_apiserver::Settings::default()).client();
+        let collector = timeout(second, Collector::builder_with_client(client).start()).await;
+        let collector = collector.expect("it stands still during the start").unwrap();
+        timeout(second, collector.wait_idle()).await.expect("and during the wait").unwrap();
+        // The end of a wait that is given up is not missed.
+        assert!(collector.wait_seen("configmaps", "999999").now_or_never().is_none());
+        tokio::time::sleep(3600 * second).await;
+        assert!(timeout(second, collector.status()).await.expect("for an answer").unwrap().ready);
+        timeout(second, collector.stop()).await.expect("and for the end").unwrap();
+    });
+}
+
+/// The log of this process.
+static LOG: Mutex<String> = Mutex::new(String::new());
+
+struct Log;
+
+impl Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        LOG.lock().unwrap().push_str(std::str::from_utf8(bytes).unwrap());
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The lines of the log with this text.
+fn lines(text: &str) -> Vec<String> {
+    LOG.lock().unwrap().lines().filter(|line| line.contains(text)).map(str::to_owned).collect()
+}
+
+async fn until(what: &str, condition: impl Fn() -> bool) {
+    let holds = async {
+        while !condition() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(PATIENCE, holds).await.expect(what);
+}
+
+/// How many connections of this machine to a port of it are open.
+fn connections(port: u16) -> usize {
+    let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
+    let remote = format!(" 0100007F:{port:04X} 01 ");
+    table.lines().filter(|line| line.contains(&remote)).count()
+}
+
+#[test]
+fn several_collectors_in_a_process_are_told_apart() {
+    RUNTIME.block_on(async {
+        let mut settings = LogSettings::default();
+        settings.filter = "info,kube_gc_client=debug".to_owned();
+        tracing::subscriber::set_global_default(logging::subscriber(&settings, false, || Log).unwrap())
+            .unwrap();
+        let exporter = Exporter::install().unwrap();
+
+        // One server offers HTTP/2, the other does not.
+        let (serving, _) = serve(Scheme::Http).await;
+        let pair = pki::self_signed(false);
+        let front = Front::start(serving.address(), &pair, Accepts::Token("known")).await;
+        let mut one = Config::new(format!("https://{}", front.address).parse().unwrap());
+        one.root_cert = Some(vec![pair.der.to_vec()]);
+        one.auth_info.token = Some("known".to_owned().into());
+        let (other_serving, other) = serve(Scheme::Https).await;
+        let mut settings: Settings = Loader::new().text("[log]\ndecisions = \"all\"").load().unwrap();
+        let start = async |config: &Config, name: &str, settings: &Settings| {
+            let builder = Collector::builder(config.clone()).name(name).settings(settings.clone());
+            let collector = builder.start().await.unwrap();
+            Maps::new(config).collected(&format!("dependent-of-{name}"), &collector).await.unwrap();
+            collector
+        };
+        let first = start(&one, "one", &settings).await;
+        settings.discovery.ignored.push(GroupResource::parse("secrets"));
+        let second = start(&other, "other", &settings).await;
+
+        let (types, fewer) = (first.status().await.unwrap().resources.len(), second.status().await.unwrap());
+        assert_eq!(fewer.resources.len(), types - 1);
+        for (name, types) in [("one", types), ("other", types - 1)] {
+            let gauge = format!("kube_gc_monitors{{state=\"synced\",collector=\"{name}\"}} {types}\n");
+            until(&gauge, || exporter.render().contains(&gauge)).await;
+        }
+
+        for (name, server) in [("one", front.address), ("other", other_serving.address())] {
+            let span = format!(" collector{{name=\"{name}\" server=\"{server}\"}}: ");
+            let of_it = lines(&format!("/dependent-of-{name} ("));
+            assert!(!of_it.is_empty() && of_it.iter().all(|line| line.contains(&span)), "{of_it:?}");
+        }
+        // A line of the thread of watches.
+        let watches = lines("each watch has its own connection");
+        assert!(watches.iter().all(|line| line.contains("collector{name=\"other\"")), "{watches:?}");
+        assert_eq!(watches.len(), 1, "{watches:?}");
+
+        let few = "few connections by HTTP/2";
+        until(few, || connections(front.address.port()) <= 10).await;
+        assert!(connections(other_serving.address().port()) >= types - 1, "a watch of each type");
+        first.stop().await.unwrap();
+        second.stop().await.unwrap();
+    });
+}

@@ -1,0 +1,252 @@
+//! The truth of plans: what one says of a deletion, and what then happens. `truth_causes.rs` has the table of what
+//! holds objects.
+
+use anyhow::{Context as _, Result, anyhow, ensure};
+use futures::future::ready;
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
+use serde_json::{Value, json};
+
+use super::fixtures::{World, unserved};
+use super::proof::{self, Case, Moment, Shown, holds};
+use super::{Caller, values};
+use crate::conformance::stage::HOLD;
+use crate::conformance::user::User;
+use kube_gc_insight::Effect;
+use kube_gc_testkit::cluster::poll;
+use kube_gc_testkit::webhook::{Decision, Denial, Hook, Webhook};
+use kube_gc_testkit::{Cluster, Collector, Obj, Options, Policy};
+
+kube_gc_testkit::scenarios! {
+    each_effect_comes_true,
+    what_protects_a_claim_or_a_volume_keeps_it,
+    a_finalizer_in_the_spec_of_a_namespace_keeps_it,
+    a_webhook_that_denies_keeps_what_is_planned_to_go,
+    who_sees_nothing_is_promised_nothing,
+}
+
+/// A deletion, what a plan has to say about it, and all objects that could be concerned.
+pub struct Truth<'a> {
+    pub line: String,
+    pub says: &'a [&'a str],
+    pub policy: Policy,
+    pub roots: &'a [&'a Obj],
+    pub objects: &'a [&'a Obj],
+}
+
+impl Truth<'_> {
+    /// Fails unless the plan says this, and what then happens is what it says: until nothing changes any more,
+    /// and again without the finalizers of others, and after `release`.
+    pub async fn comes_true(
+        &self,
+        world: &World,
+        collector: &Collector,
+        release: impl AsyncFnOnce() -> Result<()>,
+    ) -> Result<()> {
+        let (cluster, _, caller) = world.parts();
+        let before = cluster.request_counts().await?;
+        let asked = caller.ask(&format!("{} -o json", self.line)).await?;
+        caller.says(&self.line, asked.code, self.says).await?;
+        let sent = cluster.request_counts().await?.since(&before);
+        ensure!(sent.writes() == 0, "something was written: {sent:?}");
+        let mut objects = Vec::new();
+        for object in self.objects {
+            objects.push(cluster.fresh(object).await?);
+        }
+        let plan = serde_json::from_value(asked.json()?)?;
+        let case = Case { title: self.line.clone(), objects, had_deleted: false, plan };
+        for root in self.roots {
+            cluster.delete(root, self.policy).await?;
+            collect_pods(cluster, root, &case.objects).await?;
+        }
+        came_true(cluster, collector, &case, Moment::Idle).await?;
+        for object in &case.objects {
+            let Ok(Some(object)) = cluster.get(object).await else { continue };
+            if !holds(&object).is_empty() {
+                proof::release(cluster, &object).await?;
+            }
+        }
+        release().await?;
+        came_true(cluster, collector, &case, Moment::Released).await
+    }
+}
+
+/// Does what PodGC of kube-controller-manager does with the pods of a node that is gone.
+async fn collect_pods(cluster: &Cluster, node: &Obj, objects: &[Obj]) -> Result<()> {
+    let is_on =
+        |pod: &&Obj| node.resource.kind == "Node" && pod.raw["spec"]["nodeName"] == node.name.as_str();
+    for pod in objects.iter().filter(is_on) {
+        cluster.gone(node).await?;
+        cluster.delete_with(pod, &json!({ "gracePeriodSeconds": 0 })).await?;
+    }
+    Ok(())
+}
+
+/// What a namespace or a definition takes along goes after the collector has settled, so this waits.
+async fn came_true(cluster: &Cluster, collector: &Collector, case: &Case, moment: Moment) -> Result<()> {
+    for custom in case.objects.iter().filter(|object| object.resource.group.contains('.')) {
+        // No marker can be written of a type that goes.
+        cluster.forget(&custom.resource);
+    }
+    cluster.settled_with_parked(collector).await?;
+    let differences = async || case.differences(&Shown::of(cluster, &case.objects).await, moment);
+    let came = poll("the plan to come true", async || Ok(differences().await.is_empty())).await;
+    came.with_context(|| case.title.clone()).or(Err(anyhow!("{:?}", differences().await)))
+}
+
+/// The name of the object that shows an effect. A new effect does not compile without one.
+const fn shown_by(effect: Effect) -> &'static str {
+    match effect {
+        Effect::Deleted => "middle",
+        Effect::Held => "held",
+        Effect::Blocks => "parked",
+        Effect::Orphaned => "orphaned",
+        Effect::Kept => "kept",
+        Effect::Unknown => "both",
+    }
+}
+
+async fn each_effect_comes_true() -> Result<()> {
+    let world = World::set().await?;
+    let (_, ns, caller) = world.parts();
+    let collector = world.stage.collector().await?;
+    let root = ns.configmap("root").create().await?;
+    let other = ns.configmap("other").create().await?;
+    let middle = ns.configmap("middle").owned_by(&root).blocking().create().await?;
+    let held = ns.secret("held").owned_by(&middle).blocking().finalizer(HOLD).create().await?;
+    let kept = ns.secret("kept").owned_by(&root).owned_by(&other).create().await?;
+    let parked = ns.secret("parked").owned_by(&root).blocking().owner_reference(unserved()).create().await?;
+    // It releases its dependents, in an order that decides.
+    let releases = ns.configmap("releases").owned_by(&root).finalizer("orphan").create().await?;
+    let orphaned = ns.secret("orphaned").owned_by(&releases).create().await?;
+    let both = ns.secret("both").owned_by(&releases).owned_by(&root).create().await?;
+    let objects = &[&root, &other, &middle, &held, &kept, &parked, &releases, &orphaned, &both];
+    let says = [
+        "ConfigMap/root is deleted after the dependents that block it; 2 others go; 1 stays until its finalizers \
+         are removed; 1 blocks it; 1 is orphaned; 1 is kept by another owner; 1 may go or stay. ConfigMap/root waits \
+         for Secret/held, Secret/parked.\n",
+        "\nkept Secret/kept kept by ConfigMap/other, loses",
+        &format!("\nheld Secret/held finalizer {HOLD}\n"),
+    ];
+    let line = "plan cm/root --cascade foreground".to_owned();
+    let plan = caller.json(&line).await?;
+    for effect in values::<Effect>("plan", "Effect")? {
+        let is_shown =
+            |object: &Value| object["name"] == shown_by(effect) && object["effect"] == effect.into_str();
+        ensure!(plan["objects"].as_array().into_iter().flatten().any(is_shown), "{effect:?} in {plan}");
+    }
+    caller.says("plan cm/root -o name --cascade orphan", 0, &["configmap/root\n", "!secret"]).await?;
+    let truth = Truth { line, says: &says, policy: Policy::Foreground, roots: &[&root], objects };
+    truth.comes_true(&world, &collector, async || Ok(())).await?;
+    collector.stop().await
+}
+
+/// The scenario does what the controllers do that protect them.
+async fn what_protects_a_claim_or_a_volume_keeps_it() -> Result<()> {
+    let world = World::set().await?;
+    let (cluster, ns, _) = world.parts();
+    let collector = world.stage.collector().await?;
+    let access = json!(["ReadWriteOnce"]);
+    let spec = json!({ "accessModes": access, "resources": { "requests": { "storage": "1Gi" } } });
+    let claim = ns.of::<PersistentVolumeClaim>("claim").field("spec", spec).create().await?;
+    let spec =
+        json!({ "accessModes": access, "capacity": { "storage": "1Gi" }, "hostPath": { "path": "/none" } });
+    let volume =
+        cluster.of::<PersistentVolume>(format!("{}-volume", ns.name())).field("spec", spec).create().await?;
+    for (object, kind, finalizer) in
+        [(claim, "pvc", "kubernetes.io/pvc-protection"), (volume, "pv", "kubernetes.io/pv-protection")]
+    {
+        let object = cluster.set_finalizers(&object, &[finalizer]).await?;
+        let truth = Truth {
+            line: format!("plan {kind}/{}", object.name),
+            says: &[
+                &format!(
+                    "{}/{} itself stays until its finalizers are removed.\n",
+                    object.resource.kind, object.name
+                ),
+                &format!("\nheld {}/{} finalizer {finalizer}\n", object.resource.kind, object.name),
+            ],
+            policy: Policy::Background,
+            roots: &[&object],
+            objects: &[&object],
+        };
+        truth.comes_true(&world, &collector, async || Ok(())).await?;
+    }
+    collector.stop().await
+}
+
+async fn a_finalizer_in_the_spec_of_a_namespace_keeps_it() -> Result<()> {
+    let world = World::set().await?;
+    let (cluster, _, _) = world.parts();
+    let doomed = cluster.namespace().await?;
+    let item = doomed.secret("item").create().await?;
+    doomed.set_spec_finalizers(&["kubernetes", HOLD]).await?;
+    let options = Options::config("[namespaces]\nquiet = \"100ms\"\n").arg("--finish-namespaces");
+    let collector = world.stage.collector_with(options).await?;
+    let truth = Truth {
+        line: format!("plan ns/{}", doomed.name()),
+        says: &[
+            &format!("Namespace/{} itself stays until its finalizers are removed.", doomed.name()),
+            &format!("\nheld Namespace/{} finalizer {HOLD}\n", doomed.name()),
+        ],
+        policy: Policy::Background,
+        roots: &[doomed.as_object()],
+        objects: &[doomed.as_object(), &item],
+    };
+    truth.comes_true(&world, &collector, async || doomed.set_spec_finalizers(&[]).await).await?;
+    collector.stop().await
+}
+
+/// A plan says that it cannot know this, and a collector says it afterwards.
+async fn a_webhook_that_denies_keeps_what_is_planned_to_go() -> Result<()> {
+    let world = World::set().await?;
+    let (cluster, ns, caller) = world.parts();
+    let root = ns.configmap("root").create().await?;
+    let denied = ns.secret("denied").owned_by(&root).create().await?;
+    let webhook = Webhook::start(world.stage.plane).await?;
+    let hook = Hook { mutating: false, resource: &denied.resource, operations: &["DELETE"] };
+    let guard = webhook.review(cluster, ns, hook, |asked| {
+        let denial = Denial { code: Some(403), message: "not today".to_owned(), ..Denial::default() };
+        ready(if asked.name() == "denied" { Decision::Deny(denial) } else { Decision::Allow })
+    });
+    let guard = guard.await?;
+    let said = ["; 1 other goes.\n", "A plan cannot know what admission webhooks refuse"];
+    caller.says("plan cm/root", 0, &said).await?;
+    let collector = world.stage.collector_with(Options::config("[retry]\nmax = \"300ms\"\n")).await?;
+    cluster.delete(&root, Policy::Background).await?;
+    let asked = format!("--collector http://{}", collector.debug_address());
+    let unfinished =
+        async || anyhow::Ok(caller.json(&format!("stuck --older 0s {asked}")).await?["unfinished"] == 1);
+    poll("the webhook to deny", unfinished).await?;
+    let said = ["Secret/denied: the collector cannot finish with it (denied): ", "not today"];
+    caller.says(&format!("stuck --older 0s {asked}"), 1, &said).await?;
+    let said =
+        ["Secret/denied is garbage: its owner ConfigMap/root does not exist", "(denied, since", "not today"];
+    caller.says(&format!("explain secret/denied {asked}"), 0, &said).await?;
+    ensure!(cluster.exists_with_uid(&denied).await?, "it was not denied");
+    cluster.delete(&guard, Policy::Background).await?;
+    drop(webhook);
+    cluster.gone(&denied).await?;
+    collector.stop().await
+}
+
+/// Who may read the object alone, and whoever misspells a namespace.
+async fn who_sees_nothing_is_promised_nothing() -> Result<()> {
+    let world = World::set().await?;
+    let (cluster, ns, all) = world.parts();
+    let rules = json!([{ "apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"] }]);
+    let user = User::create(world.stage.plane, cluster, ns, rules).await?;
+    let user = Caller { kubeconfig: user.kubeconfig(), ..all };
+    let nowhere = Caller { namespace: "nowhere", ..all };
+    let root = ns.configmap("root").create().await?;
+    let item = ns.secret("item").owned_by(&root).create().await?;
+    let said = ["no other object that was looked at goes", "you may not list this (403)"];
+    user.says("plan cm/root", 7, &said).await?;
+    for command in ["plan", "explain", "tree"] {
+        let said = ["there is no ConfigMap/root in namespace nowhere"];
+        nowhere.says(&format!("{command} cm/root"), 8, &said).await?;
+    }
+    let collector = world.stage.collector().await?;
+    cluster.delete(&root, Policy::Background).await?;
+    cluster.gone(&item).await?;
+    collector.stop().await
+}
