@@ -2,7 +2,7 @@
 # All you need is Rust and, on Debian, apt-get.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo run check test nightly soak mutations image install-envtest release lint fmt docs docs-man docs-metrics docs-schemas dashboard deny bench-e2e bench-node bench-scale bench-small bench-insight ci clean prerequisites control-plane node-oracle
+.PHONY: help demo run check test nightly soak mutations model image install-envtest release lint fmt docs docs-man docs-metrics docs-schemas dashboard deny bench-e2e bench-node bench-scale bench-small bench-insight ci clean prerequisites control-plane node-oracle
 
 CARGO ?= cargo
 
@@ -43,6 +43,9 @@ soak: prerequisites ## run the optimized simulation for SECONDS=600 on all cores
 
 mutations: prerequisites ## check that the simulation finds each deliberate mistake in the collector
 	$(CARGO) test --locked --profile soak --test simulation -- --mutations $(ARGS)
+
+model: prerequisites ## explore every interleaving of users, faults and the core with a few objects (ARGS=--deep, --mutations, --help)
+	$(CARGO) test --locked --profile soak -p kube-gc-core --features mutations,test-util --test model -- $(ARGS)
 
 image: control-plane ## build the static binary and the image, and run the image's content as the manifests do
 	@tests/prerequisites.sh image

@@ -38,7 +38,8 @@ case ${1:-} in
     "$cargo" test --locked "${others[@]}" &&
       KUBE_GC_PLAN_GRAPHS=2000 "$cargo" test --locked --test scenarios -- embedded::insight::proof &&
       "$cargo" test --locked --profile soak --test simulation -- --fixed 200 &&
-      "$cargo" test --locked --profile soak --test simulation -- --mutations
+      "$cargo" test --locked --profile soak --test simulation -- --mutations &&
+      "$cargo" test --locked --test model -- --mutations
   }
   ;;
 *)

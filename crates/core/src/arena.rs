@@ -81,7 +81,7 @@ impl<T> fmt::Debug for Id<T> {
 ///
 /// Values never move, so growth takes as long for a million slots as for a thousand. A chunk is
 /// freed with the last of its values, so that memory follows the number of objects.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Arena<T> {
     chunks: Vec<Chunk<T>>,
     /// The chunks that have room.
@@ -89,7 +89,7 @@ pub(crate) struct Arena<T> {
     used: usize,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Chunk<T> {
     slots: Vec<Option<T>>,
     /// The offsets of the slots that are free.

@@ -4,7 +4,7 @@
 //! While watches are broken, the store can be restored from a backup, which brings uids back.
 //! Therefore earlier proofs of absence no longer count, and such owners are verified again.
 //! A deletion that was read before the watch broke may also arrive afterwards. Deletions are
-//! proof again from the version on at which the store was found after the disturbance.
+//! proof again after the version at which the store was found after the disturbance.
 
 use std::sync::Arc;
 

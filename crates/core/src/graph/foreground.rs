@@ -35,7 +35,7 @@ pub(super) struct Progress {
 }
 
 /// The cached results of searches for cycles, for nodes whose progress is counted.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Cycles {
     pub(super) acyclic: KeyedSet<NodeId>,
     pub(super) cyclic: KeyedSet<NodeId>,

@@ -62,7 +62,7 @@ pub(super) enum Target {
 }
 
 /// An object, or a stub of one that a reference names.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Node {
     pub(super) uid: Uid,
     pub(super) name: Box<str>,
@@ -116,7 +116,7 @@ impl Node {
 
 /// One owner reference. Its uid is that of the owner node. So is its name, unless the store
 /// keeps another one in `own_names`.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Edge {
     pub(super) dependent: NodeId,
     pub(super) owner: NodeId,
@@ -136,7 +136,7 @@ pub(super) struct Edge {
 pub(super) type TypeId = Id<TypeEntry>;
 
 /// What a partition knows about the monitor of a type.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct MonitorState {
     pub(super) epoch: Epoch,
     pub(super) deletes_prove: DeletesProve,
@@ -160,7 +160,7 @@ pub(super) enum Listing {
 }
 
 /// A resource type that has nodes, a monitor, or both.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct TypeEntry {
     pub(super) resource: Arc<ResourceType>,
     pub(super) monitor: Option<MonitorState>,
@@ -192,7 +192,7 @@ impl TypeEntry {
 }
 
 /// All types in use.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Types {
     pub(super) entries: Arena<TypeEntry>,
     index: KeyedMap<GroupResource, TypeId>,
@@ -246,7 +246,7 @@ impl Types {
 }
 
 /// A value that many nodes or edges share, and what is known of it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Shared<K, V> {
     pub(super) key: K,
     pub(super) known: V,
@@ -254,7 +254,7 @@ pub(super) struct Shared<K, V> {
 }
 
 /// Reference-counted values, each stored once and freed with its last use.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Interner<K, V> {
     entries: Arena<Shared<K, V>>,
     index: KeyedMap<K, Id<Shared<K, V>>>,

@@ -18,7 +18,7 @@ use super::{DeletesProve, Effects, Epoch, PartitionId, Sharding, WatchEvent};
 /// Input arrives through [`apply_events`](Self::apply_events) and [`receive`](Self::receive), and
 /// output leaves as [`Effects`]. Workers take a [`Snapshot`](super::Snapshot) at the moment when they
 /// decide. The same calls in the same order always have the same effects in the same order.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Partition {
     pub(super) id: PartitionId,
     pub(super) sharding: Sharding,
@@ -41,7 +41,7 @@ pub struct Partition {
 }
 
 /// One of our own writes whose event has not arrived.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Expectation {
     change: ExpectedChange,
     /// Whether a worker wanted to evaluate the node in the meantime. Then it is queued again when
@@ -292,6 +292,16 @@ impl Partition {
                 node.shares_uid = false;
             }
             _ => {}
+        }
+    }
+}
+
+#[cfg(any(test, feature = "test-util"))]
+impl Expectation {
+    pub(super) const fn version(&self) -> Option<&ResourceVersion> {
+        match &self.change {
+            ExpectedChange::Removed => None,
+            ExpectedChange::Version(version) => Some(version),
         }
     }
 }

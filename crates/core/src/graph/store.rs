@@ -22,7 +22,7 @@ use crate::object::{
 pub(super) type Few = SmallVec<[NodeId; 2]>;
 
 /// The data of a partition.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Store {
     pub(super) nodes: Arena<Node>,
     pub(super) edges: Arena<Edge>,

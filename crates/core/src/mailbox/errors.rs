@@ -14,7 +14,7 @@ static NOT_KEPT: LazyLock<Arc<str>> =
     LazyLock::new(|| "this error is not kept: too many objects fail, each with another one".into());
 
 /// Reference-counted error texts.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Errors {
     /// The number of keys that have each text.
     uses: HashMap<Arc<str>, usize>,

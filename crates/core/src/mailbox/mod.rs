@@ -10,6 +10,8 @@
 
 mod errors;
 mod report;
+#[cfg(any(test, feature = "test-util"))]
+mod testing;
 #[cfg(test)]
 mod tests;
 
@@ -33,7 +35,7 @@ use crate::object::{HashSeed, Key, Keyed, KeyedMap, Namespace};
 /// another. Flows take turns, so that a namespace with 10,000 keys does not delay one with ten.
 ///
 /// Times that callers pass in should not go back. One that does counts as the latest seen.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Mailbox<R> {
     backoff: Backoff,
     /// No decision depends on the hasher: keys that change together are sorted by their delays.
@@ -60,7 +62,7 @@ const NAMESPACE_HASHES: usize = 64;
 /// When a delay ends, and a number that keeps those that end at the same time in their order.
 type DelayPlace = (Time, u64);
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Entry<R> {
     state: State,
     /// Since when it has been in this state.
@@ -96,7 +98,7 @@ enum Delay {
 }
 
 /// The consecutive failures of a key.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Failure<R> {
     attempts: u32,
     /// How many of the attempts lengthen the backoff.

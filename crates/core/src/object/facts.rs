@@ -206,10 +206,12 @@ pub struct Disturbance {
 }
 
 impl Disturbance {
-    /// Whether an event with this version happened after the disturbance, or there was none.
+    /// Whether an event with this version happened after the disturbance, or there was none. An event of the
+    /// very version that was found may be of the history that a restore abandoned, if the store has just
+    /// reached that version again.
     pub fn is_before(&self, version: Option<&ResourceVersion>) -> bool {
         let found = self.found.as_ref();
-        self.number == 0 || found.zip(version).is_some_and(|(found, version)| version >= found)
+        self.number == 0 || found.zip(version).is_some_and(|(found, version)| version.is_after(found))
     }
 }
 

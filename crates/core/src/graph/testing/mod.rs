@@ -10,4 +10,5 @@
 
 mod dumps;
 pub mod histories;
+pub mod words;
 pub mod world;
