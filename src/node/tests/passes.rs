@@ -1,5 +1,6 @@
 //! A plan is what a pass then does.
 
+use super::actor::Running;
 use super::*;
 
 #[tokio::test]
@@ -47,6 +48,35 @@ async fn a_plan_says_exactly_what_a_pass_then_does() {
         left
     });
     assert!(node.server.available() >= 200 * MIB);
+}
+
+/// No look comes between, and a restart does not change that: the state file lacks what has gone.
+#[actix::test]
+async fn i5_an_image_that_is_removed_and_pulled_again_is_young() {
+    let mut node = Node::set_up();
+    let handled = node
+        .server
+        .world(|world| world.add_image(NewImage { handler: "gvisor".to_owned(), ..image("handled", 50) }));
+    node.ledger.set(&format!("{handled},gvisor"), Age { detected: HOUR, used: None });
+    let images = [node.images(1, 50).remove(0), handled];
+    node.rules.all = true;
+    node.rules.images.min_age = Duration::from_secs(60);
+    let all = node.server.world(|world| world.clone());
+    let mut collector = node.collector().await;
+    for expected in [2, 0] {
+        let look = collector.look(now()).await.unwrap();
+        let carried = collector.carry_out(&look, Scope::All, &CancellationToken::new()).await.unwrap();
+        assert_eq!(carried.removed, expected);
+        if expected == 0 {
+            assert!(images.iter().all(|id| rule(&look, What::Image, id) == "I5"));
+        }
+        node.server.world(|world| *world = all.clone());
+    }
+    let mut running = Running::start(&node).await;
+    running.until(|status| status.report.is_some()).await;
+    running.stop().await;
+    let ledger = node.options().state.read().unwrap();
+    assert!(ledger.age(&node.image).is_some() && ledger.age(&images[0]).is_none());
 }
 
 /// A running container with an image as a volume.
