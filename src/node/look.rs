@@ -91,8 +91,8 @@ impl NodeCollector {
         self.add_layers(&mut runtime, now.wall, &mut notes).await;
         self.add_volumes(&mut runtime);
         let mut plan = self.plan(&runtime, &pods, &files, now);
-        let mut candidates = plan.removals.iter().chain(&plan.in_line);
-        if candidates.any(|candidate| candidate.what() == What::Image) {
+        // Also if no image goes now, so that the ages of those that such containers use begin anew (B8).
+        if plan.goal.is_some() || self.rules.images.max_age.is_some() || self.rules.all {
             let gone = plan.removals.iter().filter(|candidate| candidate.what() == What::Container);
             let gone: HashSet<&str> = gone.map(Candidate::id).collect();
             let has_volumes = self.learn_volumes(&mut runtime, &pods, &gone).await;
