@@ -107,20 +107,20 @@ impl NodeCollector {
         Ok(Look { plan: Arc::new(plan), notes, api_error, kubelet, pods, files, violations })
     }
 
-    /// What shows that a kubelet runs here: a ready sandbox that it has made, with its logs. If all of them have
-    /// their logs elsewhere, a note says so.
+    /// What shows that a kubelet runs here: a ready sandbox that it has made. If all of them have their logs
+    /// elsewhere, a note says so.
     fn kubelet(&self, files: &Files, notes: &mut Vec<String>) -> Option<String> {
         let with_logs = files.log_directories.iter().map(|directory| parse_directory(&directory.name).uid);
         let with_logs: HashSet<&str> = with_logs.collect();
-        let uid = self.kubelet_pods.iter().find(|uid| with_logs.contains(uid.as_str()));
-        if uid.is_none() && !self.kubelet_pods.is_empty() {
+        let uid = self.kubelet_pods.first()?;
+        if !self.kubelet_pods.iter().any(|uid| with_logs.contains(uid.as_str())) {
             notes.push(format!(
                 "no pod has its logs below {}, so containers go without their logs; if the kubelet has another \
                  `podLogsDir`, set `node.roots.pods` to it",
                 self.rules.roots.pods
             ));
         }
-        uid.map(|uid| format!("it has made the ready sandbox of the pod with uid {}", word(uid)))
+        Some(format!("it has made the ready sandbox of the pod with uid {}", word(uid)))
     }
 
     fn plan(&mut self, runtime: &RuntimeView, pods: &PodView, files: &Files, now: &Moment) -> Plan {
