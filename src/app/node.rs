@@ -78,6 +78,7 @@ pub fn once(target: &Target, settings: &Settings, asked: &Asked) -> Result<Repor
             result = node.collector.carry_out(&look, Scope::All, &cancel) => result,
             result = ending => result,
         };
+        node.options.state.write(node.collector.ledger());
         Ok(report.with(result.map_err(|error| node_error(&error))?))
     })?
 }

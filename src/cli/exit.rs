@@ -29,8 +29,10 @@ pub enum Exit {
 /// What each code means for which commands. "node" stands for all of its subcommands. docs/operations.md has the
 /// same table.
 const MEANINGS: &[(Exit, &str, &str)] = &[
-    (Exit::Success, "done, or ended on request (SIGTERM or SIGINT)", "all"),
+    (Exit::Success, "done", "all"),
+    (Exit::Success, "ended by SIGTERM or SIGINT", "run, node run"),
     (Exit::Failure, "failed in a way that has no code of its own", "run, node"),
+    (Exit::Failure, "ended by SIGTERM or SIGINT before anything was removed", "node once"),
     (Exit::Failure, "findings that `--fail-on` counts", "check"),
     (Exit::Failure, "more objects are deleted than `--fail-above` allows", "plan"),
     (Exit::Failure, "something is stuck", "stuck"),
@@ -42,7 +44,7 @@ const MEANINGS: &[(Exit, &str, &str)] = &[
     (Exit::Forbidden, "not allowed to discover or list (403)", "all but node"),
     (Exit::Forbidden, "not allowed to read pods (403), or to use the runtime's socket", "node"),
     (Exit::Incomplete, "not everything could be looked at", "tree, explain, check, plan, stuck"),
-    (Exit::Incomplete, "not everything could be removed or freed", "node once"),
+    (Exit::Incomplete, "not everything could be removed or freed, as after SIGTERM", "node once"),
     (Exit::NoSuchObject, "no such object", "tree, explain, plan"),
     (Exit::NoSuchObject, "no such namespace", "check, stuck"),
     (Exit::Unanswered, "failed in another way", "tree, explain, check, plan, stuck"),
@@ -108,7 +110,8 @@ mod tests {
             lines.iter().filter_map(|line| Some(line.split_whitespace().next()?.to_owned())).collect()
         };
         assert_eq!(codes("node plan"), ["0", "1", "2", "3", "4", "5", "6"]);
-        assert_eq!(codes("node once"), ["0", "1", "2", "3", "4", "5", "6", "7"]);
+        assert_eq!(codes("node once"), ["0", "1", "1", "2", "3", "4", "5", "6", "7"]);
+        assert_eq!(codes("node run"), ["0", "0", "1", "2", "3", "4", "5", "6", "10"]);
         assert_eq!(codes("tree"), ["0", "2", "3", "4", "5", "6", "7", "8", "9"]);
         assert_eq!(codes("plan"), ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"]);
     }

@@ -117,9 +117,13 @@ impl NodeCollector {
         let was_asked = self.rules.free.is_some() && scope != Scope::Containers;
         let unmeasured = pass.is_unmeasured() || (was_asked && before.is_none());
         let mut items = pass.into_records();
-        for Record { outcome, .. } in &mut items {
+        for Record { candidate, outcome } in &mut items {
             if *outcome == Outcome::Refused(Refusal::AlreadyGone) {
                 *outcome = Outcome::Removed;
+            }
+            if let (Outcome::Removed, Target::Image { id, runtime_handler }) = (&*outcome, &candidate.target)
+            {
+                self.ledger.forget(id, runtime_handler.as_deref());
             }
         }
         self.tried.update(&look.plan, &items);

@@ -91,8 +91,8 @@ impl NodeCollector {
         self.add_layers(&mut runtime, now.wall, &mut notes).await;
         self.add_volumes(&mut runtime);
         let mut plan = self.plan(&runtime, &pods, &files, now);
-        let mut candidates = plan.removals.iter().chain(&plan.in_line);
-        if candidates.any(|candidate| candidate.what() == What::Image) {
+        // Also if no image goes now, so that the ages of those that such containers use begin anew (B8).
+        if plan.goal.is_some() || self.rules.images.max_age.is_some() || self.rules.all {
             let gone = plan.removals.iter().filter(|candidate| candidate.what() == What::Container);
             let gone: HashSet<&str> = gone.map(Candidate::id).collect();
             let has_volumes = self.learn_volumes(&mut runtime, &pods, &gone).await;
@@ -107,20 +107,20 @@ impl NodeCollector {
         Ok(Look { plan: Arc::new(plan), notes, api_error, kubelet, pods, files, violations })
     }
 
-    /// What shows that a kubelet runs here: a ready sandbox that it has made, with its logs. If all of them have
-    /// their logs elsewhere, a note says so.
+    /// What shows that a kubelet runs here: a ready sandbox that it has made. If all of them have their logs
+    /// elsewhere, a note says so.
     fn kubelet(&self, files: &Files, notes: &mut Vec<String>) -> Option<String> {
         let with_logs = files.log_directories.iter().map(|directory| parse_directory(&directory.name).uid);
         let with_logs: HashSet<&str> = with_logs.collect();
-        let uid = self.kubelet_pods.iter().find(|uid| with_logs.contains(uid.as_str()));
-        if uid.is_none() && !self.kubelet_pods.is_empty() {
+        let uid = self.kubelet_pods.first()?;
+        if !self.kubelet_pods.iter().any(|uid| with_logs.contains(uid.as_str())) {
             notes.push(format!(
                 "no pod has its logs below {}, so containers go without their logs; if the kubelet has another \
                  `podLogsDir`, set `node.roots.pods` to it",
                 self.rules.roots.pods
             ));
         }
-        uid.map(|uid| format!("it has made the ready sandbox of the pod with uid {}", word(uid)))
+        Some(format!("it has made the ready sandbox of the pod with uid {}", word(uid)))
     }
 
     fn plan(&mut self, runtime: &RuntimeView, pods: &PodView, files: &Files, now: &Moment) -> Plan {

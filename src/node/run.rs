@@ -144,6 +144,7 @@ async fn attempt(node: &mut Node, scope: Scope, cancel: &CancellationToken) -> R
         return Ok(report);
     }
     let result = collector.carry_out(&look, scope, cancel).await?;
+    options.state.write(collector.ledger());
     if let Some(usage) = result.usage {
         record::node_filesystem("free", usage.available);
     }

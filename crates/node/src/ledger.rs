@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::mutation::{self, Mutation};
 use crate::users::Users;
-use crate::view::Extent;
+use crate::view::{Extent, image_key};
 use crate::{Moment, PodView, RuntimeView, Timestamp};
 
 /// The version that this program writes. Version 1 had times of day, which nobody can trust.
@@ -210,6 +210,13 @@ impl Ledger {
         let ago = |age: Duration| self.time.minus(age);
         let record = Record { first_detected: ago(age.detected), last_used: age.used.map(ago) };
         self.images.insert(key.to_owned(), record);
+    }
+
+    /// Forgets an image that was removed. If it is pulled again before the next look, it is new.
+    pub fn forget(&mut self, id: &str, runtime_handler: Option<&str>) {
+        if !mutation::is(Mutation::KeepAgeOfRemoved) {
+            self.images.remove(&*image_key(id, runtime_handler));
+        }
     }
 
     /// How many images are known.

@@ -32,6 +32,8 @@ mutations! {
     NoSecondLook,
     /// Ages grow by the time of day.
     TrustTimeOfDay,
+    /// An image that is removed and pulled again keeps its age.
+    KeepAgeOfRemoved,
     /// A pass goes on when its limit is reached.
     NoLimitOfRemovals,
     /// What dead containers free is not waited for.

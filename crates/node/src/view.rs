@@ -157,12 +157,9 @@ pub struct Image {
 }
 
 impl Image {
-    /// By what the ledger knows it: the id, and the runtime handler if there is one.
+    /// By what the ledger knows it.
     pub fn key(&self) -> Cow<'_, str> {
-        match &self.runtime_handler {
-            Some(handler) if !handler.is_empty() => format!("{},{handler}", self.id).into(),
-            _ => self.id.as_str().into(),
-        }
+        image_key(&self.id, self.runtime_handler.as_deref())
     }
 
     /// Its names with tags and digests, without the runtime's placeholders.
@@ -178,6 +175,14 @@ impl Image {
     /// Whether it can be pulled again: some registry has it under a digest.
     pub fn has_repo_digest(&self) -> bool {
         self.repo_digests.iter().any(|name| is_name(name))
+    }
+}
+
+/// By what the ledger knows an image: the id, and the runtime handler if there is one.
+pub(crate) fn image_key<'a>(id: &'a str, runtime_handler: Option<&str>) -> Cow<'a, str> {
+    match runtime_handler {
+        Some(handler) if !handler.is_empty() => format!("{id},{handler}").into(),
+        _ => id.into(),
     }
 }
 

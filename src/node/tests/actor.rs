@@ -9,14 +9,14 @@ use crate::introspect::node::NodeView;
 use crate::node::run::{NodeContext, NodeEvents, NodeStatus, collect};
 
 /// A running loop.
-struct Running {
+pub(super) struct Running {
     status: watch::Receiver<NodeStatus>,
     cancel: CancellationToken,
     collecting: JoinHandle<()>,
 }
 
 impl Running {
-    async fn start(node: &Node) -> Self {
+    pub(super) async fn start(node: &Node) -> Self {
         Self::with(node, node.options()).await
     }
 
@@ -30,7 +30,7 @@ impl Running {
     }
 
     /// Waits until the status is like this.
-    async fn until(&mut self, is_it: impl FnMut(&NodeStatus) -> bool) -> NodeStatus {
+    pub(super) async fn until(&mut self, is_it: impl FnMut(&NodeStatus) -> bool) -> NodeStatus {
         let found = tokio::time::timeout(Duration::from_secs(60), self.status.wait_for(is_it)).await;
         found.unwrap().unwrap().clone()
     }
@@ -39,7 +39,7 @@ impl Running {
         NodeView::new(self.status.clone())
     }
 
-    async fn stop(self) {
+    pub(super) async fn stop(self) {
         self.cancel.cancel();
         self.collecting.await.unwrap();
     }

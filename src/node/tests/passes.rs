@@ -1,5 +1,8 @@
 //! A plan is what a pass then does.
 
+use kube_gc_node::Moment;
+
+use super::actor::Running;
 use super::*;
 
 #[tokio::test]
@@ -49,6 +52,35 @@ async fn a_plan_says_exactly_what_a_pass_then_does() {
     assert!(node.server.available() >= 200 * MIB);
 }
 
+/// No look comes between, and a restart does not change that: the state file lacks what has gone.
+#[actix::test]
+async fn i5_an_image_that_is_removed_and_pulled_again_is_young() {
+    let mut node = Node::set_up();
+    let handled = node
+        .server
+        .world(|world| world.add_image(NewImage { handler: "gvisor".to_owned(), ..image("handled", 50) }));
+    node.ledger.set(&format!("{handled},gvisor"), Age { detected: HOUR, used: None });
+    let images = [node.images(1, 50).remove(0), handled];
+    node.rules.all = true;
+    node.rules.images.min_age = Duration::from_secs(60);
+    let all = node.server.world(|world| world.clone());
+    let mut collector = node.collector().await;
+    for expected in [2, 0] {
+        let look = collector.look(now()).await.unwrap();
+        let carried = collector.carry_out(&look, Scope::All, &CancellationToken::new()).await.unwrap();
+        assert_eq!(carried.removed, expected);
+        if expected == 0 {
+            assert!(images.iter().all(|id| rule(&look, What::Image, id) == "I5"));
+        }
+        node.server.world(|world| *world = all.clone());
+    }
+    let mut running = Running::start(&node).await;
+    running.until(|status| status.report.is_some()).await;
+    running.stop().await;
+    let ledger = node.options().state.read().unwrap();
+    assert!(ledger.age(&node.image).is_some() && ledger.age(&images[0]).is_none());
+}
+
 /// A running container with an image as a volume.
 fn mount(node: &Node, pod: &OnNode, image: &str) -> String {
     let new = node.new_container(pod, ContainerState::ContainerRunning);
@@ -96,6 +128,33 @@ async fn i1_an_image_of_a_container_that_was_not_made_over_cri_stays() {
     node.rules.free = Some(50);
     let look = node.look().await;
     assert!(look.notes[0].contains("not made over CRI"), "{:?}", look.notes);
+}
+
+/// Nothing is due meanwhile. After the last use, each of them has all its time again.
+#[tokio::test]
+async fn b8_uses_that_are_not_over_cri_and_image_volumes_make_images_young_again() {
+    let mut node = Node::set_up();
+    node.knows_pods = false;
+    let images = node.images(2, 50);
+    let pod = node.sandbox("aaaaaaaa-0000-4000-8000-000000000000", false);
+    node.rules.images.max_age = Some(2 * HOUR);
+    let id = mount(&node, &pod, &images[0]);
+    node.server.world(|world| world.foreign = vec!["registry.example/i001:1".to_owned()]);
+    let mut collector = node.collector().await;
+    let start = now();
+    let at = |minutes: u32| Moment { uptime: start.uptime + minutes * HOUR / 60, ..start.clone() };
+    for minutes in [0, 50] {
+        collector.look(at(minutes)).await.unwrap();
+    }
+    node.server.world(|world| {
+        world.foreign.clear();
+        world.remove_container(&id);
+    });
+    for (minutes, expected) in [(70, 0), (180, 2)] {
+        let look = collector.look(at(minutes)).await.unwrap();
+        let due = planned(&look).into_iter().filter(|(what, id)| *what == What::Image && images.contains(id));
+        assert_eq!(due.count(), expected, "after {minutes} minutes");
+    }
 }
 
 /// With runtime handlers, an id alone could be the image of another one.

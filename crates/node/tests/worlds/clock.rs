@@ -1,5 +1,5 @@
 //! The history of a node whose time of day anybody sets, whose host is switched off, and whose collector starts
-//! anew: no image goes for its age before it was truly unused for so long.
+//! anew, and removes images that somebody pulls again: no image goes for its age before it was truly unused for so long.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -50,10 +50,20 @@ pub fn judge(random: &mut Random) -> Vec<String> {
         let (pods, files, tried) = (&PodView::None, &Files::default(), &Tried::default());
         let inputs =
             Inputs { runtime: &runtime, pods, files, ledger: &ledger, rules: &rules, tried, now: wall };
-        for removed in kube_gc_node::plan(&inputs).removed().filter(|entry| entry.what == What::Image) {
+        let plan = kube_gc_node::plan(&inputs);
+        for removed in plan.removed().filter(|entry| entry.what == What::Image) {
             let unused = now - seen[&removed.id];
             if unused < MAX_AGE {
                 return vec![format!("image {} goes after {unused} s: {}", removed.id, removed.reason)];
+            }
+            // It is removed, and perhaps pulled again before the next look.
+            if random.percent(50) {
+                ledger.forget(&removed.id, None);
+                if random.percent(50) {
+                    seen.insert(removed.id.clone(), now);
+                } else {
+                    runtime.images.retain(|image| image.id != removed.id);
+                }
             }
         }
     }
