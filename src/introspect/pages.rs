@@ -19,6 +19,7 @@ use super::queries::{
 use super::stream::{self, CONCURRENT_QUESTIONS};
 use kube_gc_controller::actors::graph_handle::PartitionEnded;
 use kube_gc_core::graph::dump::DumpFormat;
+use kube_gc_core::text::bounded;
 use kube_gc_insight::Document;
 use kube_gc_observe::http::page::{Asked, JSON, json, not_found, page, text};
 use kube_gc_observe::http::page_routes;
@@ -35,6 +36,8 @@ const INDEX: &str = "\
                    ?uid=UID, ?resource=RESOURCE[.GROUP], ?up=LEVELS, ?down=LEVELS, ?max=COUNT, ?limit=COUNT
                    ?after=NEXT      the next page, as the field next says
 /debug/explain   why an object is still there, what holds it, and the last decisions about it
+                   ?uid=UID, ?resource=RESOURCE[.GROUP]
+/debug/row       whether an object is ready, and its age, as `kubectl get` shows them
                    ?uid=UID, ?resource=RESOURCE[.GROUP]
 /debug/plan      what happens to every object if one is deleted
                    ?uid=UID, ?resource=RESOURCE[.GROUP], ?policy=background|foreground|orphan, ?limit=COUNT
@@ -62,6 +65,7 @@ const CONCURRENT_PLANS: usize = 1;
 /// Searches for causes at a time: each reads many objects.
 const CONCURRENT_CAUSES: usize = 1;
 
+const UNKNOWN: &str = "no object in the graph has this uid";
 const GRAPHVIZ: &str = "text/vnd.graphviz; charset=utf-8";
 
 /// What the pages are made from. What may concern many objects takes turns.
@@ -105,6 +109,7 @@ pub fn debug_router(collector: CollectorIntrospection) -> Router {
             "/debug/queues",
             get(async |State(debug): Pages| json(StatusCode::OK, &debug.collector.queues().await)),
         )
+        .route("/debug/row", get(row))
         .route(
             "/debug/search",
             get(async |State(debug): Pages, Asked(query)| {
@@ -178,6 +183,15 @@ async fn plan(State(debug): Pages, Asked(query): Asked<PlanRequest>) -> Response
     about_an_object("Plan", in_turn(&debug.plans, debug.collector.plan(query)).await)
 }
 
+async fn row(State(debug): Pages, Asked(query): Asked<ExplainQuery>) -> Response {
+    match in_turn(&debug.questions, debug.collector.questions.row(&query)).await {
+        Ok(Some(Ok(cells))) => json(StatusCode::OK, &cells),
+        Ok(Some(Err(error))) => text(StatusCode::SERVICE_UNAVAILABLE, bounded(&error)),
+        Ok(None) => text(StatusCode::NOT_FOUND, UNKNOWN),
+        Err(error) => ended(error),
+    }
+}
+
 async fn causes(State(debug): Pages, Asked(query): Asked<CausesQuery>) -> Response {
     let page = in_turn(&debug.causes, debug.collector.causes(query)).await;
     answered(page.as_ref().map(|page| Document::new("Stuck", page)).map_err(|ended| *ended))
@@ -195,7 +209,7 @@ fn answered(answer: Result<impl Serialize, PartitionEnded>) -> Response {
 fn about_an_object(kind: &'static str, answer: Result<Option<impl Serialize>, PartitionEnded>) -> Response {
     match answer {
         Ok(Some(answer)) => json(StatusCode::OK, &Document::new(kind, &answer)),
-        Ok(None) => text(StatusCode::NOT_FOUND, "no object in the graph has this uid"),
+        Ok(None) => text(StatusCode::NOT_FOUND, UNKNOWN),
         Err(error) => ended(error),
     }
 }

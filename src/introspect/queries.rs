@@ -129,7 +129,7 @@ pub struct FindQuery {
     pub limit: usize,
 }
 
-/// The parameters of `/debug/explain`.
+/// The parameters of `/debug/explain` and `/debug/row`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ExplainQuery {

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use futures::StreamExt as _;
 
-use kube_gc_client::{Api, GroupFailure, RateLimiter};
+use kube_gc_client::{Api, ApiError, ErrorClass, GroupFailure, RateLimiter};
 use kube_gc_controller::actors::graph_handle::{GraphHandle, PartitionEnded};
-use kube_gc_core::graph::{PartitionId, SearchQuery, ViewLimits};
+use kube_gc_core::graph::{OwnerState, PartitionId, SearchQuery, ViewLimits};
 use kube_gc_core::object::{
     DeletionState, GroupResource, Identity, Key, Namespace, ResourceType, Scope, Uid,
 };
@@ -19,7 +19,9 @@ use kube_gc_insight::{
 };
 use kube_gc_observe::access::Cache;
 
+use super::queries::ExplainQuery;
 use super::status::CollectorStatus;
+use crate::insight::Cells;
 
 /// The live reads of all questions together: 20 a second, so that nobody who may read the pages
 /// can keep the API server busy.
@@ -171,6 +173,31 @@ impl Questions {
         Fact::Live(identity, live)
     }
 
+    /// What the server's own table says of an object, at least as new as the graph; nothing if there is
+    /// no table, or no right to read it. `None` if the object is not in the graph.
+    ///
+    /// # Errors
+    /// When a partition has ended; inside, when the API server cannot answer now.
+    pub async fn row(
+        &self,
+        ExplainQuery { uid, resource }: &ExplainQuery,
+    ) -> Result<Option<Result<Cells, ApiError>>, PartitionEnded> {
+        let Some(root) = self.find(uid, resource.as_ref()).await? else { return Ok(None) };
+        let (key, identity) = (root.key(), root.clone());
+        let state = self.graph.ask_about(&key, move |graph, _, _| graph.owner_state(&identity)).await?;
+        let version = match state {
+            OwnerState::Absent => return Ok(None),
+            OwnerState::Observed { resource_version, .. } => resource_version,
+            OwnerState::Unknown => None,
+        };
+        self.pace.acquire().await;
+        let row = self.api.table_row(&root, version.as_ref()).await;
+        Ok(Some(match row.map(|row| Cells::of(&row)) {
+            Err(error) if !is_for_now(&error) => Ok(Cells::default()),
+            cells => cells,
+        }))
+    }
+
     /// The pods of a node; nothing of other objects.
     pub async fn pods_on(&self, root: &Identity) -> (Vec<(usize, Key)>, Option<Unseen>) {
         self.pace.acquire().await;
@@ -248,6 +275,12 @@ impl Questions {
         let named = self.graph.only_named(uid).await?;
         Ok(named.into_iter().find(|named| is_of(named, resource)))
     }
+}
+
+/// Whether the server may answer the same request later.
+fn is_for_now(error: &ApiError) -> bool {
+    use ErrorClass::{Deferred, Throttled, TooLargeResourceVersion, Transient};
+    matches!(error.class, Deferred { .. } | Throttled { .. } | TooLargeResourceVersion | Transient)
 }
 
 fn is_of(identity: &Identity, resource: Option<&GroupResource>) -> bool {

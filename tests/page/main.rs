@@ -14,6 +14,7 @@ mod keyboard;
 mod latencies;
 mod live;
 mod looks;
+mod rows;
 mod search;
 mod stage;
 mod tools;

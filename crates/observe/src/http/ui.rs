@@ -60,6 +60,7 @@ const FILES: &[File] = files![
     "page.css" CSS,
     "panels.js" SCRIPT,
     "pulse.js" SCRIPT,
+    "rows.js" SCRIPT,
     "search.js" SCRIPT,
     "shapes.js" SCRIPT,
     "view.js" SCRIPT,

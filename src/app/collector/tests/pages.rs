@@ -2,9 +2,11 @@
 
 use axum::Router;
 use axum::body::{Body, to_bytes};
+use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Api, ObjectMeta, PostParams};
 use kube::{Resource as _, ResourceExt as _};
+use kube_gc_apiserver::ApiServer;
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
 
@@ -13,6 +15,7 @@ use crate::introspect::debug_router;
 
 /// The pages of a collector, and an object in its cluster with a dependent.
 struct Stage {
+    server: ApiServer,
     collector: Collector,
     pages: Router,
     uid: String,
@@ -20,7 +23,8 @@ struct Stage {
 
 impl Stage {
     async fn new() -> Self {
-        let client = server().client();
+        let server = server();
+        let client = server.client();
         let collector = Collector::builder_with_client(client.clone()).start().await.unwrap();
         let objects: Api<ConfigMap> = Api::default_namespaced(client);
         let create = async |name: &str, owner: Option<&ConfigMap>| {
@@ -35,7 +39,7 @@ impl Stage {
         collector.wait_seen("configmaps", &dependent.resource_version().unwrap()).await.unwrap();
         collector.wait_idle().await.unwrap();
         let pages = debug_router(collector.introspection.clone());
-        Self { collector, pages, uid: owner.uid().unwrap() }
+        Self { server, collector, pages, uid: owner.uid().unwrap() }
     }
 
     /// Status, content type, body.
@@ -78,6 +82,9 @@ async fn every_page_answers_or_says_what_is_wrong() {
         ("/debug/neighbourhood", 400),
         ("/debug/explain?uid=UID", 200),
         ("/debug/explain?uid=UID&down=1", 400),
+        ("/debug/row?uid=UID", 200),
+        ("/debug/row?uid=other", 404),
+        ("/debug/row?uid=UID&down=1", 400),
         ("/debug/plan?uid=UID", 200),
         ("/debug/plan?uid=other", 404),
     ] {
@@ -96,6 +103,29 @@ async fn every_page_answers_or_says_what_is_wrong() {
     ] {
         assert_eq!(stage.get(path).await.0, 404, "{path}");
     }
+    stage.collector.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_row_has_what_the_servers_table_says() {
+    let stage = Stage::new().await;
+    let (status, row) = stage.json("/debug/row?uid=UID&resource=configmaps").await;
+    let cells: Vec<&String> = row.as_object().unwrap().keys().collect();
+    assert_eq!((status, &cells[..]), (200, &[&"age".to_owned()][..]), "{row}");
+    let deployments: Api<Deployment> = Api::default_namespaced(stage.server.client());
+    let labels = json!({"app": "web"});
+    let template =
+        json!({"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    let deployment = json!({
+        "metadata": {"name": "web"},
+        "spec": {"replicas": 2, "selector": {"matchLabels": labels}, "template": template},
+    });
+    let deployment = serde_json::from_value(deployment).unwrap();
+    let web = deployments.create(&PostParams::default(), &deployment).await.unwrap();
+    stage.collector.wait_seen("deployments.apps", &web.resource_version().unwrap()).await.unwrap();
+    let (_, row) = stage.json(&format!("/debug/row?uid={}", web.uid().unwrap())).await;
+    assert_eq!((&row["ready"], &row["isReady"]), (&json!("0/2"), &json!(false)), "{row}");
+    assert!(row["age"].as_str().unwrap().ends_with('s'), "{row}");
     stage.collector.stop().await.unwrap();
 }
 

@@ -1,7 +1,9 @@
 // Draws the neighbourhood. What stays is moved, not drawn anew, so that a change can be followed.
 
 import { byId, s, shown as clean } from "./dom.js";
+import { keyOf } from "./history.js";
 import { HEADER, NODE, grid, layout } from "./layout.js";
+import { Rows } from "./rows.js";
 import { glyph, outline } from "./shapes.js";
 import { STATES, kinds, number, plural } from "./words.js";
 import { View } from "./view.js";
@@ -43,10 +45,24 @@ function fitted(text, most, font) {
   return cut(low);
 }
 
-/** The kind and, unless it is live, the state, of which nothing is cut. @param {GraphNode} node @param {string} text */
-function under(node, text) {
-  const state = node.state === "live" ? "" : `, ${text}`;
-  return fitted(node.kind, NODE.width - 56 - width(state, SMALL), SMALL) + state;
+/** @param {GraphNode} node */
+const stateOf = (node) => node.state === "deletingDependents" && node.waitsFor > 0 ? `waits for ${number(node.waitsFor)}` : STATES[node.state];
+
+/** What the server has a row of. @param {GraphNode} node */
+const exists = ({ state, resource }) => resource !== null && ["live", "terminating", "deletingDependents", "orphaning"].includes(state);
+
+/**
+ * The kind; unless it is live, the state, of which nothing is cut; and of the rest what there is room for.
+ * @param {GraphNode} node
+ * @param {string[]} rest
+ */
+function under(node, rest) {
+  let said = node.state === "live" ? "" : `, ${stateOf(node)}`;
+  for (const word of rest) {
+    const more = `${said}, ${clean(word, 40)}`;
+    if (width(more, SMALL) < NODE.width - 86) said = more;
+  }
+  return fitted(node.kind, NODE.width - 56 - width(said, SMALL), SMALL) + said;
 }
 
 export class Drawing {
@@ -67,6 +83,25 @@ export class Drawing {
     place.append(this.svg);
     /** @type {Map<string, SVGElement>} */
     this.drawn = new Map();
+    this.rows = new Rows(() => this.inView(place), (node) => this.say(node));
+  }
+
+  /** The objects whose cards are in view. @param {HTMLElement} place */
+  inView(place) {
+    const frame = place.getBoundingClientRect();
+    const isIn = (/** @type {DOMRect} */ { left, right, top, bottom }) => left < frame.right && right > frame.left && top < frame.bottom && bottom > frame.top;
+    const keys = new Set(this.cards().filter((card) => isIn(card.getBoundingClientRect())).map((card) => card.dataset.key));
+    return this.shown?.nodes.filter((node) => exists(node) && keys.has(keyOf(node))) ?? [];
+  }
+
+  cards() {
+    return /** @type {SVGElement[]} */ ([...this.boxes.querySelectorAll(".card")]);
+  }
+
+  /** Says on its card what is known of an object. @param {GraphNode} node */
+  say(node) {
+    const text = this.cards().find((card) => card.dataset.key === keyOf(node))?.querySelector(".under");
+    if (text) text.textContent = under(node, this.rows.words(node));
   }
 
   /** Another object: nothing of the last one stays. */
@@ -75,6 +110,7 @@ export class Drawing {
     this.drawn.clear();
     this.lines.replaceChildren();
     this.boxes.replaceChildren();
+    this.rows.reset();
     this.view.follow();
   }
 
@@ -139,16 +175,15 @@ export class Drawing {
 
   /** @param {Element} group @param {GraphNode} node @param {boolean} isRoot */
   card(group, node, isRoot) {
-    const text = node.state === "deletingDependents" && node.waitsFor > 0 ? `waits for ${number(node.waitsFor)}` : STATES[node.state];
     const canMove = !isRoot && node.resource !== null && node.state !== "absent" && node.state !== "gone";
-    const card = s("g", { class: `card${canMove ? " link" : ""}${isRoot ? " root" : ""}`, "data-state": node.state, "data-uid": node.uid },
-      s("title", {}, clean(`${node.kind} ${node.namespace ? `${node.namespace}/` : ""}${node.name}: ${text}`, 600)),
+    const card = s("g", { class: `card${canMove ? " link" : ""}${isRoot ? " root" : ""}`, "data-state": node.state, "data-uid": node.uid, "data-key": keyOf(node) },
+      s("title", {}, clean(`${node.kind} ${node.namespace ? `${node.namespace}/` : ""}${node.name}: ${stateOf(node)}`, 600)),
       s("rect", { class: "back", width: NODE.width, height: NODE.height, rx: 10 }));
     const mark = glyph(node.state, node.kind);
     mark.setAttribute("transform", `translate(24 ${NODE.height / 2})`);
     card.append(mark,
       s("text", { class: "title", x: 46, y: 19 }, fitted(node.name, NODE.width - 56, BOLD)),
-      s("text", { class: "under", x: 46, y: 35 }, under(node, text)));
+      s("text", { class: "under", x: 46, y: 35 }, under(node, exists(node) ? this.rows.words(node) : [])));
     if (canMove) card.addEventListener("click", () => this.moveOn(node));
     group.replaceChildren(card);
   }

@@ -12,6 +12,8 @@ type ObjectView = {resource: string, namespace: string|null, name: string|null, 
 type Ref = {uid: string, resource: string|null};
 
 type GraphNode = ObjectName & {state: State, waitsFor: number, distance: number};
+/** What the server's table says of an object. */
+type Row = {ready?: string, isReady?: boolean, age?: string};
 type Edge = {dependent: number, owner: number, controller: boolean, blockOwnerDeletion: boolean, class: string|null};
 type More = {owner: number, kind: string, resource: string, count: number, beingDeleted: number};
 type Unseen = {what: string, why: string};
