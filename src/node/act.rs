@@ -80,7 +80,11 @@ impl NodeCollector {
                 Step::Remove(candidates) => {
                     // A pod may have been bound, and a container created, since the last image went.
                     let is_image = candidates.first().is_some_and(|first| first.what() == What::Image);
-                    let users = if is_image { self.see_users(look, &mut seen).await } else { Ok(()) };
+                    let users = match is_image {
+                        true => cancel.run_until_cancelled(self.see_users(look, &mut seen)).await,
+                        false => Some(Ok(())),
+                    };
+                    let Some(users) = users else { continue };
                     let users = users.map(|()| &seen);
                     let outcomes = self.remove_all(&candidates, look, users, &mut unanswered).await;
                     pass.record(candidates, outcomes);
@@ -90,19 +94,24 @@ impl NodeCollector {
                         ));
                     }
                 }
-                Step::ListContainers => match self.look_again(look).await {
-                    Ok(now) => {
+                Step::ListContainers => match cancel.run_until_cancelled(self.look_again(look)).await {
+                    None => {}
+                    Some(Ok(now)) => {
                         seen = now;
                         pass.listed(Some(&fresh(look, &seen.runtime, seen.pods.as_ref())));
                     }
-                    Err(error) => {
+                    Some(Err(error)) => {
                         tracing::warn!(%error, "cannot list containers again, so no image is removed");
                         pass.listed(None);
                     }
                 },
                 Step::Measure { patience, until } => {
                     let measured = match &self.disk {
-                        Some(disk) => disk::measure(&**disk, usage, until, patience).await,
+                        Some(disk) => {
+                            let measured = disk::measure(&**disk, usage, until, patience);
+                            let Some(measured) = cancel.run_until_cancelled(measured).await else { continue };
+                            measured
+                        }
                         None => Err("it is not known where images are stored".to_owned()),
                     };
                     let measured = measured.map_err(|problem| tracing::warn!("{problem}")).ok();
