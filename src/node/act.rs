@@ -1,6 +1,6 @@
 //! Carries out a plan, step by step.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
 use futures::future::join_all;
@@ -135,6 +135,8 @@ impl NodeCollector {
                 self.ledger.forget(id, runtime_handler.as_deref());
             }
         }
+        // Whoever waits for the end of this process does not wait for this.
+        cancel.run_until_cancelled(self.doubt(&mut items)).await;
         self.tried.update(&look.plan, &items);
         let count = |is: fn(&Outcome) -> bool| items.iter().filter(|item| is(&item.outcome)).count();
         let gained = before.zip(usage).map(|(before, now)| now.available.saturating_sub(before.available));
@@ -151,6 +153,28 @@ impl NodeCollector {
             items,
             usage,
         })
+    }
+
+    /// Images that are listed although the runtime says that they are gone have failed.
+    async fn doubt(&self, items: &mut [Record]) {
+        let is_gone = |item: &&mut Record| {
+            item.outcome == Outcome::Removed && matches!(item.candidate.target, Target::Image { .. })
+        };
+        let mut gone = items.iter_mut().filter(is_gone).peekable();
+        if gone.peek().is_none() {
+            return;
+        }
+        let Ok(images) = self.client.all_images().await else { return };
+        let images = images.into_iter().map(view::image).map(|image| (image.id, image.runtime_handler));
+        let listed: HashSet<_> = images.collect();
+        for Record { candidate, outcome } in gone {
+            if let Target::Image { id, runtime_handler } = &candidate.target
+                && listed.contains(&(id.clone(), runtime_handler.clone()))
+            {
+                *outcome = Outcome::Failed("the runtime says that it is gone, and lists it".to_owned());
+                tell(candidate, outcome);
+            }
+        }
     }
 
     /// Removes candidates at the same time, each after another look at it. `users` are those of images.

@@ -69,6 +69,21 @@ async fn a_runtime_that_did_not_know_its_file_systems_at_the_start_is_asked_agai
     assert_eq!(node.server.calls(Rpc::ImageFsInfo).len(), 3);
 }
 
+#[tokio::test]
+async fn an_image_that_is_listed_after_its_removal_has_failed() {
+    let mut node = Node::set_up();
+    node.images(2, 50);
+    node.rules.all = true;
+    let before = node.server.world(|world| world.clone());
+    let undo = server::Effect::before(move |world, _| *world = before.clone());
+    // The first list is that of the look, the second one that before the removals.
+    node.server.fault(server::Fault::nth(Rpc::ListImages, 3, undo));
+    let (_, carried) = node.pass().await;
+    assert_eq!((carried.removed, carried.failed), (0, 3));
+    let (_, carried) = node.pass().await;
+    assert_eq!((carried.removed, carried.failed), (3, 0));
+}
+
 /// However long the runtime does not answer.
 #[tokio::test]
 async fn a_pass_ends_when_it_is_asked_to_while_it_lists() {
