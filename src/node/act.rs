@@ -1,6 +1,6 @@
 //! Carries out a plan, step by step.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
 use futures::future::join_all;
@@ -80,7 +80,11 @@ impl NodeCollector {
                 Step::Remove(candidates) => {
                     // A pod may have been bound, and a container created, since the last image went.
                     let is_image = candidates.first().is_some_and(|first| first.what() == What::Image);
-                    let users = if is_image { self.see_users(look, &mut seen).await } else { Ok(()) };
+                    let users = match is_image {
+                        true => cancel.run_until_cancelled(self.see_users(look, &mut seen)).await,
+                        false => Some(Ok(())),
+                    };
+                    let Some(users) = users else { continue };
                     let users = users.map(|()| &seen);
                     let outcomes = self.remove_all(&candidates, look, users, &mut unanswered).await;
                     pass.record(candidates, outcomes);
@@ -90,19 +94,24 @@ impl NodeCollector {
                         ));
                     }
                 }
-                Step::ListContainers => match self.look_again(look).await {
-                    Ok(now) => {
+                Step::ListContainers => match cancel.run_until_cancelled(self.look_again(look)).await {
+                    None => {}
+                    Some(Ok(now)) => {
                         seen = now;
                         pass.listed(Some(&fresh(look, &seen.runtime, seen.pods.as_ref())));
                     }
-                    Err(error) => {
+                    Some(Err(error)) => {
                         tracing::warn!(%error, "cannot list containers again, so no image is removed");
                         pass.listed(None);
                     }
                 },
                 Step::Measure { patience, until } => {
                     let measured = match &self.disk {
-                        Some(disk) => disk::measure(&**disk, usage, until, patience).await,
+                        Some(disk) => {
+                            let measured = disk::measure(&**disk, usage, until, patience);
+                            let Some(measured) = cancel.run_until_cancelled(measured).await else { continue };
+                            measured
+                        }
                         None => Err("it is not known where images are stored".to_owned()),
                     };
                     let measured = measured.map_err(|problem| tracing::warn!("{problem}")).ok();
@@ -126,6 +135,8 @@ impl NodeCollector {
                 self.ledger.forget(id, runtime_handler.as_deref());
             }
         }
+        // Whoever waits for the end of this process does not wait for this.
+        cancel.run_until_cancelled(self.doubt(&mut items)).await;
         self.tried.update(&look.plan, &items);
         let count = |is: fn(&Outcome) -> bool| items.iter().filter(|item| is(&item.outcome)).count();
         let gained = before.zip(usage).map(|(before, now)| now.available.saturating_sub(before.available));
@@ -142,6 +153,28 @@ impl NodeCollector {
             items,
             usage,
         })
+    }
+
+    /// Images that are listed although the runtime says that they are gone have failed.
+    async fn doubt(&self, items: &mut [Record]) {
+        let is_gone = |item: &&mut Record| {
+            item.outcome == Outcome::Removed && matches!(item.candidate.target, Target::Image { .. })
+        };
+        let mut gone = items.iter_mut().filter(is_gone).peekable();
+        if gone.peek().is_none() {
+            return;
+        }
+        let Ok(images) = self.client.all_images().await else { return };
+        let images = images.into_iter().map(view::image).map(|image| (image.id, image.runtime_handler));
+        let listed: HashSet<_> = images.collect();
+        for Record { candidate, outcome } in gone {
+            if let Target::Image { id, runtime_handler } = &candidate.target
+                && listed.contains(&(id.clone(), runtime_handler.clone()))
+            {
+                *outcome = Outcome::Failed("the runtime says that it is gone, and lists it".to_owned());
+                tell(candidate, outcome);
+            }
+        }
     }
 
     /// Removes candidates at the same time, each after another look at it. `users` are those of images.

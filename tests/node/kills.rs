@@ -2,7 +2,7 @@
 
 use anyhow::{Context as _, Result, ensure};
 use kube_gc_cri::messages::ContainerState;
-use kube_gc_cri::server::{Effect, Fault};
+use kube_gc_cri::server::{Effect, Fault, NewImage};
 use kube_gc_cri::testing::{Archive, Containerd, Pod, can_run};
 use kube_gc_cri::{Client, Rpc};
 use rustix::process::{Pid, Signal, kill_process};
@@ -53,6 +53,29 @@ async fn once_ends_at_a_signal_while_it_connects_or_looks() -> Result<()> {
         ensure!(stderr.contains("ended by SIGTERM before anything was removed"), "{rpc}: {stderr}");
         ensure!(output.status.code() == Some(1), "{rpc}: {output:?}");
     }
+    Ok(())
+}
+
+/// Containers have been removed then, and images have not.
+#[tokio::test(flavor = "multi_thread")]
+async fn once_says_that_it_has_not_done_all_if_a_signal_ends_its_pass() -> Result<()> {
+    let server = runtime()?;
+    server.world(|world| world.add_image(NewImage::default()));
+    let place = Place::new(server.endpoint())?;
+    place.configure("images.min_age = \"0s\"")?;
+    place.run(&["plan", "--all"]).await?.expect(0, &[])?;
+    // Up to its pass, it looks as often as a plan does.
+    let looks = server.calls(Rpc::ListContainers).len();
+    server.fault(Fault::nth(Rpc::ListContainers, looks + 1, Effect::Hang));
+    let running = place.command(&["once", "--all"]).spawn()?;
+    let pid = running.id().and_then(|id| Pid::from_raw(id.cast_signed())).context("it has ended")?;
+    let hangs = async || (server.calls(Rpc::ListContainers).len() > 2 * looks).then_some(());
+    eventually("a list in the pass", hangs).await?;
+    kill_process(pid, Signal::TERM)?;
+    let output = timeout(PATIENCE, running.wait_with_output()).await??;
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    ensure!(stdout.contains("The pass ended early: it was asked to end."), "{stdout}");
+    ensure!(output.status.code() == Some(7) && server.calls(Rpc::RemoveImage).is_empty(), "{output:?}");
     Ok(())
 }
 

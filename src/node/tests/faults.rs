@@ -1,5 +1,9 @@
 //! What goes wrong in mid-pass.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use kube_gc_node::pressure::Usage;
+
 use super::*;
 
 #[tokio::test]
@@ -63,6 +67,78 @@ async fn a_runtime_that_did_not_know_its_file_systems_at_the_start_is_asked_agai
         assert!(collector.look(now()).await.unwrap().plan.usage.is_some());
     }
     assert_eq!(node.server.calls(Rpc::ImageFsInfo).len(), 3);
+}
+
+#[tokio::test]
+async fn an_image_that_is_listed_after_its_removal_has_failed() {
+    let mut node = Node::set_up();
+    node.images(2, 50);
+    node.rules.all = true;
+    let before = node.server.world(|world| world.clone());
+    let undo = server::Effect::before(move |world, _| *world = before.clone());
+    // The first list is that of the look, the second one that before the removals.
+    node.server.fault(server::Fault::nth(Rpc::ListImages, 3, undo));
+    let (_, carried) = node.pass().await;
+    assert_eq!((carried.removed, carried.failed), (0, 3));
+    let (_, carried) = node.pass().await;
+    assert_eq!((carried.removed, carried.failed), (3, 0));
+}
+
+/// However long the runtime does not answer.
+#[tokio::test]
+async fn a_pass_ends_when_it_is_asked_to_while_it_lists() {
+    // The second list of containers is the one before the first image, the third one that before its removal.
+    for list in [2, 3] {
+        let mut node = Node::set_up();
+        node.deadline = HOUR;
+        node.images(18, 50);
+        node.server.fault(server::Fault::nth(Rpc::ListContainers, list, server::Effect::Hang));
+        let mut collector = node.collector().await;
+        let look = collector.look(now()).await.unwrap();
+        let cancel = CancellationToken::new();
+        let ask = async {
+            while node.server.calls(Rpc::ListContainers).len() < list {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            cancel.cancel();
+        };
+        let both = async { tokio::join!(collector.carry_out(&look, Scope::All, &cancel), ask) };
+        let (carried, ()) = tokio::time::timeout(Duration::from_secs(60), both).await.unwrap();
+        assert!(carried.unwrap().interrupted.is_some() && node.changes().is_empty(), "list {list}");
+    }
+}
+
+/// A disk that shows nothing of a removal, and asks the pass to end when it is measured after one.
+#[derive(Debug)]
+struct Unchanged {
+    cancel: CancellationToken,
+    server: Arc<CriServer>,
+    measured: AtomicUsize,
+}
+
+impl Disk for Unchanged {
+    fn usage(&self) -> Result<Usage, String> {
+        if !self.server.calls(Rpc::RemoveImage).is_empty() {
+            self.measured.fetch_add(1, Ordering::Relaxed);
+            self.cancel.cancel();
+        }
+        Ok(Usage { capacity: 100, available: 5, ..Usage::default() })
+    }
+}
+
+#[tokio::test]
+async fn a_pass_that_is_asked_to_end_measures_no_more() {
+    let mut node = Node::set_up();
+    node.images(18, 50);
+    let cancel = CancellationToken::new();
+    let (server, measured) = (Arc::clone(&node.server), AtomicUsize::new(0));
+    let disk = Arc::new(Unchanged { cancel: cancel.clone(), server, measured });
+    let mut collector = node.collector().await.with_disk(Arc::<Unchanged>::clone(&disk));
+    let look = collector.look(now()).await.unwrap();
+    let carried = collector.carry_out(&look, Scope::All, &cancel).await.unwrap();
+    assert_eq!((carried.removed, carried.interrupted.is_some()), (1, true));
+    // The last one is for the result.
+    assert_eq!(disk.measured.load(Ordering::Relaxed), 2);
 }
 
 #[tokio::test]
