@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use kube_gc_core::text::Thousands;
 use kube_gc_core::text::escape::Escaped;
+use kube_gc_node::Rule;
 use kube_gc_node::pass::{Outcome, Record};
 use kube_gc_node::plan::{Action, Breakdown, Due, Entry, Plan, What, Young};
 use kube_gc_node::pressure::{Bytes, Goal, Usage};
@@ -128,9 +129,9 @@ pub fn result(report: &Report, result: &PassResult, shown: Shown) -> String {
 
 /// What people should know beside the items.
 fn notes(text: &mut String, report: &Report) {
+    let words = |count| if count == 1 { ("image", "stays", "it") } else { ("images", "stay", "them") };
     if let Some(Young { count, bytes, wait_seconds }) = report.plan.young {
-        let (images, stay, them) =
-            if count == 1 { ("image", "stays", "it") } else { ("images", "stay", "them") };
+        let (images, stay, them) = words(count);
         let _ = writeln!(
             text,
             "Note: {} unused {images} ({}) {stay} only because kube-gc first saw {them} less than \
@@ -138,6 +139,16 @@ fn notes(text: &mut String, report: &Report) {
             Thousands(count),
             Bytes(bytes),
             age(wait_seconds),
+        );
+    }
+    let is_new = |entry: &&Entry| entry.rule == Rule::OlderThan && entry.details.last_used_seconds.is_none();
+    let count = report.plan.entries.iter().filter(is_new).count();
+    if count > 0 {
+        let (images, stay, them) = words(count);
+        let _ = writeln!(
+            text,
+            "Note: {} unused {images} {stay} because kube-gc first saw {them} less than `--older-than` ago.",
+            Thousands(count)
         );
     }
     for pattern in &report.plan.unmatched_keep {
