@@ -81,7 +81,7 @@ impl NodeCollector {
                     // A pod may have been bound, and a container created, since the last image went.
                     let is_image = candidates.first().is_some_and(|first| first.what() == What::Image);
                     let users = match is_image {
-                        true => cancel.run_until_cancelled(self.see_users(look, &mut seen)).await,
+                        true => cancel.run_until_cancelled(Box::pin(self.see_users(look, &mut seen))).await,
                         false => Some(Ok(())),
                     };
                     let Some(users) = users else { continue };
@@ -94,17 +94,19 @@ impl NodeCollector {
                         ));
                     }
                 }
-                Step::ListContainers => match cancel.run_until_cancelled(self.look_again(look)).await {
-                    None => {}
-                    Some(Ok(now)) => {
-                        seen = now;
-                        pass.listed(Some(&fresh(look, &seen.runtime, seen.pods.as_ref())));
+                Step::ListContainers => {
+                    match cancel.run_until_cancelled(Box::pin(self.look_again(look))).await {
+                        None => {}
+                        Some(Ok(now)) => {
+                            seen = now;
+                            pass.listed(Some(&fresh(look, &seen.runtime, seen.pods.as_ref())));
+                        }
+                        Some(Err(error)) => {
+                            tracing::warn!(%error, "cannot list containers again, so no image is removed");
+                            pass.listed(None);
+                        }
                     }
-                    Some(Err(error)) => {
-                        tracing::warn!(%error, "cannot list containers again, so no image is removed");
-                        pass.listed(None);
-                    }
-                },
+                }
                 Step::Measure { patience, until } => {
                     let measured = match &self.disk {
                         Some(disk) => {
