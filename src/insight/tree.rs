@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use futures::StreamExt as _;
-use serde::Serialize;
 use tokio::time::{Instant, sleep_until};
 
 use super::collector::Collector;
@@ -206,31 +205,20 @@ fn is_ready(row: &[(String, String)]) -> Option<bool> {
     }
 }
 
-/// What an object's row says, as far as it does.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+/// What an object's row says: how much is ready, as `2/3` or `True`, whether that is enough, and its age.
+#[derive(Debug, Default, serde::Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Cells {
-    /// How much of it is ready, such as `2/3` or `True`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     ready: Option<String>,
-    /// Whether it is ready.
-    #[serde(skip_serializing_if = "Option::is_none")]
     is_ready: Option<bool>,
-    /// Its age, in the words of the server.
-    #[serde(skip_serializing_if = "Option::is_none")]
     age: Option<String>,
 }
 
-impl Cells {
-    /// The cells of a row.
-    pub fn of(row: &[(String, String)]) -> Self {
-        let is_ready = is_ready(row);
-        let ready = cell(row, "Ready").filter(|_| is_ready.is_some());
-        let desired =
-            cell(row, "Desired").filter(|_| ready.is_some_and(|ready| ready.parse::<u64>().is_ok()));
-        let ready =
-            ready.map(|ready| desired.map_or(ready.to_owned(), |desired| format!("{ready}/{desired}")));
-        let age = cell(row, "Age").filter(|age| !matches!(*age, "" | "<unknown>")).map(str::to_owned);
+impl From<Vec<(String, String)>> for Cells {
+    fn from(row: Vec<(String, String)>) -> Self {
+        let is_ready = is_ready(&row);
+        let ready = cell(&row, "Ready").filter(|_| is_ready.is_some()).map(str::to_owned);
+        let age = cell(&row, "Age").filter(|age| !matches!(*age, "" | "<unknown>")).map(str::to_owned);
         Self { ready, is_ready, age }
     }
 }
@@ -321,17 +309,15 @@ mod tests {
     #[test]
     fn the_cells_of_a_row_are_what_it_says() {
         for (cells, expected) in [
-            (
-                &[("Name", "n"), ("Ready", "0/2"), ("Age", "5d")][..],
-                json!({"ready": "0/2", "isReady": false, "age": "5d"}),
-            ),
-            (&[("Desired", "3"), ("Ready", "3")], json!({"ready": "3/3", "isReady": true})),
-            (&[("Desired", "3"), ("Ready", "True")], json!({"ready": "True", "isReady": true})),
-            (&[("Ready", "0/1"), ("Status", "Completed"), ("Age", "4m")], json!({"age": "4m"})),
-            (&[("Ready", "<b>"), ("Age", "<unknown>")], json!({})),
-            (&[("Age", "")], json!({})),
+            (&[("Name", "n"), ("Ready", "0/2"), ("Age", "5d")][..], json!(["0/2", false, "5d"])),
+            (&[("Desired", "3"), ("Ready", "3")], json!(["3", true, null])),
+            (&[("Ready", "Unknown")], json!(["Unknown", false, null])),
+            (&[("Ready", "0/1"), ("Status", "Completed"), ("Age", "4m")], json!([null, null, "4m"])),
+            (&[("Ready", "<b>"), ("Age", "<unknown>")], json!([null, null, null])),
+            (&[("Age", "")], json!([null, null, null])),
         ] {
-            assert_eq!(serde_json::to_value(Cells::of(&row(cells))).unwrap(), expected, "{cells:?}");
+            let Cells { ready, is_ready, age } = row(cells).into();
+            assert_eq!(json!([ready, is_ready, age]), expected, "{cells:?}");
         }
     }
 

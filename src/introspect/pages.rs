@@ -19,7 +19,6 @@ use super::queries::{
 use super::stream::{self, CONCURRENT_QUESTIONS};
 use kube_gc_controller::actors::graph_handle::PartitionEnded;
 use kube_gc_core::graph::dump::DumpFormat;
-use kube_gc_core::text::bounded;
 use kube_gc_insight::Document;
 use kube_gc_observe::http::page::{Asked, JSON, json, not_found, page, text};
 use kube_gc_observe::http::page_routes;
@@ -65,7 +64,6 @@ const CONCURRENT_PLANS: usize = 1;
 /// Searches for causes at a time: each reads many objects.
 const CONCURRENT_CAUSES: usize = 1;
 
-const UNKNOWN: &str = "no object in the graph has this uid";
 const GRAPHVIZ: &str = "text/vnd.graphviz; charset=utf-8";
 
 /// What the pages are made from. What may concern many objects takes turns.
@@ -185,10 +183,8 @@ async fn plan(State(debug): Pages, Asked(query): Asked<PlanRequest>) -> Response
 
 async fn row(State(debug): Pages, Asked(query): Asked<ExplainQuery>) -> Response {
     match in_turn(&debug.questions, debug.collector.questions.row(&query)).await {
-        Ok(Some(Ok(cells))) => json(StatusCode::OK, &cells),
-        Ok(Some(Err(error))) => text(StatusCode::SERVICE_UNAVAILABLE, bounded(&error)),
-        Ok(None) => text(StatusCode::NOT_FOUND, UNKNOWN),
-        Err(error) => ended(error),
+        Ok(Some(Err(error))) => text(StatusCode::SERVICE_UNAVAILABLE, kube_gc_core::text::bounded(&error)),
+        answer => about_an_object("Row", answer.map(|found| found.and_then(Result::ok))),
     }
 }
 
@@ -209,7 +205,7 @@ fn answered(answer: Result<impl Serialize, PartitionEnded>) -> Response {
 fn about_an_object(kind: &'static str, answer: Result<Option<impl Serialize>, PartitionEnded>) -> Response {
     match answer {
         Ok(Some(answer)) => json(StatusCode::OK, &Document::new(kind, &answer)),
-        Ok(None) => text(StatusCode::NOT_FOUND, UNKNOWN),
+        Ok(None) => text(StatusCode::NOT_FOUND, "no object in the graph has this uid"),
         Err(error) => ended(error),
     }
 }

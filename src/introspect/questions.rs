@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures::StreamExt as _;
 
-use kube_gc_client::{Api, ApiError, ErrorClass, GroupFailure, RateLimiter};
+use kube_gc_client::{Api, ApiError, GroupFailure, RateLimiter};
 use kube_gc_controller::actors::graph_handle::{GraphHandle, PartitionEnded};
 use kube_gc_core::graph::{OwnerState, PartitionId, SearchQuery, ViewLimits};
 use kube_gc_core::object::{
@@ -173,28 +173,17 @@ impl Questions {
         Fact::Live(identity, live)
     }
 
-    /// What the server's own table says of an object, at least as new as the graph; nothing if there is
-    /// no table, or no right to read it. `None` if the object is not in the graph.
-    ///
-    /// # Errors
-    /// When a partition has ended; inside, when the API server cannot answer now.
-    pub async fn row(
-        &self,
-        ExplainQuery { uid, resource }: &ExplainQuery,
-    ) -> Result<Option<Result<Cells, ApiError>>, PartitionEnded> {
-        let Some(root) = self.find(uid, resource.as_ref()).await? else { return Ok(None) };
+    /// What the server's own table says of an object that is observed; inside is why it cannot say so now.
+    pub async fn row(&self, of: &ExplainQuery) -> Result<Option<Result<Cells, ApiError>>, PartitionEnded> {
+        let Some(root) = self.find(&of.uid, of.resource.as_ref()).await? else { return Ok(None) };
         let (key, identity) = (root.key(), root.clone());
         let state = self.graph.ask_about(&key, move |graph, _, _| graph.owner_state(&identity)).await?;
-        let version = match state {
-            OwnerState::Absent => return Ok(None),
-            OwnerState::Observed { resource_version, .. } => resource_version,
-            OwnerState::Unknown => None,
-        };
+        let OwnerState::Observed { resource_version: at, .. } = state else { return Ok(None) };
         self.pace.acquire().await;
-        let row = self.api.table_row(&root, version.as_ref()).await;
-        Ok(Some(match row.map(|row| Cells::of(&row)) {
-            Err(error) if !is_for_now(&error) => Ok(Cells::default()),
-            cells => cells,
+        Ok(Some(match self.api.table_row(&root, at.as_ref()).await {
+            // Others may still be answered: there is no such object or path, or no right to read it.
+            Err(error) if matches!(error.code, Some(..429)) => Ok(Cells::default()),
+            row => row.map(Cells::from),
         }))
     }
 
@@ -275,12 +264,6 @@ impl Questions {
         let named = self.graph.only_named(uid).await?;
         Ok(named.into_iter().find(|named| is_of(named, resource)))
     }
-}
-
-/// Whether the server may answer the same request later.
-fn is_for_now(error: &ApiError) -> bool {
-    use ErrorClass::{Deferred, Throttled, TooLargeResourceVersion, Transient};
-    matches!(error.class, Deferred { .. } | Throttled { .. } | TooLargeResourceVersion | Transient)
 }
 
 fn is_of(identity: &Identity, resource: Option<&GroupResource>) -> bool {

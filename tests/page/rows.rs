@@ -14,7 +14,7 @@ const ASK: &str = r#"const done = arguments[arguments.length - 1];
     const { Rows } = await import(new URL("/ui/rows.js", location.href).href);
     const node = (name) => ({ uid: name, resource: "pods", kind: "Pod", name, state: "live" });
     const nodes = Array.from({ length: 100 }, (_, at) => node(String(at)));
-    const answers = [{ ready: "0/1", isReady: false, age: "5d" }, { ready: "True", isReady: true }, null, {}];
+    const answers = [{ ready: "0/1", isReady: false, age: "5d" }, { ready: "True", isReady: true, age: null }, null, { ready: null, isReady: null, age: null }];
     const [asked, waits, later] = [[], [], window.setTimeout];
     window.fetch = async (address) => {
         const answer = answers[Math.min(asked.push(address), answers.length) - 1];

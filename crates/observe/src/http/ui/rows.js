@@ -10,6 +10,9 @@ const MOST = 40;
 /** How often to look for new cards in view. */
 const LOOK = 1_000;
 
+/** @type {Row} */
+const NOTHING = { ready: null, isReady: null, age: null };
+
 /** @typedef {{row: Row, at: number}} Known */
 
 export class Rows {
@@ -38,9 +41,9 @@ export class Rows {
 
   /** What is known of an object, in words. @param {GraphNode} node @returns {string[]} */
   words(node) {
-    const { ready = "", isReady, age = "" } = this.known.get(keyOf(node))?.row ?? {};
-    const count = ready.includes("/") ? `${ready} ` : "";
-    return [isReady === undefined ? "" : `${count}${isReady ? "ready" : "not ready"}`, age].filter(Boolean);
+    const { ready, isReady, age } = this.known.get(keyOf(node))?.row ?? NOTHING;
+    const count = ready?.includes("/") ? `${ready} ` : "";
+    return [isReady === null ? "" : `${count}${isReady ? "ready" : "not ready"}`, age ?? ""].filter(Boolean);
   }
 
   /** The object in view that was asked about least recently, if it is time. */
@@ -58,7 +61,7 @@ export class Rows {
     const node = this.due();
     let wait = LOOK;
     if (node) {
-      const known = { row: this.known.get(keyOf(node))?.row ?? {}, at: performance.now() };
+      const known = { row: this.known.get(keyOf(node))?.row ?? NOTHING, at: performance.now() };
       // The oldest is the first one.
       this.known.delete(keyOf(node));
       this.known.set(keyOf(node), known);

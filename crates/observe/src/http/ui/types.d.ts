@@ -13,7 +13,7 @@ type Ref = {uid: string, resource: string|null};
 
 type GraphNode = ObjectName & {state: State, waitsFor: number, distance: number};
 /** What the server's table says of an object. */
-type Row = {ready?: string, isReady?: boolean, age?: string};
+type Row = {ready: string|null, isReady: boolean|null, age: string|null};
 type Edge = {dependent: number, owner: number, controller: boolean, blockOwnerDeletion: boolean, class: string|null};
 type More = {owner: number, kind: string, resource: string, count: number, beingDeleted: number};
 type Unseen = {what: string, why: string};
