@@ -7,7 +7,7 @@ Copy this file to your tests, and tell pytest of it in conftest.py:
 A test that uses the fixture `kube_gc` runs with a collector on the API server of the fixture
 `gc_kubeconfig`. That is the file that the environment variable KUBECONFIG names; override
 the fixture to use another one. The collector runs until the end of the session. The ini option
-`kube_gc_args` has arguments of `kube-gc run`; an indirect parametrization of the fixture has other
+`gc_args` has arguments of `kube-gc run`; an indirect parametrization of the fixture has other
 ones:
 
     @pytest.mark.parametrize("kube_gc", [["--finish-namespaces"]], indirect=True)
@@ -197,11 +197,11 @@ def gc_kubeconfig():
 
 
 def pytest_addoption(parser):
-    parser.addini("kube_gc_args", "arguments of `kube-gc run` for the fixture kube_gc", type="args", default=[])
+    parser.addini("gc_args", "arguments of `kube-gc run` for the fixture kube_gc", type="args", default=[])
 
 
 @pytest.fixture(scope="session")
 def kube_gc(request, gc_kubeconfig):
-    """A collector that runs until the end of the session, with arguments of its parameter or kube_gc_args."""
-    with Collector(gc_kubeconfig, args=getattr(request, "param", request.config.getini("kube_gc_args"))) as collector:
+    """A collector that runs until the end of the session, with arguments of its parameter or gc_args."""
+    with Collector(gc_kubeconfig, args=getattr(request, "param", request.config.getini("gc_args"))) as collector:
         yield collector

@@ -64,7 +64,7 @@ def test_the_fixture_takes_arguments(kube_gc):
 
 
 def test_the_ini_option_has_arguments(pytester):
-    pytester.makeini("[pytest]\nkube_gc_args = --no-such-flag 'with a space'")
+    pytester.makeini("[pytest]\ngc_args = --no-such-flag 'with a space'")
     pytester.makeconftest("pytest_plugins = ['kube_gc']")
     pytester.makepyfile(test_it="def test_it(kube_gc): pass")
     pytester.makepyfile(kube_gc=Path(__file__).with_name("kube_gc.py").read_text())

@@ -17,6 +17,7 @@ use super::queries::{
     CausesQuery, DecisionQuery, ExplainQuery, GraphQuery, IdleQuery, ObjectQuery, PlanRequest, StuckQuery,
 };
 use super::stream::{self, CONCURRENT_QUESTIONS};
+use crate::insight::Cells;
 use kube_gc_controller::actors::graph_handle::PartitionEnded;
 use kube_gc_core::graph::dump::DumpFormat;
 use kube_gc_insight::Document;
@@ -184,7 +185,7 @@ async fn plan(State(debug): Pages, Asked(query): Asked<PlanRequest>) -> Response
 async fn row(State(debug): Pages, Asked(query): Asked<ExplainQuery>) -> Response {
     match in_turn(&debug.questions, debug.collector.questions.row(&query)).await {
         Ok(Some(Err(error))) => text(StatusCode::SERVICE_UNAVAILABLE, kube_gc_core::text::bounded(&error)),
-        answer => about_an_object("Row", answer.map(|found| found.and_then(Result::ok))),
+        answer => about_an_object("Row", answer.map(|found| found.and_then(Result::ok).map(Cells::from))),
     }
 }
 

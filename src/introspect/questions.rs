@@ -21,7 +21,9 @@ use kube_gc_observe::access::Cache;
 
 use super::queries::ExplainQuery;
 use super::status::CollectorStatus;
-use crate::insight::Cells;
+
+/// The cells of a table's row, each with the name of its column.
+type Row = Vec<(String, String)>;
 
 /// The live reads of all questions together: 20 a second, so that nobody who may read the pages
 /// can keep the API server busy.
@@ -174,7 +176,7 @@ impl Questions {
     }
 
     /// What the server's own table says of an object that is observed; inside is why it cannot say so now.
-    pub async fn row(&self, of: &ExplainQuery) -> Result<Option<Result<Cells, ApiError>>, PartitionEnded> {
+    pub async fn row(&self, of: &ExplainQuery) -> Result<Option<Result<Row, ApiError>>, PartitionEnded> {
         let Some(root) = self.find(&of.uid, of.resource.as_ref()).await? else { return Ok(None) };
         let (key, identity) = (root.key(), root.clone());
         let state = self.graph.ask_about(&key, move |graph, _, _| graph.owner_state(&identity)).await?;
@@ -182,8 +184,8 @@ impl Questions {
         self.pace.acquire().await;
         Ok(Some(match self.api.table_row(&root, at.as_ref()).await {
             // Others may still be answered: there is no such object or path, or no right to read it.
-            Err(error) if matches!(error.code, Some(..429)) => Ok(Cells::default()),
-            row => row.map(Cells::from),
+            Err(error) if matches!(error.code, Some(..429)) => Ok(Row::new()),
+            row => row,
         }))
     }
 

@@ -5,7 +5,6 @@
 //! so that little is built twice.
 
 use std::collections::HashSet;
-use std::hash::{BuildHasherDefault, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
@@ -32,20 +31,6 @@ pub struct Failure {
     pub violation: Violation,
 }
 
-/// Digests are random enough.
-#[derive(Default)]
-struct AsIs(u64);
-
-impl Hasher for AsIs {
-    fn write(&mut self, _: &[u8]) {}
-    fn write_u128(&mut self, digest: u128) {
-        self.0 = digest as u64;
-    }
-    fn finish(&self) -> u64 {
-        self.0
-    }
-}
-
 /// The number of the first state, from which no choice leads to itself.
 const ROOT: u32 = u32::MAX;
 
@@ -53,7 +38,7 @@ struct Search<'a> {
     scene: &'a Scene,
     /// How each state was reached: from which one, and by what.
     reached: Vec<(u32, Choice)>,
-    seen: HashSet<u128, BuildHasherDefault<AsIs>>,
+    seen: HashSet<u128>,
     /// The state that was built last, and those on the way to it.
     way: Vec<(u32, State)>,
 }
@@ -69,7 +54,7 @@ pub fn explore(scene: &Scene, most: usize, until: Instant) -> Explored {
             return explored;
         }
     };
-    let mut search = Search { scene, reached: Vec::new(), seen: HashSet::default(), way: Vec::new() };
+    let mut search = Search { scene, reached: Vec::new(), seen: HashSet::new(), way: Vec::new() };
     search.seen.insert(digest(&first));
     search.way.push((ROOT, first));
     let (mut next, mut level_ends) = (0, 0);
