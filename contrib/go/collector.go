@@ -227,8 +227,11 @@ func (c *Collector) waitIdle(ctx context.Context, query url.Values, seen []Seen)
 		status, answer, err := c.get(ctx, page)
 		switch {
 		case err != nil:
-			// Mostly the collector or the context has ended, and the pause says so.
-			last = err.Error()
+			// Mostly the collector or the context has ended, and the pause says so. What the
+			// end interrupts takes no answer away that came before.
+			if last == "" || ctx.Err() == nil {
+				last = err.Error()
+			}
 		case status == http.StatusOK:
 			return nil
 		case status == http.StatusServiceUnavailable:

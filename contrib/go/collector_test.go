@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -224,18 +225,37 @@ func TestTheContentOfAKubeconfigSuffices(t *testing.T) {
 	}
 }
 
-// Its error has the last answer, so there has to be time for one.
+// interrupted passes on the first request, and ends the context during the
+// next one.
+type interrupted struct {
+	http.RoundTripper
+	asked  bool
+	cancel context.CancelFunc
+}
+
+func (i *interrupted) RoundTrip(request *http.Request) (*http.Response, error) {
+	if i.asked {
+		i.cancel()
+	}
+	i.asked = true
+	return i.RoundTripper.RoundTrip(request)
+}
+
 func TestWaitingEndsWithItsContext(t *testing.T) {
 	c := started(t)
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
-	defer cancel()
-	err := c.WaitIdle(ctx, Seen{Resource: "configmaps", Version: "999999999"})
-	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "configmaps") {
+	transport := c.client.Transport
+	waitAMoment := func(seen Seen) error {
+		ctx, cancel := context.WithCancel(deadline(t))
+		defer cancel()
+		c.client.Transport = &interrupted{RoundTripper: transport, cancel: cancel}
+		defer func() { c.client.Transport = transport }()
+		return c.WaitIdle(ctx, seen)
+	}
+	err := waitAMoment(Seen{Resource: "configmaps", Version: "999999999"})
+	if !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "configmaps") {
 		t.Fatal(err)
 	}
-	ctx, cancel = context.WithTimeout(context.Background(), 2*time.Second)
-	defer cancel()
-	err = c.WaitIdle(ctx, Seen{Resource: "configmap", Version: "1"})
+	err = waitAMoment(Seen{Resource: "configmap", Version: "1"})
 	if err == nil || !strings.Contains(err.Error(), "no type configmap is watched") {
 		t.Fatalf("a type that is not watched: %v", err)
 	}
