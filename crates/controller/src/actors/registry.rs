@@ -9,7 +9,7 @@ use std::time::SystemTime;
 use tokio::sync::{Notify, watch};
 
 use kube_gc_client::GroupFailure;
-use kube_gc_core::namespaces::Ended;
+use kube_gc_core::namespaces::{Ended, TurnOf};
 use kube_gc_core::object::{
     Catalog, GroupResource, Namespace, ObjectFacts, ResourceType, ResourceVersion, Uid,
 };
@@ -204,12 +204,12 @@ pub struct TerminatingNamespaces {
 struct Terminating {
     seen: BTreeMap<Box<str>, Uid>,
     /// Those that were taken and are being worked on.
-    busy: BTreeSet<Box<str>>,
+    busy: BTreeSet<TurnOf>,
     /// For those that had a turn: how many objects they wait for, without those that have gone since
     /// its beginning.
-    awaited: HashMap<Box<str>, i64>,
+    awaited: HashMap<TurnOf, i64>,
     /// Those whose awaited objects are gone.
-    emptied: BTreeSet<Box<str>>,
+    emptied: BTreeSet<TurnOf>,
 }
 
 impl TerminatingNamespaces {
@@ -238,44 +238,44 @@ impl TerminatingNamespaces {
         }
     }
 
-    /// Notes that an object of a namespace is gone. The last one that the namespace waits for is news.
-    pub fn gone(&self, name: &str) {
+    /// Notes that an object for which this may wait is gone. The last one that it waits for is news.
+    pub fn gone(&self, of: TurnOf) {
         let Terminating { awaited, emptied, .. } = &mut *self.state();
-        let Some(awaited) = awaited.get_mut(name) else { return };
+        let Some(awaited) = awaited.get_mut(&of) else { return };
         *awaited -= 1;
         if *awaited == 0 {
-            emptied.insert(name.into());
+            emptied.insert(of);
             self.news.notify_one();
         }
     }
 
-    /// The turn of a namespace begins: objects that have gone before are none that it waits for.
-    pub fn turn_begins(&self, name: &str) {
-        self.state().awaited.insert(name.into(), 0);
+    /// The turn begins: objects that have gone before are none that it waits for.
+    pub fn turn_begins(&self, of: &TurnOf) {
+        self.state().awaited.insert(of.clone(), 0);
     }
 
-    /// The turn of a namespace has ended. Returns whether it waits for objects that are gone already.
-    pub fn turn_ended(&self, name: &str, how: Ended) -> bool {
+    /// The turn has ended. Returns whether this waits for objects that are gone already.
+    pub fn turn_ended(&self, of: &TurnOf, how: Ended) -> bool {
         let awaited = &mut self.state().awaited;
         let Ended::Held { awaited: count @ 1.. } = how else {
-            awaited.remove(name);
+            awaited.remove(of);
             return false;
         };
-        let awaited = awaited.entry(name.into()).or_default();
+        let awaited = awaited.entry(of.clone()).or_default();
         *awaited = awaited.saturating_add_unsigned(count);
         *awaited <= 0
     }
 
-    /// Takes what was noted since the last call: namespaces, and those that wait for nothing any more. They
+    /// Takes what was noted since the last call: namespaces, and what waits for nothing any more. They
     /// count as busy until [`work_on`](Self::work_on) is called.
-    pub fn take(&self) -> (BTreeMap<Box<str>, Uid>, BTreeSet<Box<str>>) {
+    pub fn take(&self) -> (BTreeMap<Box<str>, Uid>, BTreeSet<TurnOf>) {
         let Terminating { seen, busy, emptied, .. } = &mut *self.state();
-        busy.extend(seen.keys().chain(emptied.iter()).cloned());
+        busy.extend(seen.keys().cloned().map(TurnOf::Namespace).chain(emptied.iter().cloned()));
         (std::mem::take(seen), std::mem::take(emptied))
     }
 
     /// Sets which are being worked on.
-    pub fn work_on(&self, busy: BTreeSet<Box<str>>) {
+    pub fn work_on(&self, busy: BTreeSet<TurnOf>) {
         self.state().busy = busy;
     }
 
@@ -287,8 +287,9 @@ impl TerminatingNamespaces {
     /// How many are not finished and do not wait for somebody else: of all, or of this one.
     pub fn busy(&self, only: Option<&Namespace>) -> usize {
         let Terminating { seen, busy, emptied, .. } = &*self.state();
-        let busy: BTreeSet<&str> = seen.keys().chain(busy).chain(emptied).map(|name| &**name).collect();
-        only.map_or(busy.len(), |only| usize::from(busy.contains(only.as_str())))
+        let seen: Vec<_> = seen.keys().cloned().map(TurnOf::Namespace).collect();
+        let busy: BTreeSet<&TurnOf> = seen.iter().chain(busy).chain(emptied).collect();
+        only.map_or(busy.len(), |only| usize::from(busy.contains(&TurnOf::Namespace(only.as_str().into()))))
     }
 }
 
@@ -353,24 +354,25 @@ mod tests {
     /// Rule 11.7.
     #[test]
     fn a_namespace_is_news_when_the_last_object_that_it_waits_for_is_gone() {
-        let (terminating, ns) = (TerminatingNamespaces::default(), Namespace::parse("ns"));
+        let (terminating, ns) = (TerminatingNamespaces::default(), TurnOf::Namespace("ns".into()));
+        let busy = || terminating.busy(Namespace::parse("ns").as_ref());
         let emptied = || terminating.take().1.len();
-        let go = |count| (0..count).for_each(|_| terminating.gone("ns"));
+        let go = |count| (0..count).for_each(|_| terminating.gone(ns.clone()));
         go(1);
-        terminating.turn_begins("ns");
+        terminating.turn_begins(&ns);
         go(1);
-        assert!(!terminating.turn_ended("ns", Ended::Held { awaited: 5_000 }));
-        terminating.gone("other");
+        assert!(!terminating.turn_ended(&ns, Ended::Held { awaited: 5_000 }));
+        terminating.gone(TurnOf::Namespace("other".into()));
         go(4_998);
-        assert_eq!((emptied(), terminating.busy(ns.as_ref())), (0, 0));
+        assert_eq!((emptied(), busy()), (0, 0));
         go(1);
-        assert_eq!((terminating.busy(ns.as_ref()), emptied()), (1, 1));
-        terminating.turn_begins("ns");
+        assert_eq!((busy(), emptied()), (1, 1));
+        terminating.turn_begins(&ns);
         go(2);
-        assert!(terminating.turn_ended("ns", Ended::Held { awaited: 2 }), "they went during the turn");
-        terminating.turn_begins("ns");
-        assert!(!terminating.turn_ended("ns", Ended::Held { awaited: 0 }), "nothing is known");
-        assert!(!terminating.turn_ended("ns", Ended::Done));
+        assert!(terminating.turn_ended(&ns, Ended::Held { awaited: 2 }), "they went during the turn");
+        terminating.turn_begins(&ns);
+        assert!(!terminating.turn_ended(&ns, Ended::Held { awaited: 0 }), "nothing is known");
+        assert!(!terminating.turn_ended(&ns, Ended::Done));
         go(5);
         assert_eq!((emptied(), terminating.state().awaited.len()), (0, 0));
     }

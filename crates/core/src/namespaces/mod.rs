@@ -22,9 +22,6 @@ pub use condition::{
 /// The finalizer in the `spec` of a namespace that stands for its content.
 pub const FINALIZER: &str = "kubernetes";
 
-/// The name under which all claims and volumes together have turns. No namespace has it.
-pub const STORAGE: &str = "";
-
 /// The objects of a type in a namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Found {
@@ -163,9 +160,29 @@ pub enum Ended {
     Emptied,
 }
 
+/// What has turns.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum TurnOf {
+    /// The terminating namespace with this name.
+    Namespace(Box<str>),
+    /// All claims and volumes together.
+    Storage,
+}
+
+impl TurnOf {
+    /// The name of the namespace, if it is one.
+    pub fn namespace(&self) -> Option<&str> {
+        match self {
+            Self::Namespace(name) => Some(name),
+            Self::Storage => None,
+        }
+    }
+}
+
 #[derive(Clone, Debug)]
 struct Entry {
-    uid: Uid,
+    /// Of a namespace.
+    uid: Option<Uid>,
     /// `None` during a turn.
     due: Option<Duration>,
     /// Turns without progress, one after another.
@@ -174,20 +191,21 @@ struct Entry {
     empty_since: Option<Duration>,
 }
 
-/// A turn of a namespace that begins.
+/// A turn that begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NextTurn {
-    pub name: Box<str>,
-    pub uid: Uid,
+    pub of: TurnOf,
+    /// Of a namespace.
+    pub uid: Option<Uid>,
     /// Whether all looks have shown nothing for long enough that one more of them leads to finalizing
     /// (rule 11.11).
     pub is_quiet: bool,
 }
 
-/// The terminating namespaces. Times are since any fixed moment.
+/// The terminating namespaces, and perhaps the storage. Times are since any fixed moment.
 #[derive(Clone, Debug)]
 pub struct Agenda {
-    entries: BTreeMap<Box<str>, Entry>,
+    entries: BTreeMap<TurnOf, Entry>,
     at_once: usize,
     backoff: Backoff,
     quiet: Duration,
@@ -203,18 +221,24 @@ impl Agenda {
     /// A terminating namespace was seen. One that waits already keeps waiting: the event may be
     /// about our own write.
     pub fn seen(&mut self, name: &str, uid: &Uid, now: Duration) {
-        match self.entries.get(name) {
-            Some(entry) if entry.uid == *uid => {}
-            _ => {
-                let entry = Entry { uid: uid.clone(), due: Some(now), fruitless: 0, empty_since: None };
-                self.entries.insert(name.into(), entry);
-            }
+        let of = TurnOf::Namespace(name.into());
+        if self.entries.get(&of).is_none_or(|entry| entry.uid.as_ref() != Some(uid)) {
+            self.add(of, Some(uid.clone()), now);
         }
+    }
+
+    /// From now on, the storage has turns, too.
+    pub fn add_storage(&mut self) {
+        self.add(TurnOf::Storage, None, Duration::ZERO);
+    }
+
+    fn add(&mut self, of: TurnOf, uid: Option<Uid>, now: Duration) {
+        self.entries.insert(of, Entry { uid, due: Some(now), fruitless: 0, empty_since: None });
     }
 
     /// How many namespaces are terminating.
     pub fn len(&self) -> usize {
-        self.entries.len() - usize::from(self.entries.contains_key(STORAGE))
+        self.entries.len() - usize::from(self.entries.contains_key(&TurnOf::Storage))
     }
 
     pub fn is_empty(&self) -> bool {
@@ -222,33 +246,33 @@ impl Agenda {
     }
 
     /// Those that have a turn, or are about to without having to wait for somebody else.
-    pub fn busy(&self) -> impl Iterator<Item = &str> {
+    pub fn busy(&self) -> impl Iterator<Item = &TurnOf> {
         let is_busy = |entry: &Entry| entry.due.is_none() || entry.fruitless == 0;
-        self.entries.iter().filter(move |(_, entry)| is_busy(entry)).map(|(name, _)| &**name)
+        self.entries.iter().filter(move |(_, entry)| is_busy(entry)).map(|(of, _)| of)
     }
 
-    /// Begins the turn of the namespace that has been due for the longest time.
+    /// Begins the turn that has been due for the longest time.
     pub fn next(&mut self, now: Duration) -> Option<NextTurn> {
         let turns = self.entries.values().filter(|entry| entry.due.is_none()).count();
         if turns >= self.at_once {
             return None;
         }
         let due = self.entries.iter_mut().filter(|(_, entry)| entry.due.is_some_and(|due| due <= now));
-        let (name, entry) = due.min_by_key(|(_, entry)| entry.due)?;
+        let (of, entry) = due.min_by_key(|(_, entry)| entry.due)?;
         entry.due = None;
         let is_quiet =
             self.quiet.is_zero() || entry.empty_since.is_some_and(|since| since + self.quiet <= now);
-        Some(NextTurn { name: name.clone(), uid: entry.uid.clone(), is_quiet })
+        Some(NextTurn { of: of.clone(), uid: entry.uid.clone(), is_quiet })
     }
 
-    /// When the next namespace is due.
+    /// When the next turn is due.
     pub fn next_due(&self) -> Option<Duration> {
         self.entries.values().filter_map(|entry| entry.due).min()
     }
 
-    /// Ends the turn of a namespace. One that was re-created meanwhile is another one.
-    pub fn ended(&mut self, name: &str, uid: &Uid, how: Ended, now: Duration) {
-        let Some(entry) = self.entries.get_mut(name).filter(|entry| entry.uid == *uid) else { return };
+    /// Ends a turn. A namespace that was re-created meanwhile is another one.
+    pub fn ended(&mut self, NextTurn { of, uid, .. }: &NextTurn, how: Ended, now: Duration) {
+        let Some(entry) = self.entries.get_mut(of).filter(|entry| entry.uid == *uid) else { return };
         entry.empty_since = match how {
             Ended::Empty => entry.empty_since.or(Some(now)),
             Ended::Emptied => Some(now),
@@ -256,7 +280,7 @@ impl Agenda {
         };
         match how {
             Ended::Done => {
-                self.entries.remove(name);
+                self.entries.remove(of);
             }
             Ended::Empty | Ended::Emptied => {
                 entry.fruitless = 0;
@@ -273,9 +297,9 @@ impl Agenda {
         }
     }
 
-    /// What a namespace waited for is gone, so it is due soon.
-    pub fn hasten(&mut self, name: &str, now: Duration) {
-        if let Some(entry) = self.entries.get_mut(name)
+    /// What this waited for is gone, so it is due soon.
+    pub fn hasten(&mut self, of: &TurnOf, now: Duration) {
+        if let Some(entry) = self.entries.get_mut(of)
             && let Some(due) = &mut entry.due
         {
             *due = (*due).min(now + NEXT_TURN);

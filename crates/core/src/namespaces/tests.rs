@@ -214,6 +214,14 @@ fn a_namespace_waits_for_its_pods_and_then_for_everything() {
     assert_eq!(survey([of("pods", 0, 0), of("secrets", 3, 0), of("configmaps", 4, 0)]).awaited(), 7);
 }
 
+fn ns(name: &str) -> TurnOf {
+    TurnOf::Namespace(name.into())
+}
+
+fn turn_of(name: &str, uid: &Uid) -> NextTurn {
+    NextTurn { of: ns(name), uid: Some(uid.clone()), is_quiet: false }
+}
+
 fn agenda() -> Agenda {
     Agenda::new(
         2,
@@ -226,12 +234,12 @@ fn agenda() -> Agenda {
 #[test]
 fn a_namespace_is_quiet_when_looks_have_shown_nothing_for_long_enough() {
     let mut agenda = agenda();
-    let (ns, second) = (uid("ns"), Duration::from_secs);
-    agenda.seen("ns", &ns, second(0));
+    let (uid, second) = (uid("u"), Duration::from_secs);
+    agenda.seen("ns", &uid, second(0));
     let mut turn = |at: u64, how| {
         let due = agenda.next_due();
         let turn = agenda.next(second(at)).map(|turn| turn.is_quiet);
-        agenda.ended("ns", &ns, how, second(at));
+        agenda.ended(&turn_of("ns", &uid), how, second(at));
         (due.map(|due| due.as_secs()), turn)
     };
     assert_eq!(turn(0, Ended::Empty), (Some(0), Some(false)), "it was seen just now");
@@ -244,7 +252,7 @@ fn a_namespace_is_quiet_when_looks_have_shown_nothing_for_long_enough() {
     assert_eq!(turn(40, Ended::Done), (Some(40), Some(true)), "the quiet begins with the last deletion");
 
     let mut hasty = Agenda::new(1, Backoff { min: second(1), max: second(8) }, Duration::ZERO);
-    hasty.seen("ns", &ns, second(0));
+    hasty.seen("ns", &uid, second(0));
     assert!(hasty.next(second(0)).unwrap().is_quiet);
 }
 
@@ -258,14 +266,17 @@ fn a_namespace_goes_behind_those_that_are_due() {
     }
     let mut turns = Vec::new();
     for now in [10, 11, 12] {
-        turns.extend(agenda.next(moment(now)).map(|turn| turn.name));
+        turns.extend(agenda.next(moment(now)));
     }
-    assert_eq!(turns.iter().map(|name| &**name).collect::<Vec<_>>(), ["huge", "huge-2"], "two at a time");
-    agenda.ended("huge", &uid("huge"), Ended::Progress, moment(100));
-    assert_eq!(&*agenda.next(moment(200)).unwrap().name, "small", "it has waited for longer");
+    assert_eq!([&turns[0].of, &turns[1].of], [&ns("huge"), &ns("huge-2")]);
+    assert_eq!(turns.len(), 2, "two at a time");
+    agenda.ended(&turns[0], Ended::Progress, moment(100));
+    assert_eq!(agenda.next(moment(200)).unwrap().of, ns("small"), "it has waited for longer");
     assert_eq!(agenda.busy().count(), 3);
-    agenda.ended("small", &uid("small"), Ended::Done, moment(201));
+    agenda.ended(&turn_of("small", &uid("small")), Ended::Done, moment(201));
     assert_eq!((agenda.len(), agenda.busy().count()), (2, 2));
+    agenda.add_storage();
+    assert_eq!((agenda.len(), agenda.busy().count()), (2, 3), "the storage is no namespace");
 }
 
 #[test]
@@ -278,7 +289,7 @@ fn a_namespace_that_is_held_is_looked_at_less_and_less_often() {
     for _ in 0..6 {
         agenda.next(now).unwrap();
         assert_eq!(agenda.next(now), None, "it has one turn at a time");
-        agenda.ended("held", &held, HELD, now);
+        agenda.ended(&turn_of("held", &held), HELD, now);
         // An event about our own write changes nothing.
         agenda.seen("held", &held, now);
         let due = agenda.next_due().unwrap();
@@ -289,7 +300,7 @@ fn a_namespace_that_is_held_is_looked_at_less_and_less_often() {
     assert_eq!(agenda.busy().count(), 0, "it waits for somebody else");
     // What held it is gone.
     now -= Duration::from_secs(5);
-    agenda.hasten("held", now);
+    agenda.hasten(&ns("held"), now);
     assert!(agenda.next_due().unwrap() - now < Duration::from_secs(1));
     assert_eq!(agenda.busy().count(), 1);
 }
@@ -299,8 +310,8 @@ fn a_recreated_namespace_is_another_one() {
     let mut agenda = agenda();
     let (old, new) = (uid("old"), uid("new"));
     agenda.seen("ns", &old, Duration::ZERO);
-    agenda.next(Duration::ZERO).unwrap();
+    let turn = agenda.next(Duration::ZERO).unwrap();
     agenda.seen("ns", &new, Duration::ZERO);
-    agenda.ended("ns", &old, Ended::Done, Duration::ZERO);
-    assert_eq!(agenda.next(Duration::ZERO).unwrap().uid, new);
+    agenda.ended(&turn, Ended::Done, Duration::ZERO);
+    assert_eq!(agenda.next(Duration::ZERO).unwrap().uid, Some(new));
 }

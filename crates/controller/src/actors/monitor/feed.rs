@@ -14,7 +14,7 @@ use crate::actors::graph_handle::PartitionEnded;
 use crate::actors::messages::{DiscoveryMessage, ExpectedDiscovery};
 use kube_gc_client::{ListWatch, Phase, Step, WatchStart};
 use kube_gc_core::graph::{DeletesProve, WatchEvent};
-use kube_gc_core::namespaces::STORAGE;
+use kube_gc_core::namespaces::TurnOf;
 use kube_gc_core::object::{GroupResource, ObjectFacts, ResourceType, ResourceVersion};
 use kube_gc_observe::telemetry::record;
 
@@ -237,7 +237,7 @@ impl Feed {
         let (resource, is_deleted) = (&self.resource.group_resource, matches!(event, WatchEvent::Delete(_)));
         let terminating = self.context.registry.terminating();
         match &facts.namespace {
-            Some(namespace) if is_deleted => terminating.gone(namespace.as_str()),
+            Some(namespace) if is_deleted => terminating.gone(TurnOf::Namespace(namespace.as_str().into())),
             _ if !is_deleted => terminating.notice(resource, facts),
             _ => {}
         }
@@ -247,7 +247,7 @@ impl Feed {
             _ => false,
         };
         if may_release && resource.group.is_empty() {
-            terminating.gone(STORAGE);
+            terminating.gone(TurnOf::Storage);
         }
         let message = match expected(resource, facts, is_deleted) {
             Some(ExpectedDiscovery::Served(resource)) if is_listed => DiscoveryMessage::TypeListed(resource),

@@ -22,8 +22,8 @@ use crate::actors::supervision::task;
 use crate::worker::context::WorkContext;
 use kube_gc_client::{Api, ApiError};
 use kube_gc_core::mailbox::Backoff;
-use kube_gc_core::namespaces::{Agenda, Ended, LeaderRecord, NextTurn, Rival, STORAGE};
-use kube_gc_core::object::{Namespace, Uid};
+use kube_gc_core::namespaces::{Agenda, Ended, LeaderRecord, NextTurn, Rival, TurnOf};
+use kube_gc_core::object::Namespace;
 use kube_gc_core::text::bounded;
 use kube_gc_observe::telemetry::record;
 
@@ -44,8 +44,8 @@ const CLOSED: Duration = Duration::from_secs(1);
 pub async fn finish(context: WorkContext, phase: watch::Receiver<Phase>, quiet: Duration, unprotects: bool) {
     let registry = context.registry.clone();
     let mut finisher = Finisher::new(context, phase, quiet);
-    if unprotects && let Some(uid) = Uid::parse("storage") {
-        finisher.agenda.seen(STORAGE, &uid, Duration::ZERO);
+    if unprotects {
+        finisher.agenda.add_storage();
     }
     let rival = finisher.run().await;
     registry.terminating().abandon();
@@ -121,17 +121,18 @@ impl Finisher {
     }
 
     fn turn(&self, turn: NextTurn) -> impl Future<Output = (NextTurn, Result<Ended, Stop>)> + use<> {
-        self.context.registry.terminating().turn_begins(&turn.name);
-        let is_braked = self.context.brake.holds(Namespace::parse(&turn.name).as_ref()).is_some();
+        self.context.registry.terminating().turn_begins(&turn.of);
+        let namespace = turn.of.namespace().and_then(Namespace::parse);
+        let is_braked = self.context.brake.holds(namespace.as_ref()).is_some();
         let (turns, next, context) = (Arc::clone(&self.turns), turn.clone(), self.context.clone());
         async move {
             if is_braked {
                 return (turn, Ok(HELD));
             }
             let ended = task(async move {
-                match &*next.name {
-                    STORAGE => protection::turn(&context, &turns.rivals).await,
-                    _ => turns.turn(&next).await,
+                match (next.of, next.uid) {
+                    (TurnOf::Namespace(name), Some(uid)) => turns.turn(&name, &uid, next.is_quiet).await,
+                    _ => protection::turn(&context, &turns.rivals).await,
                 }
             });
             let ended = ended.await;
@@ -146,8 +147,8 @@ impl Finisher {
         for (name, uid) in seen {
             self.agenda.seen(&name, &uid, now);
         }
-        emptied.iter().for_each(|name| self.agenda.hasten(name, now));
-        terminating.work_on(self.agenda.busy().map(Into::into).collect());
+        emptied.iter().for_each(|of| self.agenda.hasten(of, now));
+        terminating.work_on(self.agenda.busy().cloned().collect());
         record::namespaces_terminating(self.agenda.len());
     }
 
@@ -159,29 +160,26 @@ impl Finisher {
             && (gate.is_dry_run() || gate.permit().is_ok())
     }
 
-    fn ended(&mut self, NextTurn { name, uid, .. }: &NextTurn, ended: Result<Ended, Stop>) -> Option<Rival> {
+    fn ended(&mut self, turn: &NextTurn, ended: Result<Ended, Stop>) -> Option<Rival> {
+        let (of, namespace) = (&turn.of, turn.of.namespace());
         let ended = match ended {
             Ok(ended) => ended,
             Err(Stop::Rival(rival)) => return Some(rival),
             Err(Stop::Api(error)) => {
                 record::namespace_turn("failed");
-                tracing::debug!(namespace = &**name, %error, "a terminating namespace is looked at again later");
+                tracing::debug!(namespace, %error, "a terminating namespace is looked at again later");
                 HELD
             }
             Err(Stop::Broken(error)) => {
                 record::namespace_turn("failed");
-                tracing::error!(
-                    namespace = &**name,
-                    error,
-                    "work on a terminating namespace failed unexpectedly"
-                );
+                tracing::error!(namespace, error, "work on a terminating namespace failed unexpectedly");
                 HELD
             }
         };
         let now = self.origin.elapsed();
-        self.agenda.ended(name, uid, ended, now);
-        if self.context.registry.terminating().turn_ended(name, ended) {
-            self.agenda.hasten(name, now);
+        self.agenda.ended(turn, ended, now);
+        if self.context.registry.terminating().turn_ended(of, ended) {
+            self.agenda.hasten(of, now);
         }
         None
     }

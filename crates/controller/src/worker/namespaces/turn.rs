@@ -8,10 +8,8 @@ use tokio::time::Instant;
 use super::content::{self, Kept, Places};
 use super::{HELD, Rivals};
 use kube_gc_client::{Api, ApiError, ContentType, ContentTypes, FIELD_MANAGER, LiveNamespace};
-use kube_gc_core::namespaces::{
-    Ended, NextTurn, Rival, Step, Survey, conditions, merged, step, wrote_conditions,
-};
-use kube_gc_core::object::{GroupResource, Identity, Namespace, ResourceType, Scope};
+use kube_gc_core::namespaces::{Ended, Rival, Step, Survey, conditions, merged, step, wrote_conditions};
+use kube_gc_core::object::{GroupResource, Identity, Namespace, ResourceType, Scope, Uid};
 use kube_gc_core::text::bounded;
 use kube_gc_observe::telemetry::record;
 
@@ -58,12 +56,12 @@ impl Turns {
     }
 
     /// Works on a namespace for a short time.
-    pub(super) async fn turn(&self, NextTurn { name, uid, is_quiet }: &NextTurn) -> Result<Ended, Stop> {
+    pub(super) async fn turn(&self, name: &str, uid: &Uid, is_quiet: bool) -> Result<Ended, Stop> {
         // If watches break, the store may be another one, and nothing is written that was decided
         // before.
         let api = self.api.under(self.api.restore_fence().acknowledged());
         let resource = Arc::clone(&self.namespaces);
-        let namespace = Identity { resource, namespace: None, name: name.clone(), uid: uid.clone() };
+        let namespace = Identity { resource, namespace: None, name: name.into(), uid: uid.clone() };
         let live = match api.live_namespace(&namespace).await? {
             Some(live) if live.uid == *uid && live.is_terminating() && live.is_held() => live,
             // It is gone, finalized, or another one, about which there is an event of its own.
@@ -81,7 +79,7 @@ impl Turns {
             return Ok(HELD);
         }
         let mut places = self.kept.take(name, uid).await;
-        let emptied = self.empty(&api, &namespace, live, *is_quiet, &mut places).await;
+        let emptied = self.empty(&api, &namespace, live, is_quiet, &mut places).await;
         if !matches!(emptied, Ok((_, Ended::Done))) {
             self.kept.keep(name, uid, places).await;
         }
