@@ -11,13 +11,13 @@ use tokio_util::sync::CancellationToken;
 use super::queries::{DEFAULT_LIMIT, StuckQuery};
 use super::status::CollectorStatus;
 use super::view::{StuckItem, StuckPage, hint};
-use kube_gc_client::{Api, ErrorClass, ReplicaRole};
+use kube_gc_client::{Api, ReplicaRole};
 use kube_gc_controller::actors::graph_handle::PartitionEnded;
 use kube_gc_controller::actors::pool::{AskStuck, StuckKey, StuckKeys};
 use kube_gc_core::graph::{StuckCause, StuckCount, StuckDetail, StuckFilter, StuckObject, StuckObjects};
 use kube_gc_core::object::{Identity, Key, OwnerReference, Uid};
 use kube_gc_core::text::{listed, word};
-use kube_gc_observe::telemetry::{ObjectView, Structured, StuckReason, Timestamp};
+use kube_gc_observe::telemetry::{ObjectView, StuckReason, Timestamp};
 
 /// The number of stuck objects for each reason. Every reason has an entry.
 pub type Tallies = BTreeMap<StuckReason, StuckCount>;
@@ -293,26 +293,7 @@ async fn look(
 async fn send(api: &Api, stuck: &NamedStuck) -> bool {
     let Some((reason, beginning)) = wording(stuck.reason) else { return true };
     let message = format!("{beginning}: {}", stuck.message);
-    let Err(error) = api.warn(&stuck.object, reason, &message).await else { return true };
-    let object = Structured::object(&stuck.object);
-    match error.class {
-        ErrorClass::DryRun => true,
-        ErrorClass::GateClosed
-        | ErrorClass::Transient
-        | ErrorClass::Throttled { .. }
-        | ErrorClass::Deferred { .. } => {
-            tracing::debug!(object = object.logged(), %error, "cannot create the Warning event about this object; kube-gc retries");
-            false
-        }
-        _ => {
-            tracing::warn!(
-                object = object.logged(),
-                %error,
-                "cannot create the Warning event about this object; check that kube-gc may create events"
-            );
-            true
-        }
-    }
+    api.has_warned(&stuck.object, reason, &message).await
 }
 
 /// The events that were sent about objects that are still stuck.

@@ -51,6 +51,35 @@ impl Api {
         self.tell(about, EventType::Warning, reason, message).await
     }
 
+    /// Records a warning, or logs why that failed. False if it may be recorded later, for example because
+    /// another replica writes now.
+    pub async fn has_warned(&self, about: &Identity, reason: &str, message: &str) -> bool {
+        let Err(error) = self.warn(about, reason, message).await else { return true };
+        let object = Structured::object(about);
+        match error.class {
+            ErrorClass::DryRun => true,
+            ErrorClass::GateClosed
+            | ErrorClass::Transient
+            | ErrorClass::Throttled { .. }
+            | ErrorClass::Deferred { .. } => {
+                tracing::debug!(
+                    object = object.logged(),
+                    %error,
+                    "cannot create the Warning event about this object; kube-gc retries"
+                );
+                false
+            }
+            _ => {
+                tracing::warn!(
+                    object = object.logged(),
+                    %error,
+                    "cannot create the Warning event about this object; check that kube-gc may create events"
+                );
+                true
+            }
+        }
+    }
+
     /// Records an event of any type, as [`warn`](Self::warn) does.
     ///
     /// # Errors
@@ -224,7 +253,8 @@ async fn run(api: Api, mut inbox: mpsc::Receiver<Report>, ending: CancellationTo
         }
         match &report {
             Report::NamespaceMismatch { dependent, reference } => {
-                if namespace_mismatch(&api, dependent, reference).await {
+                // The next decision on the dependent reports it again.
+                if !namespace_mismatch(&api, dependent, reference).await {
                     told.forget(why, about, other);
                 }
             }
@@ -249,8 +279,7 @@ async fn run(api: Api, mut inbox: mpsc::Receiver<Report>, ending: CancellationTo
     }
 }
 
-/// Returns whether a retry may help, for example because another replica writes now. The next decision on
-/// the dependent reports it again.
+/// False if a retry may help.
 async fn namespace_mismatch(api: &Api, dependent: &Identity, reference: &OwnerReference) -> bool {
     let place = match &dependent.namespace {
         Some(namespace) => format!("namespace \"{namespace}\""),
@@ -263,32 +292,7 @@ async fn namespace_mismatch(api: &Api, dependent: &Identity, reference: &OwnerRe
         "the owner is in another namespace, so the owner reference is invalid; correct the ownerReferences"
     );
     record::invalid_reference(InvalidReference::NamespaceMismatch);
-    let Err(error) = api.warn(dependent, OWNER_REF_INVALID_NAMESPACE, &message).await else {
-        return false;
-    };
-    let object = Structured::object(dependent);
-    match error.class {
-        ErrorClass::DryRun => false,
-        ErrorClass::GateClosed
-        | ErrorClass::Transient
-        | ErrorClass::Throttled { .. }
-        | ErrorClass::Deferred { .. } => {
-            tracing::debug!(
-                object = object.logged(),
-                %error,
-                "cannot create the Warning event about this object; kube-gc retries"
-            );
-            true
-        }
-        _ => {
-            tracing::warn!(
-                object = object.logged(),
-                %error,
-                "cannot create the Warning event about this object; check that kube-gc may create events"
-            );
-            false
-        }
-    }
+    api.has_warned(dependent, OWNER_REF_INVALID_NAMESPACE, &message).await
 }
 
 /// The message of the event, as kube-controller-manager writes it. If it is too long for an event,
