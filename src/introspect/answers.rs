@@ -9,8 +9,8 @@ use super::queries::{
     CausesQuery, DecisionQuery, ExplainQuery, MOST_PAGED, ObjectQuery, PlanRequest, StuckQuery,
 };
 use super::questions::Freshness;
-use super::stuck::NamedStuck;
-use super::view::{ExplanationPage, StuckItem, hint};
+use super::stuck::{NamedStuck, StuckItem, hint};
+use super::view::ExplanationPage;
 use kube_gc_controller::actors::graph_handle::{GraphHandle, PartitionEnded};
 use kube_gc_core::graph::{MemberMark, MembersOf, PartitionId, SearchQuery, ViewLimits};
 use kube_gc_core::object::{GroupResource, Identity, Namespace};

@@ -1,23 +1,24 @@
-//! Stuck objects, collected from the pools and the graph, and Warning events about those that stay stuck,
-//! for people who look at them with kubectl.
+//! Stuck objects, collected from the pools and the graph, and what a person can do about them.
 
-use std::collections::{BTreeMap, HashMap};
+mod warnings;
+
+use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
 use actix::MailboxError;
-use tokio::time::{Instant, MissedTickBehavior, interval};
-use tokio_util::sync::CancellationToken;
+use serde::Serialize;
 
 use super::queries::{DEFAULT_LIMIT, StuckQuery};
 use super::status::CollectorStatus;
-use super::view::{StuckItem, StuckPage, hint};
-use kube_gc_client::{Api, ReplicaRole};
+use kube_gc_client::ReplicaRole;
 use kube_gc_controller::actors::graph_handle::PartitionEnded;
 use kube_gc_controller::actors::pool::{AskStuck, StuckKey, StuckKeys};
 use kube_gc_core::graph::{StuckCause, StuckCount, StuckDetail, StuckFilter, StuckObject, StuckObjects};
-use kube_gc_core::object::{Identity, Key, OwnerReference, Uid};
+use kube_gc_core::object::{Identity, Key, OwnerReference};
 use kube_gc_core::text::{listed, word};
 use kube_gc_observe::telemetry::{ObjectView, StuckReason, Timestamp};
+
+pub use warnings::warn;
 
 /// The number of stuck objects for each reason. Every reason has an entry.
 pub type Tallies = BTreeMap<StuckReason, StuckCount>;
@@ -118,6 +119,107 @@ impl CollectorStatus {
     }
 }
 
+/// The answer of `/debug/stuck`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct StuckPage {
+    /// Whether this replica is a standby, so that it does not process objects.
+    pub standby: bool,
+    /// The number of objects by reason that match namespace and type, including those beyond
+    /// the limit.
+    pub totals: BTreeMap<&'static str, usize>,
+    /// The matching objects, the longest wait first.
+    pub stuck: Vec<StuckItem>,
+}
+
+/// A stuck object, on `/debug/stuck`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct StuckItem {
+    /// The object.
+    pub object: ObjectView,
+    /// The reason, as in the metrics.
+    pub reason: &'static str,
+    /// Since when it has been stuck.
+    pub since: Timestamp,
+    /// The time since then.
+    pub waiting_seconds: f64,
+    /// Failed attempts in a row; `null` if there is nothing to retry.
+    pub attempts: Option<u32>,
+    /// Seconds until the next retry; 0 if a worker processes it or it is queued, `null` if it
+    /// waits for a change in the cluster.
+    pub next_retry_seconds: Option<f64>,
+    /// The last error, in the server's own words, or what the object waits for.
+    pub message: String,
+    /// Some of the dependents that block it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub blocked_by: Vec<ObjectView>,
+    /// What a person can do about it.
+    pub hint: &'static str,
+}
+
+impl StuckItem {
+    /// Corrects since when it is held, by the server's time of its deletion: the graph does not keep that, and
+    /// may have seen a part of the time only.
+    pub fn was_deleted(&mut self, at: Option<&str>) {
+        let deleted = at.and_then(|time| humantime::parse_rfc3339_weak(time).ok());
+        let is_held = self.reason == StuckReason::Held.name();
+        if let Some(deleted) = deleted.filter(|deleted| is_held && *deleted < self.since.0) {
+            self.waiting_seconds += self.since.0.duration_since(deleted).unwrap_or_default().as_secs_f64();
+            self.since = Timestamp(deleted);
+        }
+    }
+}
+
+/// What a person can do about objects that are stuck for this reason.
+pub const fn hint(reason: StuckReason) -> &'static str {
+    match reason {
+        StuckReason::Conflict => {
+            "another client keeps changing this object; if this continues, find out which"
+        }
+        StuckReason::Denied => {
+            "allow the write in the role, webhook or policy that the message names; kube-gc retries automatically"
+        }
+        StuckReason::Failed => {
+            "the request failed: see the message, and the type in /debug/monitors; kube-gc retries \
+             automatically"
+        }
+        StuckReason::Throttled => {
+            "the API server is overloaded (429); kube-gc retries after the time in the response"
+        }
+        StuckReason::Panicked => "a bug in kube-gc: please report the panic in the log",
+        StuckReason::Unresolved => {
+            "make the API of the owner available again (/debug/discovery shows what fails), or remove \
+             the owner reference"
+        }
+        StuckReason::NotObserved => {
+            "the owner exists, but its monitor does not show it: see its type in /debug/monitors"
+        }
+        StuckReason::Blocked => {
+            "look at the dependents that block it: they must be gone first, and most wait for the \
+             finalizer of another controller"
+        }
+        StuckReason::Orphaning => {
+            "its dependents are being released; if the message names a part of the API, make that available again \
+             (see /debug/discovery and /debug/monitors)"
+        }
+        StuckReason::InvalidScope => {
+            "remove the owner reference or name a cluster-scoped owner: otherwise the object is never collected"
+        }
+        StuckReason::Braked => {
+            "find out what causes so many deletions; /readyz?verbose shows why the brake is engaged, and a person must resume deletion"
+        }
+        StuckReason::Deferred => {
+            "the API server is unreachable, or requests of this kind hang in this namespace, perhaps in a \
+             webhook, or the owner may still be in admission (graph.birth_grace): see the message; kube-gc \
+             retries automatically"
+        }
+        StuckReason::UnseenWrite => "see its type in /debug/monitors: the watch has not shown the last write",
+        StuckReason::Held => {
+            "not kube-gc, but others have to end it: /debug/stuck/causes names the finalizers, and \
+             kube-gc explain says what to do"
+        }
+    }
+}
+
 /// An object that is stuck, and what it waits for.
 #[derive(Clone, Debug)]
 pub struct NamedStuck {
@@ -211,172 +313,4 @@ fn in_graph(stuck: StuckObject, now: SystemTime) -> Found {
         }
     };
     Found { identity: Some(object), waited, item }
-}
-
-/// The longest time between two looks at what is stuck.
-const LOOKS_EVERY: Duration = Duration::from_secs(30);
-/// The shortest time between two looks.
-const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
-/// When an event about the same object is sent again. By default, an API server keeps events for
-/// an hour.
-const AGAIN_AFTER: Duration = Duration::from_secs(3600);
-/// The most objects that are looked at for each reason.
-const LOOKED_AT: usize = 1000;
-/// The most of these in one namespace, so that no tenant hides the objects of another.
-const IN_A_NAMESPACE: usize = 16;
-/// The most events after one look.
-const AT_ONCE: usize = 20;
-
-/// What people see as the reason of the event, and the beginning of its message.
-const fn wording(reason: StuckReason) -> Option<(&'static str, &'static str)> {
-    match reason {
-        StuckReason::Blocked => Some(("ForegroundDeletionBlocked", "its foreground deletion has to wait")),
-        StuckReason::Denied => {
-            Some(("GarbageCollectionDenied", "the API server denies a write of the garbage collector"))
-        }
-        StuckReason::Unresolved | StuckReason::NotObserved => {
-            Some(("OwnerRefUnresolved", "the garbage collector cannot resolve an owner of this object"))
-        }
-        StuckReason::Conflict
-        | StuckReason::Failed
-        | StuckReason::Throttled
-        | StuckReason::Panicked
-        | StuckReason::Orphaning
-        | StuckReason::InvalidScope
-        | StuckReason::UnseenWrite
-        | StuckReason::Braked
-        | StuckReason::Deferred
-        | StuckReason::Held => None,
-    }
-}
-
-/// Sends warning events until the collector ends. Objects count that have been stuck for `after`.
-pub async fn warn(collector: CollectorStatus, api: Api, after: Duration, ending: CancellationToken) {
-    let mut looks = interval(after.clamp(SHORTEST_PAUSE, LOOKS_EVERY));
-    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut recent = RecentWarnings::default();
-    let warning = async {
-        loop {
-            looks.tick().await;
-            if look(&collector, &api, after, &mut recent).await.is_err() {
-                // A part of the collector has ended, and the process is about to.
-                return;
-            }
-        }
-    };
-    ending.run_until_cancelled(warning).await;
-}
-
-async fn look(
-    collector: &CollectorStatus,
-    api: &Api,
-    after: Duration,
-    recent: &mut RecentWarnings,
-) -> Result<(), PartitionEnded> {
-    if collector.is_standby() {
-        return Ok(());
-    }
-    let mut stuck = Vec::new();
-    for reason in StuckReason::ALL.into_iter().filter(|reason| wording(*reason).is_some()) {
-        let named = collector.named_stuck(reason, LOOKED_AT, IN_A_NAMESPACE, StuckReason::OLD).await?;
-        stuck.extend(named.into_iter().filter(|object| object.waited >= after));
-    }
-    for object in recent.due(stuck, Instant::now()) {
-        if !send(api, &object).await {
-            recent.forget(&object);
-        }
-    }
-    Ok(())
-}
-
-/// Sends the event. False if it could not be recorded now, and may be later.
-async fn send(api: &Api, stuck: &NamedStuck) -> bool {
-    let Some((reason, beginning)) = wording(stuck.reason) else { return true };
-    let message = format!("{beginning}: {}", stuck.message);
-    api.has_warned(&stuck.object, reason, &message).await
-}
-
-/// The events that were sent about objects that are still stuck.
-#[derive(Debug, Default)]
-struct RecentWarnings(HashMap<(Uid, StuckReason), Instant>);
-
-impl RecentWarnings {
-    /// The objects about which an event is due, those that are stuck longest first. What is no
-    /// longer stuck is forgotten, which bounds the memory.
-    fn due(&mut self, mut stuck: Vec<NamedStuck>, now: Instant) -> Vec<NamedStuck> {
-        let before = std::mem::take(&mut self.0);
-        stuck.sort_by(|a, b| b.waited.cmp(&a.waited).then_with(|| a.object.uid.cmp(&b.object.uid)));
-        let mut due = Vec::new();
-        for object in stuck {
-            let key = Self::key(&object.object, object.reason);
-            match before.get(&key) {
-                Some(at) if now.saturating_duration_since(*at) < AGAIN_AFTER => {
-                    self.0.insert(key, *at);
-                }
-                Some(_) | None if due.len() < AT_ONCE => {
-                    self.0.insert(key, now);
-                    due.push(object);
-                }
-                Some(_) | None => {}
-            }
-        }
-        due
-    }
-
-    fn forget(&mut self, stuck: &NamedStuck) {
-        self.0.remove(&Self::key(&stuck.object, stuck.reason));
-    }
-
-    fn key(object: &Identity, reason: StuckReason) -> (Uid, StuckReason) {
-        (object.uid.clone(), reason)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use kube_gc_core::object::config_map;
-
-    fn stuck(number: usize, waited: u64) -> NamedStuck {
-        NamedStuck {
-            object: config_map("ns", &format!("object-{number}"), &format!("u{number}")),
-            reason: StuckReason::Blocked,
-            waited: Duration::from_secs(waited),
-            message: "something".to_owned(),
-        }
-    }
-
-    fn names(due: &[NamedStuck]) -> Vec<&str> {
-        due.iter().map(|stuck| &*stuck.object.name).collect()
-    }
-
-    #[test]
-    fn one_event_an_hour_is_due_about_each_object_and_reason() {
-        let (mut recent, now) = (RecentWarnings::default(), Instant::now());
-        let both = || vec![stuck(1, 10), stuck(2, 20)];
-        assert_eq!(names(&recent.due(both(), now)), ["object-2", "object-1"]);
-        assert!(recent.due(both(), now + AGAIN_AFTER / 2).is_empty());
-        let other = NamedStuck { reason: StuckReason::Denied, ..stuck(1, 10) };
-        assert_eq!(recent.due(vec![other, stuck(1, 10)], now + AGAIN_AFTER / 2).len(), 1);
-        assert_eq!(names(&recent.due(both(), now + AGAIN_AFTER)), ["object-2", "object-1"]);
-    }
-
-    #[test]
-    fn few_events_are_due_at_a_time_and_the_others_follow() {
-        let (mut recent, now) = (RecentWarnings::default(), Instant::now());
-        let all = || (0..AT_ONCE + 3).map(|number| stuck(number, 10)).collect();
-        assert_eq!(recent.due(all(), now).len(), AT_ONCE);
-        assert_eq!(recent.due(all(), now).len(), 3);
-        assert_eq!(recent.due(all(), now).len(), 0);
-    }
-
-    #[test]
-    fn what_was_not_sent_is_due_again_and_what_is_done_is_forgotten() {
-        let (mut recent, now) = (RecentWarnings::default(), Instant::now());
-        recent.due(vec![stuck(1, 10)], now);
-        recent.forget(&stuck(1, 10));
-        assert_eq!(recent.due(vec![stuck(1, 10)], now).len(), 1);
-        assert!(recent.due(Vec::new(), now).is_empty() && recent.0.is_empty());
-        assert_eq!(recent.due(vec![stuck(1, 10)], now).len(), 1);
-    }
 }

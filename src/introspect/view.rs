@@ -6,11 +6,12 @@ use std::time::SystemTime;
 use serde::Serialize;
 
 use super::queries::IdleQuery;
+use super::stuck::StuckItem;
 use kube_gc_controller::worker::comparison::{DisagreementView, is_zero};
 use kube_gc_controller::worker::decision::JudgedOwner;
 use kube_gc_core::object::{GroupResource, Identity, ResourceVersion};
 use kube_gc_insight::{Explanation, State, Unseen};
-use kube_gc_observe::telemetry::{Distribution, ObjectView, StuckReason, Timestamp};
+use kube_gc_observe::telemetry::{Distribution, ObjectView, Timestamp};
 
 /// One monitor, on `/debug/monitors`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -207,107 +208,6 @@ pub struct DeletionsView {
     pub count: usize,
 }
 
-/// The answer of `/debug/stuck`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct StuckPage {
-    /// Whether this replica is a standby, so that it does not process objects.
-    pub standby: bool,
-    /// The number of objects by reason that match namespace and type, including those beyond
-    /// the limit.
-    pub totals: BTreeMap<&'static str, usize>,
-    /// The matching objects, the longest wait first.
-    pub stuck: Vec<StuckItem>,
-}
-
-/// A stuck object, on `/debug/stuck`.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct StuckItem {
-    /// The object.
-    pub object: ObjectView,
-    /// The reason, as in the metrics.
-    pub reason: &'static str,
-    /// Since when it has been stuck.
-    pub since: Timestamp,
-    /// The time since then.
-    pub waiting_seconds: f64,
-    /// Failed attempts in a row; `null` if there is nothing to retry.
-    pub attempts: Option<u32>,
-    /// Seconds until the next retry; 0 if a worker processes it or it is queued, `null` if it
-    /// waits for a change in the cluster.
-    pub next_retry_seconds: Option<f64>,
-    /// The last error, in the server's own words, or what the object waits for.
-    pub message: String,
-    /// Some of the dependents that block it.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub blocked_by: Vec<ObjectView>,
-    /// What a person can do about it.
-    pub hint: &'static str,
-}
-
-impl StuckItem {
-    /// Corrects since when it is held, by the server's time of its deletion: the graph does not keep that, and
-    /// may have seen a part of the time only.
-    pub fn was_deleted(&mut self, at: Option<&str>) {
-        let deleted = at.and_then(|time| humantime::parse_rfc3339_weak(time).ok());
-        let is_held = self.reason == StuckReason::Held.name();
-        if let Some(deleted) = deleted.filter(|deleted| is_held && *deleted < self.since.0) {
-            self.waiting_seconds += self.since.0.duration_since(deleted).unwrap_or_default().as_secs_f64();
-            self.since = Timestamp(deleted);
-        }
-    }
-}
-
-/// What a person can do about objects that are stuck for this reason.
-pub const fn hint(reason: StuckReason) -> &'static str {
-    match reason {
-        StuckReason::Conflict => {
-            "another client keeps changing this object; if this continues, find out which"
-        }
-        StuckReason::Denied => {
-            "allow the write in the role, webhook or policy that the message names; kube-gc retries automatically"
-        }
-        StuckReason::Failed => {
-            "the request failed: see the message, and the type in /debug/monitors; kube-gc retries \
-             automatically"
-        }
-        StuckReason::Throttled => {
-            "the API server is overloaded (429); kube-gc retries after the time in the response"
-        }
-        StuckReason::Panicked => "a bug in kube-gc: please report the panic in the log",
-        StuckReason::Unresolved => {
-            "make the API of the owner available again (/debug/discovery shows what fails), or remove \
-             the owner reference"
-        }
-        StuckReason::NotObserved => {
-            "the owner exists, but its monitor does not show it: see its type in /debug/monitors"
-        }
-        StuckReason::Blocked => {
-            "look at the dependents that block it: they must be gone first, and most wait for the \
-             finalizer of another controller"
-        }
-        StuckReason::Orphaning => {
-            "its dependents are being released; if the message names a part of the API, make that available again \
-             (see /debug/discovery and /debug/monitors)"
-        }
-        StuckReason::InvalidScope => {
-            "remove the owner reference or name a cluster-scoped owner: otherwise the object is never collected"
-        }
-        StuckReason::Braked => {
-            "find out what causes so many deletions; /readyz?verbose shows why the brake is engaged, and a person must resume deletion"
-        }
-        StuckReason::Deferred => {
-            "the API server is unreachable, or requests of this kind hang in this namespace, perhaps in a \
-             webhook, or the owner may still be in admission (graph.birth_grace): see the message; kube-gc \
-             retries automatically"
-        }
-        StuckReason::UnseenWrite => "see its type in /debug/monitors: the watch has not shown the last write",
-        StuckReason::Held => {
-            "not kube-gc, but others have to end it: /debug/stuck/causes names the finalizers, and \
-             kube-gc explain says what to do"
-        }
-    }
-}
-
 /// The answer of `/debug/search`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct FoundPage {
@@ -425,10 +325,12 @@ mod tests {
 
     use serde_json::json;
 
+    use super::super::stuck::{StuckPage, hint};
     use super::*;
     use kube_gc_controller::worker::classified::Evidence;
     use kube_gc_core::object::{OwnerReference, Uid};
     use kube_gc_core::verdict::ReferenceClass;
+    use kube_gc_observe::telemetry::StuckReason;
 
     const UID: &str = "0b1e5c1e-9b1a-4b58-8b7e-0f4b7a7e9d10";
 
