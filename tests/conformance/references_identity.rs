@@ -11,52 +11,9 @@ use kube_gc_testkit::cluster::{create_all, poll};
 use kube_gc_testkit::{Obj, Policy, Scope};
 
 kube_gc_testkit::scenarios! {
-    a_kind_in_lower_case_resolves,
     duplicate_references_are_not_processed_forever,
     the_wrong_one_of_two_references_with_one_uid_is_removed,
     two_objects_with_one_uid_are_distinguished,
-}
-
-/// A kind in lower case resolves (rule 1.5).
-async fn a_kind_in_lower_case_resolves() -> Result<()> {
-    in_both_orders(Rest::Empty, async |scene| {
-        let cluster = scene.cluster();
-        let ns = cluster.namespace().await?;
-        let widgets = cluster.crd("widgets.example.com", Scope::Namespaced, &["v1"]).await?;
-        let lower = |owner: &Obj| reference_but(owner, "kind", &owner.resource.kind.to_lowercase());
-        let mut outcome = Outcome::default();
-        for policy in [None, Some(Policy::Background), Some(Policy::Foreground), Some(Policy::Orphan)] {
-            let name = |what: &str| {
-                format!("{what}-{}", policy.map_or("none".to_owned(), |p| format!("{p:?}").to_lowercase()))
-            };
-            let owners =
-                create_all([ns.configmap(name("owner")), ns.object(widgets.resource(), name("owner"))])
-                    .await?;
-            for owner in &owners {
-                let of = |what: &str| format!("{}-{}", name(what), owner.resource.kind.to_lowercase());
-                let dependents = create_all([
-                    ns.secret(of("plain")).owner_reference(lower(owner)),
-                    ns.secret(of("blocking")).owner_reference(lower(owner)).blocking(),
-                    ns.object(widgets.resource(), of("custom")).owner_reference(lower(owner)),
-                ])
-                .await?;
-                match policy {
-                    None => outcome.untouched.extend(dependents.into_iter().chain([owner.clone()])),
-                    Some(Policy::Orphan) => {
-                        outcome.kept.extend(dependents.into_iter().map(|object| (object, Vec::new())));
-                    }
-                    Some(_) => outcome.gone.extend(dependents),
-                }
-            }
-            scene.caught_up().await?;
-            if let Some(policy) = policy {
-                cluster.delete_all(&owners, policy).await?;
-                outcome.gone.extend(owners);
-            }
-        }
-        Ok(outcome)
-    })
-    .await
 }
 
 /// Dependents with two references with the uid of their owner.
