@@ -8,13 +8,11 @@ use crate::leader::crowd::{Crowd, DEPENDENTS};
 use crate::leader::election::Election;
 use crate::leader::replica::{Replica, Stage};
 use crate::leader::writes::{Write, judge, of};
-use kube_gc_testkit::proxy::{Fault, Matcher, Reply, Request, Verb, WatchEnd};
+use kube_gc_testkit::proxy::{Matcher, Request, Verb};
 
 kube_gc_testkit::scenarios! {
     another_replica_finishes_the_cascade_of_a_killed_leader,
     a_leader_that_resumes_after_its_lease_expired_writes_nothing_and_stands_by,
-    a_leader_whose_requests_are_refused_stands_by_and_is_replaced,
-    a_leader_whose_requests_are_not_answered_stands_by_and_is_replaced,
     a_leader_that_cannot_renew_its_lease_stops_writing_before_another_begins,
     a_leader_that_is_terminated_releases_the_lease,
     without_a_lease_nothing_is_written_and_the_reason_is_shown,
@@ -128,48 +126,23 @@ fn is_write(request: &Request) -> bool {
     writes && request.resource != "leases.coordination.k8s.io"
 }
 
-/// The API server is unreachable for the leader only, or it cannot renew its Lease.
-async fn cut_off(scenario: &str, lease_only: bool, fault: Option<Fault>) -> Result<()> {
+/// Nothing but its own clock keeps this replica from writing.
+async fn a_leader_that_cannot_renew_its_lease_stops_writing_before_another_begins() -> Result<()> {
     let Scene { stage, election, one, other, crowd } = Scene::set().await?;
     let (mark, since) = (other.proxy.mark(), Instant::now());
-    let cut = match lease_only {
-        true => Matcher::resource("leases.coordination.k8s.io").when(|request| request.name.is_some()),
-        false => Matcher::default(),
-    };
-    let (rule, hold) = match fault {
-        Some(fault) => (Some(one.proxy.always(cut, fault)), None),
-        None => (None, Some(one.proxy.hold(cut))),
-    };
-    if !lease_only {
-        one.proxy.cut(None, WatchEnd::Abruptly);
-    }
+    let lease = Matcher::resource("leases.coordination.k8s.io").when(|request| request.name.is_some());
+    let hold = one.proxy.hold(lease);
     // The replica notices this itself: nobody tells it.
     one.collector.log_line("this replica has lost the Lease").await?;
-    taken_over(scenario, &other, since).await?;
+    taken_over("lease only", &other, since).await?;
     was_warm(&other, mark)?;
-    if let Some(rule) = rule {
-        rule.remove();
-    }
     drop(hold);
     one.stands_by("other").await?;
     let writes = || of(&[&one, &other]);
-    judged(scenario, (&stage, &crowd, election), &["one", "other"], writes).await?;
-    ensure!(!lease_only || one.writes()?.len() < DEPENDENTS, "it was done before: that proves nothing");
+    judged("lease only", (&stage, &crowd, election), &["one", "other"], writes).await?;
+    ensure!(one.writes()?.len() < DEPENDENTS, "it was done before: that proves nothing");
     one.collector.stop().await?;
     other.collector.stop().await
-}
-
-async fn a_leader_whose_requests_are_refused_stands_by_and_is_replaced() -> Result<()> {
-    cut_off("refused", false, Some(Fault::Instead(Reply::broken()))).await
-}
-
-async fn a_leader_whose_requests_are_not_answered_stands_by_and_is_replaced() -> Result<()> {
-    cut_off("unanswered", false, None).await
-}
-
-/// Only its own clock keeps this replica from writing.
-async fn a_leader_that_cannot_renew_its_lease_stops_writing_before_another_begins() -> Result<()> {
-    cut_off("lease only", true, None).await
 }
 
 async fn a_leader_that_is_terminated_releases_the_lease() -> Result<()> {
