@@ -212,8 +212,7 @@ async fn the_brake_limits_deletions_of_dependents_of_a_removed_type() -> Result<
     ensure!(signs.annotation("kube-gc.io/brake-engaged").await?.is_null());
     ensure!(collector.metric("kube_gc_brake_engaged").await? == 0.0);
     poll("the last event", async || Ok(signs.events(ns.name(), "DeletionResumed").await?.len() == 2)).await?;
-    collector.stop().await?;
-    stage.clear().await
+    collector.stop().await
 }
 
 /// While the brake is engaged, an owner is orphaned, an owner that blocks no other object is
@@ -278,8 +277,7 @@ async fn the_brake_limits_the_share_of_a_type_and_a_restart_resumes() -> Result<
     let collector = stage.collector().await?;
     stage.settled(&collector, Rest::Empty).await?;
     ensure!(secrets().await? == before - 40);
-    collector.stop().await?;
-    stage.clear().await
+    collector.stop().await
 }
 
 /// Rule 6.15. The limit of a namespace is below that of all, so one namespace cannot stop others.
@@ -343,6 +341,5 @@ async fn the_brake_of_one_namespace_holds_no_other() -> Result<()> {
     cluster.send("PATCH", &signs.lease(), MERGE_PATCH, Some(&resume)).await?;
     cluster.settled(&collector).await?;
     ensure!(secrets(&ns).await? == 0 && collector.metric("kube_gc_braked_namespaces").await? == 0.0);
-    collector.stop().await?;
-    stage.clear().await
+    collector.stop().await
 }

@@ -245,8 +245,7 @@ async fn play(order: Order, rest: Rest, make: &impl AsyncFn(&Setting<'_>) -> Res
     let collector = stage.collector().await?;
     stage.settled(&collector, rest).await.context("after a restart")?;
     outcome.check(&stage.cluster).await.context("after a restart")?;
-    collector.stop().await?;
-    stage.clear().await
+    collector.stop().await
 }
 
 /// An owner reference.

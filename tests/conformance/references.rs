@@ -278,8 +278,7 @@ async fn a_cluster_scoped_object_with_an_owner_in_a_namespace_is_kept() -> Resul
     cluster.delete(&owner, Policy::Background).await?;
     cluster.settled(&collector).await?;
     cluster.assert_kept(of_live.iter().chain(&of_nobody).chain(&late)).await?;
-    collector.stop().await?;
-    stage.clear().await
+    collector.stop().await
 }
 
 /// An object with one absent and one unresolved reference keeps both (rule 4.17).
@@ -296,6 +295,5 @@ async fn an_absent_owner_beside_an_unknown_one_changes_nothing() -> Result<()> {
     cluster.settled_with_parked(&collector).await?;
     Outcome { untouched: vec![kept.clone()], ..Outcome::default() }.check(cluster).await?;
     reported_as_failing(&collector, &[&kept], "no.such.group").await?;
-    collector.stop().await?;
-    stage.clear().await
+    collector.stop().await
 }

@@ -154,6 +154,5 @@ async fn dependents_of_a_type_removed_while_nobody_watched_are_kept_until_it_is_
     }
     .check(cluster)
     .await?;
-    collector.stop().await?;
-    stage.clear().await
+    collector.stop().await
 }
