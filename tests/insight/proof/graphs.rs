@@ -5,7 +5,6 @@ use k8s_openapi::api::core::v1::{ConfigMap, Node as ClusterNode, Secret, Service
 use kube::api::ApiResource;
 use serde_json::{Value, json};
 
-use super::random::Random;
 use kube_gc_testkit::cluster::Builder;
 use kube_gc_testkit::{Cluster, Ns, Obj, Policy};
 
@@ -90,41 +89,41 @@ pub const POLICIES: [Policy; 3] = [Policy::Background, Policy::Foreground, Polic
 impl Graph {
     /// The graph with this number of a seed.
     pub fn draw(seed: u64, number: u64) -> Self {
-        let random = &mut Random::new(seed, number);
-        let count = 2 + random.below(4);
-        let has_cluster_scope = random.percent(15);
+        let random = &mut fastrand::Rng::with_seed(seed ^ number.wrapping_mul(0xD6E8_FEB8_6659_FD93));
+        let count = 2 + random.usize(..4);
+        let has_cluster_scope = random.u8(..100) < 15;
         let mut nodes = Vec::new();
         for place in 0..count {
-            let kind = Kind::ALL[random.below(3 + usize::from(has_cluster_scope))];
+            let kind = Kind::ALL[random.usize(..3 + usize::from(has_cluster_scope))];
             let mut links = Vec::new();
             // Most objects belong to an earlier one; a few to a later one, which closes rings.
-            for _ in 0..[0, 1, 1, 1, 2, 2, 3][random.below(7)] {
-                let is_ring = random.percent(12);
+            for _ in 0..[0, 1, 1, 1, 2, 2, 3][random.usize(..7)] {
+                let is_ring = random.u8(..100) < 12;
                 if place == 0 && !is_ring {
                     continue;
                 }
-                let owner = if is_ring { random.below(count) } else { random.below(place) };
-                let names = match random.below(24) {
+                let owner = if is_ring { random.usize(..count) } else { random.usize(..place) };
+                let names = match random.usize(..24) {
                     0 => Names::OtherUid,
                     1 => Names::OtherName,
                     2 => Names::Unserved,
                     3 => Names::Nobody,
                     _ => Names::Right,
                 };
-                links.push(Link { owner, names, blocking: random.percent(55) });
+                links.push(Link { owner, names, blocking: random.u8(..100) < 55 });
             }
             let mut finalizers = Vec::new();
-            if random.percent(15) {
-                finalizers.push(HOLDS[random.below(HOLDS.len())]);
+            if random.u8(..100) < 15 {
+                finalizers.push(HOLDS[random.usize(..HOLDS.len())]);
             }
-            if random.percent(7) {
+            if random.u8(..100) < 7 {
                 finalizers.push("orphan");
-            } else if random.percent(5) {
+            } else if random.u8(..100) < 5 {
                 finalizers.push("foregroundDeletion");
             }
             let is_held = finalizers.iter().any(|name| HOLDS.contains(name));
-            let deleted = (is_held && random.percent(12)).then(|| POLICIES[random.below(3)]);
-            let is_far = random.percent(4);
+            let deleted = (is_held && random.u8(..100) < 12).then(|| POLICIES[random.usize(..3)]);
+            let is_far = random.u8(..100) < 4;
             nodes.push(Node { kind, is_far, links, finalizers, deleted });
         }
         Self { number, nodes }

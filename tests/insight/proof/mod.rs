@@ -7,7 +7,6 @@
 mod compare;
 mod graphs;
 mod planner;
-mod random;
 
 use anyhow::{Context as _, Result, ensure};
 use futures::{StreamExt as _, TryStreamExt as _, stream};

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use anyhow::{Context as _, Result};
 use kube_gc_core::graph::ViewLimits;
 use kube_gc_core::object::{
-    Catalog, Finalizers, GroupResource, HashSeed, Identity, Namespace, ObjectFacts, OwnerReference,
-    PropagationPolicy, ResourceType, ResourceVersion, Scope, ServedKind, Uid,
+    Catalog, GroupResource, HashSeed, Identity, Namespace, ObjectFacts, PropagationPolicy, ResourceType,
+    Scope, ServedKind, Uid,
 };
+use kube_gc_decode::{Encoding, FactsReader};
 use kube_gc_insight::{
     AbsenceEvidence, Details, Fact, Knowledge, Live, LiveObject, LocalGraph, Need, Outside, Plan, PlanQuery,
     ask, plan,
@@ -83,31 +84,8 @@ fn identity(resource: &Arc<ResourceType>, object: &Obj) -> Result<Identity> {
 }
 
 fn facts(object: &Obj) -> Result<ObjectFacts> {
-    let references = object.owner_references()?.into_iter().map(|reference| {
-        Ok(OwnerReference {
-            api_version: reference.api_version.into(),
-            kind: reference.kind.into(),
-            name: reference.name.into(),
-            uid: Uid::parse(&reference.uid).context("no uid")?,
-            controller: reference.controller.unwrap_or_default(),
-            block_owner_deletion: reference.block_owner_deletion.unwrap_or_default(),
-        })
-    });
-    let finalizers = object.finalizers();
-    let own = ["foregroundDeletion", "orphan"];
-    Ok(ObjectFacts {
-        uid: Uid::parse(&object.uid).context("no uid")?,
-        namespace: object.namespace.as_deref().and_then(Namespace::parse),
-        name: object.name.as_str().into(),
-        resource_version: ResourceVersion::parse(&object.resource_version),
-        owners: references.collect::<Result<_>>()?,
-        being_deleted: object.is_terminating(),
-        finalizers: Finalizers {
-            foreground: finalizers.contains(&own[0]),
-            orphan: finalizers.contains(&own[1]),
-        },
-        held_by_others: finalizers.iter().any(|name| !own.contains(name)),
-    })
+    let read = FactsReader::default().read(Encoding::Json, object.raw.to_string().as_bytes());
+    read.map_err(anyhow::Error::msg)?.object.context("no uid")
 }
 
 impl Planner {
