@@ -19,7 +19,7 @@ const TARGETS: [(&str, Target); 7] = [
     ("watch", fuzzing::watch),
     ("watch_protobuf", fuzzing::watch_protobuf),
     ("discovery", kube_gc_client::fuzzing::discovery),
-    ("config", kube_gc_config::fuzzing::config),
+    ("config", kube_gc_config::testing::config),
 ];
 
 /// The number of mutations for a target: loading a configuration takes a hundred times as long as

@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| kube_gc_config::fuzzing::config(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| kube_gc_config::testing::config(bytes));

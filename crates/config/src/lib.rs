@@ -9,10 +9,10 @@
 //! users, and is the [`Default`] of [`Settings`].
 
 mod error;
-#[doc(hidden)]
-pub mod fuzzing;
 mod load;
 mod settings;
+#[doc(hidden)]
+pub mod testing;
 mod values;
 
 use std::num::{NonZeroU32, NonZeroUsize};
