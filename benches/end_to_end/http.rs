@@ -8,9 +8,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::BodyExt as _;
-use kube::Config;
 use kube::client::Body;
-use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde_json::Value;
 
 /// The content type of all bodies except patches.
@@ -71,10 +69,7 @@ pub struct Client {
 
 impl Client {
     pub async fn of(kubeconfig: &Path) -> Result<Self> {
-        let kubeconfig = Kubeconfig::read_from(kubeconfig)?;
-        let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
-        // Each request counts.
-        config.default_retry = false;
+        let config = kube_gc_testkit::config_of(kubeconfig).await?;
         Ok(Self { inner: kube::Client::try_from(config)?, sent: Cell::new(0) })
     }
 

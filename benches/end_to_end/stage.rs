@@ -149,15 +149,8 @@ impl Stage {
 async fn kubeconfig(plane: &Info, client: &Client) -> Result<PathBuf> {
     let token = token(client).await.context("no token for the contestants")?;
     let path = plane.dir.join("contestants.kubeconfig");
-    let kubeconfig = json!({
-        "apiVersion": "v1", "kind": "Config", "current-context": "contestants",
-        "clusters": [{"name": "test", "cluster": {
-            "server": plane.url, "certificate-authority": plane.dir.join("ca.crt"),
-        }}],
-        "users": [{"name": ACCOUNT, "user": {"token": token}}],
-        "contexts": [{"name": "contestants", "context": {"cluster": "test", "user": ACCOUNT}}],
-    });
-    // JSON is YAML.
+    let server = json!({ "server": plane.url, "certificate-authority": plane.dir.join("ca.crt") });
+    let kubeconfig = kube_gc_testkit::kubeconfig(&server, &json!({ "token": token }));
     std::fs::write(&path, kubeconfig.to_string())?;
     let theirs = Client::of(&path).await?;
     timeout(DEADLINE, until_allowed(&theirs)).await.with_context(|| format!("{ACCOUNT} is not let in"))??;

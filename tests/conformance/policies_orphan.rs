@@ -148,9 +148,8 @@ async fn orphan_while_broken(
     widgets.break_it().await?;
     // Only now, because no watch shows it any more. Creating it needs no conversion.
     poll("the collector to notice that widgets cannot be listed", async || {
-        let monitors = collector.get_debug("/debug/monitors").await?.json()?;
-        let mut monitors = monitors.as_array().into_iter().flatten();
-        let widgets = monitors.find(|monitor| monitor["group"] == widgets.resource().group.as_str());
+        let monitors = collector.monitors().await?;
+        let widgets = monitors.iter().find(|monitor| monitor["group"] == widgets.resource().group.as_str());
         Ok(widgets.is_some_and(|widgets| widgets["synced"] == false && widgets["last_error"].is_string()))
     })
     .await?;

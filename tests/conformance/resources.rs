@@ -174,8 +174,7 @@ async fn objects_of_an_ignored_type_are_not_changed() -> Result<()> {
         }
     }
 
-    let monitors = collector.get_debug("/debug/monitors").await?.json()?;
-    let monitors = monitors.as_array().cloned().unwrap_or_default();
+    let monitors = collector.monitors().await?;
     let is_watched = |plural: &str| monitors.iter().any(|monitor| monitor["resource"] == plural);
     ensure!(is_watched("configmaps") && !is_watched("secrets") && !is_watched("events"), "{monitors:?}");
     for (series, count) in collector.metrics().await? {

@@ -114,15 +114,11 @@ async fn named(collector: &Collector, group: &str) -> Result<[bool; 3]> {
 
 /// Whether the watched type is reported, too, in the words of the server.
 async fn is_failing(collector: &Collector) -> Result<bool> {
-    let monitors = collector.get_debug("/debug/monitors").await?.json()?;
     let is_failing = |monitor: &Value| {
         monitor["group"] == GROUP && monitor["last_error"].as_str().is_some_and(|error| error.contains("503"))
     };
-    let metrics = collector.metrics().await?;
-    let counted = metrics.iter().any(|(series, value)| {
-        series.starts_with("kube_gc_resource_sync_errors_total{") && series.contains(GROUP) && *value > 0.0
-    });
-    Ok(counted && monitors.as_array().into_iter().flatten().any(is_failing))
+    let counted = collector.metric_of("kube_gc_resource_sync_errors_total", &[GROUP]).await? > 0.0;
+    Ok(counted && collector.monitors().await?.iter().any(is_failing))
 }
 
 /// The backend of an API fails while the collector runs, and returns. Objects that depend

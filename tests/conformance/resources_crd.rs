@@ -1,6 +1,6 @@
 //! Types that are removed with all their objects.
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Result, ensure};
 
 use crate::conformance::outcome::{Order, Outcome, Rest, reported_as_failing, uids};
 use crate::conformance::stage::{Stage, seen};
@@ -68,9 +68,7 @@ impl Family {
 async fn remove(widgets: &Crd, collector: &Collector) -> Result<()> {
     widgets.remove().await?;
     poll("the monitor of the type to end", async || {
-        let monitors = collector.get_debug("/debug/monitors").await?.json()?;
-        let monitors = monitors.as_array().context("no list")?;
-        Ok(monitors.iter().all(|monitor| monitor["resource"] != "widgets"))
+        Ok(collector.monitors().await?.iter().all(|monitor| monitor["resource"] != "widgets"))
     })
     .await
 }
@@ -112,8 +110,7 @@ async fn dependents_of_a_removed_type_are_deleted_with_its_objects() -> Result<(
             cluster.settled(&collector).await?;
             family.outcome().check(cluster).await?;
         }
-        let monitors = collector.get_debug("/debug/monitors").await?.json()?;
-        let monitors = monitors.as_array().cloned().unwrap_or_default();
+        let monitors = collector.monitors().await?;
         ensure!(monitors.iter().all(|monitor| monitor["resource"] != "widgets"), "{monitors:?}");
         collector.stop().await?;
         stage.clear().await?;

@@ -38,9 +38,8 @@ async fn forgotten(cluster: &Cluster, collector: &Collector) -> Result<()> {
 
 /// The monitors of the types.
 async fn monitors(collector: &Collector) -> Result<Vec<Value>> {
-    let monitors = collector.get_debug("/debug/monitors").await?.json()?;
-    let monitors = monitors.as_array().context("no list")?.iter();
-    Ok(monitors.filter(|monitor| monitor["group"] == GROUP).cloned().collect())
+    let monitors = collector.monitors().await?.into_iter();
+    Ok(monitors.filter(|monitor| monitor["group"] == GROUP).collect())
 }
 
 /// Creates all types, an owner and a dependent of each, deletes the owners, and

@@ -77,10 +77,8 @@ async fn warned(cluster: &Cluster, object: &Obj, reason: &str) -> Result<String>
 /// Waits until an object has been stuck for this long.
 async fn has_been_stuck(collector: &Collector, object: &Obj, seconds: f64) -> Result<()> {
     poll(&format!("{object} to have been stuck for {seconds} s"), async || {
-        let page = collector.get_debug("/debug/stuck").await?.json()?;
-        let all = page["stuck"].as_array().cloned().unwrap_or_default();
-        let waited = all.iter().find(|item| item["object"]["uid"] == object.uid.as_str());
-        Ok(waited.and_then(|item| item["waiting_seconds"].as_f64()) > Some(seconds))
+        let page = page(collector, "").await?;
+        Ok(about(&page, object).and_then(|item| item["waiting_seconds"].as_f64()) > Some(seconds))
     })
     .await
 }

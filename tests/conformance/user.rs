@@ -43,17 +43,11 @@ impl User {
         if plane.embedded().is_none() {
             server["certificate-authority"] = json!(info.dir.join("ca.crt"));
         }
-        let content = json!({
-            "apiVersion": "v1",
-            "kind": "Config",
-            "clusters": [{ "name": "test", "cluster": server }],
-            "users": [{ "name": "user", "user": { "token": token } }],
-            "contexts": [{ "name": "test", "context": { "cluster": "test", "user": "user" } }],
-            "current-context": "test",
-        });
         let kubeconfig = NamedTempFile::new()?;
-        // JSON is YAML.
-        serde_json::to_writer(&kubeconfig, &content)?;
+        serde_json::to_writer(
+            &kubeconfig,
+            &kube_gc_testkit::kubeconfig(&server, &json!({ "token": token })),
+        )?;
         Ok(Self { kubeconfig })
     }
 

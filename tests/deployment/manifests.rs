@@ -4,8 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use anyhow::{Context as _, Result, ensure};
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Client, Config};
+use kube::Client;
 use kube_gc_config::Loader;
 use serde_json::json;
 
@@ -187,8 +186,7 @@ async fn requests_of_the_collector_have_the_priority_of_controllers() -> Result<
 
 /// A client with this token instead of the certificate in the kubeconfig.
 async fn client(kubeconfig: &Path, token: &str) -> Result<Client> {
-    let kubeconfig = Kubeconfig::read_from(kubeconfig)?;
-    let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+    let mut config = kube_gc_testkit::config_of(kubeconfig).await?;
     config.auth_info = serde_json::from_value(json!({ "token": token }))?;
     Ok(Client::try_from(config)?)
 }

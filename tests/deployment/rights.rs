@@ -24,14 +24,7 @@ const VERBS: [&str; 6] = ["create", "delete", "get", "list", "patch", "watch"];
 
 /// The requests of a verb that were answered by 403.
 async fn denied(collector: &Collector, verb: &str) -> Result<f64> {
-    let verb = format!("verb=\"{verb}\"");
-    let metrics = collector.metrics().await?;
-    let matches = |series: &String| {
-        series.starts_with("kube_gc_requests_total{")
-            && series.contains("code=\"403\"")
-            && series.contains(&verb)
-    };
-    Ok(metrics.iter().filter(|(series, _)| matches(series)).map(|(_, count)| count).sum())
+    collector.metric_of("kube_gc_requests_total", &["code=\"403\"", &format!("verb=\"{verb}\"")]).await
 }
 
 async fn everything_is_done_under(overlay: &str) -> Result<()> {
@@ -90,15 +83,10 @@ async fn the_overlay_for_a_dry_run_decides_and_writes_nothing() -> Result<()> {
     collector.ready().await?;
     scenes.begin(cluster).await?;
     poll("decisions about all that would be written", async || {
-        let metrics = collector.metrics().await?;
-        let decided = |action: &str| {
-            metrics.keys().any(|series| {
-                series.starts_with("kube_gc_decisions_total{")
-                    && series.contains("outcome=\"dry_run\"")
-                    && series.contains(&format!("action=\"{action}\""))
-            })
+        let decided = async |action| {
+            collector.metric_of("kube_gc_decisions_total", &["outcome=\"dry_run\"", action]).await
         };
-        Ok(decided("delete") && decided("orphan"))
+        Ok(decided("action=\"delete\"").await? > 0.0 && decided("action=\"orphan\"").await? > 0.0)
     })
     .await?;
     ensure!(scenes.done(cluster).await?.is_empty(), "something was written");

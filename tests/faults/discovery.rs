@@ -1,6 +1,6 @@
 //! Discovery that fails in part.
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Result, ensure};
 use serde_json::json;
 
 use crate::faults::stage::{Stage, never, requests};
@@ -120,8 +120,7 @@ async fn others_go_on(reply: Reply) -> Result<()> {
     cluster.settled(&collector).await?;
     cluster.assert_gone([&of_dead]).await?;
     stage.assert_owners(&of_live, &[&live]).await?;
-    let monitors = collector.get_debug("/debug/monitors").await?.json()?;
-    let monitors = monitors.as_array().context("no list")?;
+    let monitors = collector.monitors().await?;
     ensure!(monitors.iter().any(|monitor| monitor["resource"] == "widgets"), "{monitors:?}");
     // Its dependents are removed, too: without the type, nothing shows whether they are garbage.
     widgets.remove().await?;

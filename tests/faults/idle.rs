@@ -150,11 +150,7 @@ async fn hold(
         flooded = flood => flooded?,
         probed = probes => probed?,
     }
-    let metrics = collector.metrics().await?;
-    let of_all = |name: &str| -> f64 {
-        metrics.iter().filter(|(series, _)| series.starts_with(name)).map(|(_, value)| value).sum()
-    };
-    let evicted = of_all("kube_gc_http_connections_evicted_total{");
+    let evicted = collector.metric("kube_gc_http_connections_evicted_total").await?;
     ensure!(evicted >= (count - FILES_OF_A_LISTENER) as f64, "{evicted} of {count} were evicted");
     drop(held);
     poll("the connections to be closed", async || {

@@ -181,10 +181,8 @@ async fn a_verdict_is_void_after_the_owners_policy_changes() -> Result<()> {
     unblock.pass();
     // Otherwise a DELETE would be in flight.
     poll("a new decision", async || {
-        let decisions = collector.metrics().await?;
-        Ok(decisions.iter().any(|(series, count)| {
-            *count > 0.0 && series.starts_with("kube_gc_decisions_total") && series.contains("reevaluated")
-        }) || !stage.of(Verb::Delete, &circle.middle).is_empty())
+        let is_decided = collector.metric_of("kube_gc_decisions_total", &["reevaluated"]).await? > 0.0;
+        Ok(is_decided || !stage.of(Verb::Delete, &circle.middle).is_empty())
     })
     .await?;
     orphan.pass();

@@ -11,7 +11,6 @@ use kube_gc_testkit::proxy::{Exchange, Matcher, Proxy, Request, Verb};
 use kube_gc_testkit::{Cluster, Collector, ControlPlane, Ns, Obj, Options, Turn};
 
 /// A fresh namespace of the shared control plane, and a proxy in front of it.
-#[derive(Debug)]
 pub struct Stage {
     /// The test's own control plane, which it may end.
     own: Option<ControlPlane>,

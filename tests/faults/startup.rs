@@ -30,17 +30,11 @@ async fn widgets_are_listed(collector: &Collector, listed: bool) -> Result<()> {
         let line = ready.body.lines().find(|line| line.contains(WIDGETS));
         let is_named =
             line.is_some_and(|line| line.contains(WORDS) && line.contains("not been synced since"));
-        let monitors = collector.get_debug("/debug/monitors").await?.json()?;
-        let monitors = monitors.as_array().context("no list")?.iter();
-        let mut of_widgets =
-            monitors.filter(|it| it["group"] == "example.com" && it["resource"] == "widgets");
-        let monitor = of_widgets.next().context("there is no monitor of widgets")?;
+        let mut monitors = collector.monitors().await?.into_iter();
+        let of_widgets = monitors.find(|it| it["group"] == "example.com" && it["resource"] == "widgets");
+        let monitor = of_widgets.context("there is no monitor of widgets")?;
         let says_words = monitor["last_error"].as_str().is_some_and(|error| error.contains(WORDS));
-        let metrics = collector.metrics().await?;
-        let of_widgets = metrics.iter().filter(|(series, _)| {
-            series.starts_with("kube_gc_resource_unsynced{") && series.contains("resource=\"widgets\"")
-        });
-        let unsynced = of_widgets.map(|(_, value)| value).sum::<f64>();
+        let unsynced = collector.metric_of("kube_gc_resource_unsynced", &["resource=\"widgets\""]).await?;
         told = format!("{line:?}, {monitor}, {unsynced}");
         Ok(if listed {
             line.is_none() && monitor["synced"] == true && monitor["last_error"].is_null() && unsynced == 0.0
@@ -146,9 +140,8 @@ async fn the_workers_wait_until_every_type_is_listed() -> Result<()> {
     let list = lists.next().await?;
     stage.seen(&collector, &garbage).await?;
     poll("all else to be synced", async || {
-        let monitors = collector.get_debug("/debug/monitors").await?.json()?;
-        let unsynced = monitors.as_array().context("no list")?.iter().filter(|m| m["synced"] == false);
-        Ok(unsynced.count() == 1)
+        let monitors = collector.monitors().await?;
+        Ok(monitors.iter().filter(|monitor| monitor["synced"] == false).count() == 1)
     })
     .await?;
     let ready = collector.get("/readyz").await?;

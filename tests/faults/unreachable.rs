@@ -115,10 +115,7 @@ async fn an_outage_costs_few_probes_and_few_log_lines_and_work_resumes_at_once()
 
 /// The number of decisions with this outcome.
 async fn decisions(collector: &Collector, outcome: &str) -> Result<f64> {
-    let label = format!("outcome=\"{outcome}\"");
-    let is_of = |series: &str| series.starts_with("kube_gc_decisions_total{") && series.contains(&label);
-    let metrics = collector.metrics().await?;
-    Ok(metrics.iter().filter(|(series, _)| is_of(series)).map(|(_, value)| value).sum())
+    collector.metric_of("kube_gc_decisions_total", &[&format!("outcome=\"{outcome}\"")]).await
 }
 
 /// What got no answer, or was not sent, has not failed.

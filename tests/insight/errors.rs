@@ -3,9 +3,11 @@
 use std::path::Path;
 
 use anyhow::Result;
+use serde_json::json;
 
 use super::Caller;
 use super::fixtures::World;
+use kube_gc_testkit::kubeconfig;
 use kube_gc_testkit::proxy::{Fault, Matcher, Proxy, Reply};
 
 kube_gc_testkit::scenarios! {
@@ -14,10 +16,6 @@ kube_gc_testkit::scenarios! {
 
 /// All five commands.
 const COMMANDS: [&str; 5] = ["tree cm/x", "explain cm/x", "plan cm/x", "check", "stuck"];
-/// Nobody listens on this port.
-const NOBODY: &str = r#"{"apiVersion":"v1","kind":"Config","clusters":[{"name":"c","cluster":{"server":"http://127.0.0.1:1"}}],
-    "contexts":[{"name":"c","context":{"cluster":"c","user":"u"}}],"users":[{"name":"u","user":{"token":"t"}}],
-    "current-context":"c"}"#;
 
 async fn each_kind_of_failure_has_its_exit_code() -> Result<()> {
     let world = World::set().await?;
@@ -34,7 +32,9 @@ async fn each_kind_of_failure_has_its_exit_code() -> Result<()> {
         }
     }
     let nobody = tempfile::NamedTempFile::new()?;
-    std::fs::write(nobody.path(), NOBODY)?;
+    // Nobody listens on this port.
+    let server = json!({ "server": "http://127.0.0.1:1" });
+    std::fs::write(nobody.path(), kubeconfig(&server, &json!({ "token": "t" })).to_string())?;
     let proxy = Proxy::start(world.stage.plane).await?;
     let instead = |code, reason, message| {
         proxy.always(Matcher::default(), Fault::Instead(Reply::status(code, reason, message)))

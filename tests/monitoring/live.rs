@@ -4,8 +4,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Result, ensure};
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Client, Config};
+use kube::Client;
 use kube_gc_apiserver::{ApiServer, Scheme, Settings};
 use serde_json::json;
 
@@ -14,7 +13,7 @@ use crate::nodes::Node;
 use crate::prometheus::Prometheus;
 use crate::rules::plain;
 use kube_gc_testkit::cluster::{create_all, poll};
-use kube_gc_testkit::{Cluster, Collector, Ns, Options, Policy};
+use kube_gc_testkit::{Cluster, Collector, Ns, Options, Policy, config_of};
 
 /// Panels about faults that do not occur here, and about the success of a node whose passes fail.
 const FAULTS: [&str; 9] = [
@@ -50,9 +49,7 @@ async fn every_panel_without_a_fault_has_data() -> Result<()> {
     let directory = tempfile::tempdir()?;
     let kubeconfig = directory.path().join("kubeconfig");
     std::fs::write(&kubeconfig, serving.kubeconfig())?;
-    let kubeconfig_of_client = Kubeconfig::read_from(&kubeconfig)?;
-    let config = Config::from_custom_kubeconfig(kubeconfig_of_client, &KubeConfigOptions::default()).await?;
-    let cluster = Cluster::new(Client::try_from(config)?);
+    let cluster = Cluster::new(Client::try_from(config_of(&kubeconfig).await?)?);
     let ns = cluster.namespace().await?;
     let unserved =
         json!({ "apiVersion": "nowhere.example.com/v1", "kind": "Unknown", "name": "n", "uid": "u" });

@@ -3,13 +3,12 @@
 use std::time::SystemTime;
 
 use anyhow::{Context as _, Result};
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Client, Config};
+use kube::Client;
 use kube_gc_apiserver::{ApiServer, Scheme, Serving, Settings};
 use tempfile::TempDir;
 
 use crate::gate::Gate;
-use kube_gc_testkit::{Cluster, Collector, Ns, Obj, Options};
+use kube_gc_testkit::{Cluster, Collector, Ns, Obj, Options, config_of};
 
 /// A server, a collector, and the way to its page.
 pub struct Stage {
@@ -40,9 +39,7 @@ impl Stage {
         let directory = TempDir::new()?;
         let kubeconfig = directory.path().join("kubeconfig");
         std::fs::write(&kubeconfig, serving.kubeconfig())?;
-        let from = Kubeconfig::read_from(&kubeconfig)?;
-        let config = Config::from_custom_kubeconfig(from, &KubeConfigOptions::default()).await?;
-        let cluster = Cluster::new(Client::try_from(config)?);
+        let cluster = Cluster::new(Client::try_from(config_of(&kubeconfig).await?)?);
         let namespace = cluster.namespace().await?;
         let collector = Collector::start_with(&kubeconfig, options).await?;
         collector.ready().await?;

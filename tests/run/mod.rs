@@ -14,7 +14,7 @@ use anyhow::{Context as _, Result, ensure};
 use kube_gc_testkit::collector::GRAPH_THREADS;
 use kube_gc_testkit::harness::Module;
 use kube_gc_testkit::proxy::{Matcher, Proxy, Verb};
-use kube_gc_testkit::{Cluster, Collector, Options, Policy, Turn};
+use kube_gc_testkit::{Cluster, Collector, Options, Policy, Turn, kubeconfig};
 use serde_json::{Value, json};
 use tempfile::NamedTempFile;
 use tokio::process::Command;
@@ -110,17 +110,8 @@ async fn what_keeps_it_from_starting_is_named() -> Result<()> {
     let cluster = Cluster::new(plane.client().await?);
     let ns = cluster.namespace().await?;
     let malformed = file("clusters: [{name: x, cluster: {server: ")?;
-    let nobody = file(
-        &json!({
-            "apiVersion": "v1",
-            "kind": "Config",
-            "clusters": [{ "name": "test", "cluster": { "server": "https://127.0.0.1:1" } }],
-            "users": [{ "name": "user", "user": {} }],
-            "contexts": [{ "name": "test", "context": { "cluster": "test", "user": "user" } }],
-            "current-context": "test",
-        })
-        .to_string(),
-    )?;
+    let nobody = kubeconfig(&json!({ "server": "https://127.0.0.1:1" }), &json!({}));
+    let nobody = file(&nobody.to_string())?;
     let stranger = User::with_token(plane, "nobody")?;
     let user = User::create(plane, &cluster, &ns, json!([])).await?;
     let occupied = std::net::TcpListener::bind("127.0.0.1:0")?;
@@ -227,9 +218,8 @@ async fn the_probes_answer_and_the_monitors_are_listed() -> Result<()> {
     }
     ensure!(collector.get("/nowhere").await?.status == 404);
 
-    let answer = collector.get_debug("/debug/monitors").await?.json()?;
-    let monitors = answer.as_array().context("no array")?;
-    for monitor in monitors {
+    let monitors = collector.monitors().await?;
+    for monitor in &monitors {
         let mut names: Vec<_> = monitor.as_object().context("no object")?.keys().collect();
         names.sort_unstable();
         ensure!(names == ["group", "last_error", "resource", "since", "synced", "version"], "{monitor}");

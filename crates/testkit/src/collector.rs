@@ -255,12 +255,20 @@ impl Collector {
 
     /// The sum of all series of a metric.
     pub async fn metric(&self, name: &str) -> Result<f64> {
-        let metrics = self.metrics().await?;
-        Ok(metrics
-            .iter()
-            .filter(|(series, _)| series.split('{').next() == Some(name))
-            .map(|(_, value)| value)
-            .sum())
+        self.metric_of(name, &[]).await
+    }
+
+    /// The sum of those of its series that have these labels, as written.
+    pub async fn metric_of(&self, name: &str, labels: &[&str]) -> Result<f64> {
+        let is_of = |series: &str| {
+            series.split('{').next() == Some(name) && labels.iter().all(|label| series.contains(label))
+        };
+        Ok(self.metrics().await?.iter().filter(|(series, _)| is_of(series)).map(|(_, value)| value).sum())
+    }
+
+    /// What it says about its monitors.
+    pub async fn monitors(&self) -> Result<Vec<Value>> {
+        Ok(serde_json::from_value(self.get_debug("/debug/monitors").await?.json()?)?)
     }
 
     /// The lines of the log so far that contain a text.

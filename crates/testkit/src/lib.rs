@@ -11,8 +11,13 @@
     reason = "only tests are built with it, and they may fail by panicking"
 )]
 
+use std::path::Path;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
+
+use kube::Config;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use serde_json::{Value, json};
 
 pub mod backend;
 pub mod cluster;
@@ -42,6 +47,26 @@ pub use webhook::Webhook;
 const POLL: Duration = Duration::from_millis(20);
 /// The time limit of each wait.
 const DEADLINE: Duration = Duration::from_secs(60);
+
+/// A kubeconfig with this cluster and this user. JSON is YAML.
+pub fn kubeconfig(cluster: &Value, user: &Value) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{ "name": "test", "cluster": cluster }],
+        "users": [{ "name": "user", "user": user }],
+        "contexts": [{ "name": "test", "context": { "cluster": "test", "user": "user" } }],
+        "current-context": "test",
+    })
+}
+
+/// The configuration of a client by a kubeconfig. A test must see every answer, so nothing is retried.
+pub async fn config_of(kubeconfig: &Path) -> anyhow::Result<Config> {
+    let kubeconfig = Kubeconfig::read_from(kubeconfig)?;
+    let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+    config.default_retry = false;
+    Ok(config)
+}
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // The guarded value is consistent even after a panic of another test.

@@ -12,8 +12,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use anyhow::{Result, bail};
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Client, Config};
+use kube::Client;
 use kube_gc_apiserver::Release;
 use tokio::task::spawn_blocking;
 
@@ -22,7 +21,7 @@ use self::script::Script;
 use super::etcd;
 use super::object::Obj;
 use crate::environment::{self, Environment};
-use crate::{Shared, lock, shared};
+use crate::{Shared, config_of, lock, shared};
 
 pub use self::info::{Info, Server};
 pub use self::turns::Turn;
@@ -80,11 +79,7 @@ impl ControlPlane {
     /// A client of a user in `system:masters`. It belongs to the current runtime, and so to one
     /// test.
     pub async fn client(&self) -> Result<Client> {
-        let kubeconfig = Kubeconfig::read_from(self.kubeconfig())?;
-        let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
-        // A test must see every answer, so nothing is retried.
-        config.default_retry = false;
-        Ok(Client::try_from(config)?)
+        Ok(Client::try_from(config_of(self.kubeconfig()).await?)?)
     }
 
     /// The kubeconfig of a user in `system:masters`.

@@ -18,8 +18,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Result;
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Client, Config};
+use kube::Client;
+use serde_json::json;
 use tempfile::NamedTempFile;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -35,7 +35,6 @@ pub use state::{HeldRequest, Outage, WatchEnd};
 use state::{Shared, Stream, StreamCommand};
 
 /// A running proxy.
-#[derive(Debug)]
 pub struct Proxy {
     shared: Shared,
     kubeconfig: NamedTempFile,
@@ -45,9 +44,7 @@ pub struct Proxy {
 impl Proxy {
     /// Starts a proxy in front of a control plane.
     pub async fn start(plane: &ControlPlane) -> Result<Self> {
-        let kubeconfig = Kubeconfig::read_from(plane.kubeconfig())?;
-        let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
-        config.default_retry = false;
+        let mut config = crate::config_of(plane.kubeconfig()).await?;
         // The proxy reads bodies, so they must not be compressed.
         config.disable_compression = true;
         let client = Client::try_from(config)?;
@@ -55,14 +52,7 @@ impl Proxy {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let url = format!("http://{}", listener.local_addr()?);
         let kubeconfig = tempfile::Builder::new().prefix("kube-gc-proxy-").tempfile()?;
-        let text = serde_json::json!({
-            "apiVersion": "v1",
-            "kind": "Config",
-            "clusters": [{ "name": "proxy", "cluster": { "server": url } }],
-            "users": [{ "name": "nobody", "user": {} }],
-            "contexts": [{ "name": "proxy", "context": { "cluster": "proxy", "user": "nobody" } }],
-            "current-context": "proxy",
-        });
+        let text = crate::kubeconfig(&json!({ "server": url }), &json!({}));
         std::fs::write(&kubeconfig, text.to_string())?;
 
         let (changes, outage) = (watch::Sender::new(0), watch::Sender::new(None));

@@ -11,7 +11,6 @@ use super::state::{Action, Entry, EventHold, HeldRequest, Shared};
 use crate::DEADLINE;
 
 /// A rule about requests, which applies until it is used up or removed.
-#[derive(Debug)]
 #[must_use = "a rule is removed by its value"]
 pub struct Rule {
     pub(super) shared: Shared,
@@ -42,7 +41,6 @@ impl Rule {
 }
 
 /// Holds requests until the test decides. Dropping it forwards all of them, and later ones.
-#[derive(Debug)]
 pub struct Hold {
     pub(super) rule: Rule,
     pub(super) arrivals: mpsc::UnboundedReceiver<HeldRequest>,
@@ -68,7 +66,6 @@ impl Drop for Hold {
 
 /// Holds watch events until the test decides: the first matching event and, because a watch keeps
 /// its order, all later events of that watch. Dropping it forwards them.
-#[derive(Debug)]
 pub struct WatchHold {
     pub(super) shared: Shared,
     pub(super) id: u64,

@@ -1,7 +1,6 @@
 //! What the proxy, its connections and the rules of a test share: the record of requests, and what the
 //! test has ordered.
 
-use std::fmt;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
@@ -22,12 +21,6 @@ pub(super) struct Shared {
     pub changes: watch::Sender<u64>,
     /// The outage that the proxy simulates, if any.
     pub outage: watch::Sender<Option<Outage>>,
-}
-
-impl fmt::Debug for Shared {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shared").finish_non_exhaustive()
-    }
 }
 
 impl Shared {
