@@ -11,11 +11,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anyhow::{Context as _, Result, anyhow, ensure};
 use serde_json::Value;
 use tempfile::TempDir;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
 
 use crate::repository;
 use kube_gc_testkit::cluster::poll;
+use kube_gc_testkit::collector::get;
 
 /// Scrapes every second, because the minutes of the rules are seconds here.
 const CONFIG: &str = "global: {scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 1s}
@@ -76,9 +75,11 @@ impl Prometheus {
             .spawn()
             .context("cannot run sh")?;
         let prometheus = Self { child, address, directory };
-        poll("Prometheus to be ready", async || Ok(prometheus.get("/-/ready").await.is_ok()))
-            .await
-            .with_context(|| prometheus.log())?;
+        let is_ready = async || {
+            let answer = get(&prometheus.address, "/-/ready").await;
+            Ok(answer.is_ok_and(|answer| answer.status == 200))
+        };
+        poll("Prometheus to be ready", is_ready).await.with_context(|| prometheus.log())?;
         Ok(prometheus)
     }
 
@@ -98,26 +99,13 @@ impl Prometheus {
     pub async fn has_data(&self, query: &str, since: f64) -> Result<bool> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs_f64();
         let path = format!("/api/v1/query_range?query={}&start={since}&end={now}&step=1", encoded(query));
-        let answer: Value = serde_json::from_str(&self.get(&path).await?)?;
+        // An error in a query is described in the body.
+        let answer = get(&self.address, &path).await?.json()?;
         ensure!(answer["status"] == "success", "{query}: {answer}");
         let series = answer["data"]["result"].as_array().into_iter().flatten();
         let samples = series.filter_map(|one| one["values"].as_array()).flatten();
         let mut values = samples.filter_map(|sample| sample[1].as_str()?.parse::<f64>().ok());
         Ok(values.any(f64::is_finite))
-    }
-
-    /// A GET by HTTP/1.0, whose answer ends when the connection closes.
-    async fn get(&self, path: &str) -> Result<String> {
-        let mut stream = TcpStream::connect(&self.address).await?;
-        let request = format!("GET {path} HTTP/1.0\r\nHost: {}\r\n\r\n", self.address);
-        stream.write_all(request.as_bytes()).await?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).await?;
-        let (head, body) = answer.split_once("\r\n\r\n").context("cut off")?;
-        // An error in a query is described in the body.
-        let understood = ["200", "400", "422"].contains(&head.split(' ').nth(1).unwrap_or_default());
-        ensure!(understood, "{path}: {answer}");
-        Ok(body.to_owned())
     }
 }
 
