@@ -38,4 +38,16 @@ mutations! {
     NoLimitOfRemovals,
     /// What dead containers free is not waited for.
     NoPatienceForLayers,
+    /// Pods that have ended hold their images.
+    EndedPodsUseImages,
+    /// The image of sandboxes goes.
+    SandboxImageMayGo,
+    /// What could not be removed keeps its place before all others.
+    FailedKeepTheirPlace,
+    /// Images without a name wait for their turn.
+    NamelessWait,
+    /// Containers that were not made over CRI use no images.
+    OnlyCriUsesImages,
+    /// `--older-than` is not looked at.
+    IgnoreOlderThan,
 }
