@@ -32,6 +32,8 @@ mutations! {
     NoSecondLook,
     /// Ages grow by the time of day.
     TrustTimeOfDay,
+    /// That somebody has set the clock forward is not noticed.
+    ClockIsSteady,
     /// An image that is removed and pulled again keeps its age.
     KeepAgeOfRemoved,
     /// A pass goes on when its limit is reached.
