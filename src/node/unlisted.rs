@@ -117,7 +117,7 @@ impl NodeCollector {
         is_new
     }
 
-    /// Asks which images are used by containers that were not made over CRI. If that cannot be asked, it returns
+    /// Asks which images are used by sandboxes, and by containers that were not made over CRI. If that cannot be asked, it returns
     /// a note, and what was known stays.
     pub(super) async fn learn_foreign(&mut self, runtime: &mut RuntimeView) -> Option<String> {
         let note = match self.client.foreign_images().await {

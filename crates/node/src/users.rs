@@ -47,7 +47,9 @@ impl Users {
         }
         let only_cri = mutation::is(Mutation::OnlyCriUsesImages);
         for reference in runtime.foreign_images.iter().filter(|_| !only_cri) {
-            users.add(reference, Rule::I1, || "a container that was not made over CRI uses it".to_owned());
+            users.add(reference, Rule::I1, || {
+                "a sandbox, or a container that was not made over CRI, uses it".to_owned()
+            });
         }
         if let PodView::Listed(Listed { pods, .. }) = pods {
             // What has ended starts no more.
