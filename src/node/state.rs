@@ -12,6 +12,8 @@ use rustix::process::geteuid;
 
 /// Where systemd says that a service may keep what need not survive a reboot.
 const RUNTIME_DIRECTORY: &str = "RUNTIME_DIRECTORY";
+/// Where that is without systemd. The DaemonSet has it in memory.
+const IN_MEMORY: &str = "/run/kube-gc";
 
 /// Where the ages of images are kept.
 #[derive(Clone, Debug)]
@@ -31,7 +33,7 @@ impl StateFile {
         let directory = directory.as_deref().and_then(|list| list.split(':').next());
         // Each state file has its own.
         let name = path.to_string_lossy().trim_start_matches('/').replace('/', "-");
-        let volatile = Path::new(directory.unwrap_or("/run/kube-gc")).join(name);
+        let volatile = Path::new(directory.unwrap_or(IN_MEMORY)).join(name);
         Self { path, volatile, written: None }
     }
 
@@ -182,6 +184,16 @@ mod tests {
         // Nor is what anybody may have written.
         fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();
         assert!(StateFile::new(path).read().unwrap_err().contains("every user may write it"));
+    }
+
+    /// The root file system of a pod is read-only.
+    #[test]
+    fn the_daemon_set_has_a_place_in_memory_for_it() {
+        let manifest = include_str!("../../deploy/node/daemonset.yaml");
+        let (_, mount) = manifest.split_once("- {name: state-in-memory, mountPath: ").unwrap();
+        assert!(mount.starts_with(&format!("{IN_MEMORY}}}\n")));
+        let (_, volume) = manifest.split_once("- name: state-in-memory\n").unwrap();
+        assert!(volume.trim_start().starts_with("emptyDir: {medium: Memory, "));
     }
 
     #[test]
