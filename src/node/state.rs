@@ -24,6 +24,8 @@ pub struct StateFile {
     volatile: PathBuf,
     /// What this process has written.
     written: Option<Vec<u8>>,
+    /// What was wrong the last time, and has been said.
+    problem: Option<String>,
 }
 
 impl StateFile {
@@ -34,7 +36,7 @@ impl StateFile {
         // Each state file has its own.
         let name = path.to_string_lossy().trim_start_matches('/').replace('/', "-");
         let volatile = Path::new(directory.unwrap_or(IN_MEMORY)).join(name);
-        Self { path, volatile, written: None }
+        Self { path, volatile, written: None, problem: None }
     }
 
     /// What the file has; an empty ledger if there is no file.
@@ -63,29 +65,39 @@ impl StateFile {
         if content.as_ref().ok() == self.written.as_ref() && self.written.is_some() {
             return;
         }
-        match content.and_then(|content| self.replace(&content).map(|()| content)) {
-            Ok(content) => self.written = Some(content),
-            Err(error) => tracing::warn!(
+        let problem = match content.and_then(|content| Ok((self.replace(&content)?, content))) {
+            Ok((problem, content)) => {
+                self.written = Some(content);
+                problem
+            }
+            Err(error) => Some(format!(
                 "cannot write the state file {}: {error}; the ages of images are forgotten when this process ends",
                 self.path.display()
-            ),
+            )),
+        };
+        // It is written before each image goes.
+        if let Some(problem) = &problem
+            && self.problem.as_ref() != Some(problem)
+        {
+            tracing::warn!("{problem}");
         }
+        self.problem = problem;
     }
 
-    fn replace(&self, content: &[u8]) -> io::Result<()> {
+    /// Also returns what people should know.
+    fn replace(&self, content: &[u8]) -> io::Result<Option<String>> {
         match replace(&self.path, content) {
             Ok(()) => match fs::remove_file(&self.volatile) {
                 Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
-                _ => Ok(()),
+                _ => Ok(None),
             },
             Err(error) if matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) => {
                 replace(&self.volatile, content).map_err(|_| error)?;
-                tracing::warn!(
+                Ok(Some(format!(
                     "there is no room for the state file {}, so it is kept at {} until there is",
                     self.path.display(),
                     self.volatile.display()
-                );
-                Ok(())
+                )))
             }
             Err(error) => Err(error),
         }

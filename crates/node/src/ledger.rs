@@ -9,6 +9,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::mutation::{self, Mutation};
+use crate::plan::{Candidate, Target};
 use crate::users::Users;
 use crate::view::{Extent, image_key};
 use crate::{Moment, PodView, RuntimeView, Timestamp};
@@ -223,9 +224,11 @@ impl Ledger {
     }
 
     /// Forgets an image that was removed. If it is pulled again before the next look, it is new.
-    pub fn forget(&mut self, id: &str, runtime_handler: Option<&str>) {
-        if !mutation::is(Mutation::KeepAgeOfRemoved) {
-            self.images.remove(&*image_key(id, runtime_handler));
+    pub fn forget(&mut self, removed: &Candidate) {
+        if let Target::Image { id, runtime_handler } = &removed.target
+            && !mutation::is(Mutation::KeepAgeOfRemoved)
+        {
+            self.images.remove(&*image_key(id, runtime_handler.as_deref()));
         }
     }
 

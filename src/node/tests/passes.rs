@@ -2,6 +2,8 @@
 
 use kube_gc_node::Moment;
 
+use std::sync::Mutex;
+
 use super::actor::Running;
 use super::*;
 
@@ -79,6 +81,31 @@ async fn i5_an_image_that_is_removed_and_pulled_again_is_young() {
     running.stop().await;
     let ledger = node.options().state.read().unwrap();
     assert!(ledger.age(&node.image).is_some() && ledger.age(&images[0]).is_none());
+}
+
+/// A process that is killed then tells the next one nothing of an image that somebody pulls again.
+#[tokio::test]
+async fn i5_the_state_file_lacks_each_image_before_its_removal() {
+    let mut node = Node::set_up();
+    let images = node.images(3, 50);
+    node.rules.free = Some(90);
+    let (state, ids) = (node.options().state, images.clone());
+    let known = move || ids.iter().filter(|id| state.read().unwrap().age(id).is_some()).count();
+    let then = Arc::new(Mutex::new(Vec::new()));
+    let (each, count) = (Arc::clone(&then), known.clone());
+    let look = server::Effect::before(move |_, _| each.lock().unwrap().push(count()));
+    node.server.fault(server::Fault::every(Rpc::RemoveImage, look));
+    // What could not be removed keeps its age.
+    let fail = server::Effect::Fail(server::Code::Unknown, "device busy".to_owned());
+    node.server.fault(server::Fault::about(Rpc::RemoveImage, &images[1], fail));
+    let mut collector = node.collector().await;
+    let look = collector.look(now()).await.unwrap();
+    collector.save();
+    assert_eq!(known(), 3);
+    collector.carry_out(&look, Scope::All, &CancellationToken::new()).await.unwrap();
+    assert_eq!(*then.lock().unwrap(), [2, 1, 0]);
+    collector.save();
+    assert_eq!(known(), 1);
 }
 
 /// A running container with an image as a volume.

@@ -68,18 +68,19 @@ pub fn judge(random: &mut Random) -> Vec<String> {
                 return vec![format!("container {id} goes after {} s", now - created)];
             }
         }
-        for removed in plan.removed().filter(|entry| entry.what == What::Image) {
-            let unused = now - seen[&removed.id];
+        for removed in plan.removals.iter().filter(|candidate| candidate.what() == What::Image) {
+            let id = removed.id();
+            let unused = now - seen[id];
             if unused < MAX_AGE {
-                return vec![format!("image {} goes after {unused} s: {}", removed.id, removed.reason)];
+                return vec![format!("image {id} goes after {unused} s by {}", removed.rule)];
             }
             // It is removed, and perhaps pulled again before the next look.
             if random.percent(50) {
-                ledger.forget(&removed.id, None);
+                ledger.forget(removed);
                 if random.percent(50) {
-                    seen.insert(removed.id.clone(), now);
+                    seen.insert(id.to_owned(), now);
                 } else {
-                    runtime.images.retain(|image| image.id != removed.id);
+                    runtime.images.retain(|image| image.id != id);
                 }
             }
         }
