@@ -35,8 +35,6 @@ pub struct NodeCollector {
     pub(super) state: Option<StateFile>,
     /// What was to be removed, so that what is still there comes last.
     pub(super) tried: Tried,
-    /// The images of sandboxes and of containers that were not made over CRI, as of the last answer.
-    pub(super) foreign_images: Vec<String>,
     /// The images that each container mounts as volumes, which never change.
     pub(super) volumes: HashMap<String, Vec<String>>,
     /// What each dead container has in its own layer.
@@ -67,7 +65,6 @@ impl NodeCollector {
             ledger,
             state: None,
             tried: Tried::default(),
-            foreign_images: Vec::new(),
             volumes: HashMap::new(),
             layers: HashMap::new(),
             kubelet_pods: Vec::new(),

@@ -149,12 +149,22 @@ async fn i1_an_image_of_a_container_that_was_not_made_over_cri_stays() {
     let (look, _) = node.pass().await;
     assert_eq!(rule(&look, What::Image, &images[0]), "I1");
     assert!(node.image_ids().contains(&images[0]) && !node.image_ids().contains(&images[1]));
-    // Where the runtime cannot be asked, a note says so.
-    let fail = server::Effect::Fail(server::Code::Unimplemented, "no such call".to_owned());
-    node.server.fault(server::Fault::every(Rpc::ListNamespaces, fail));
     node.rules.free = Some(50);
-    let look = node.look().await;
-    assert!(look.notes[0].contains("not made over CRI"), "{:?}", look.notes);
+    // If the runtime does not answer, no image goes. Where it cannot be asked, a note says so.
+    for (code, stays) in [(server::Code::Unavailable, true), (server::Code::Unimplemented, false)] {
+        let fail = server::Effect::Fail(code, "made by the test".to_owned());
+        node.server.fault(server::Fault::every(Rpc::ListNamespaces, fail));
+        let look = node.look().await;
+        assert_eq!(planned(&look).is_empty(), stays, "{:?}", look.notes);
+        let said = if stays { "images stay" } else { "not made over CRI" };
+        assert!(look.notes[0].contains(said), "{:?}", look.notes);
+        node.server.clear_faults();
+    }
+    // Nor if it answers no more by the time of the removal.
+    let fail = server::Effect::Fail(server::Code::Unavailable, "made by the test".to_owned());
+    node.server.fault(server::Fault::nth(Rpc::ListNamespaces, 2, fail));
+    let (look, carried) = node.pass().await;
+    assert!(!planned(&look).is_empty() && removed(&carried).is_empty());
 }
 
 /// Nothing is due meanwhile. After the last use, each of them has all its time again.
