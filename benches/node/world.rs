@@ -35,6 +35,8 @@ pub enum Node {
     Idle,
     /// Containers have crashed.
     Crashed,
+    /// Nothing may go, of twice as many images and 1,800 containers.
+    Large,
 }
 
 impl Host {
@@ -90,7 +92,11 @@ impl Host {
 
     fn world(&self, node: Node) -> World {
         let mut world = World::new(1 << 40);
-        let images: Vec<String> = (0..IMAGES)
+        let (images, each) = match node {
+            Node::Idle | Node::Crashed => (IMAGES, CONTAINERS / PODS),
+            Node::Large => (2 * IMAGES, 18),
+        };
+        let images: Vec<String> = (0..images)
             .map(|number| {
                 world.add_image(NewImage {
                     tags: vec![format!("registry.example.com/app-{number}:1")],
@@ -100,13 +106,12 @@ impl Host {
                 })
             })
             .collect();
-        let each = CONTAINERS / PODS;
         for pod in 0..PODS {
             let sandbox = world.add_sandbox(NewSandbox::of("default", &format!("pod-{pod}"), &uid(pod)));
             for attempt in 0..each {
                 let runs = attempt == each - 1;
                 let name = match node {
-                    Node::Idle => format!("app-{attempt}"),
+                    Node::Idle | Node::Large => format!("app-{attempt}"),
                     Node::Crashed => "app".to_owned(),
                 };
                 let logs = self.logs("pods");

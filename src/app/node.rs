@@ -66,7 +66,7 @@ pub fn once(target: &Target, settings: &Settings, asked: &Asked) -> Result<Repor
         if report.dry_run.is_some() {
             return Ok(report);
         }
-        node.options.state.write(node.collector.ledger());
+        node.collector.save();
         let cancel = CancellationToken::new();
         let ending = async {
             let signal = terminated.await;
@@ -78,7 +78,7 @@ pub fn once(target: &Target, settings: &Settings, asked: &Asked) -> Result<Repor
             result = node.collector.carry_out(&look, Scope::All, &cancel) => result,
             result = ending => result,
         };
-        node.options.state.write(node.collector.ledger());
+        node.collector.save();
         Ok(report.with(result.map_err(|error| node_error(&error))?))
     })?
 }
@@ -105,6 +105,7 @@ impl Node {
         let client = Client::connect(&options.endpoint, client_settings()).await;
         let client = client.map_err(|error| node_error(&error.into()))?;
         let collector = NodeCollector::new(client, options.rules.clone(), options.in_pod, pods, ledger).await;
+        let collector = collector.with_state(options.state.clone());
         Ok(Self { options, collector, server })
     }
 
@@ -118,7 +119,7 @@ impl Node {
             return Ok((report, look));
         };
         // Whoever ends it now need not wait again.
-        self.options.state.write(self.collector.ledger());
+        self.collector.save();
         let Young { count, wait_seconds, .. } = young;
         tracing::info!(images = count, seconds = wait_seconds, "waiting until unused images are old enough");
         tokio::time::sleep(Duration::from_secs(wait_seconds)).await;

@@ -71,6 +71,8 @@ impl NodeCollector {
         let mut pass = Pass::new(&look.plan, scope);
         let (mut usage, mut unanswered) = (before, 0);
         let mut seen = Seen::default();
+        // What the next process knows if this one is killed: an image that is pulled again by then is new.
+        let mut kept = self.ledger.clone();
         let interrupted = loop {
             if cancel.is_cancelled() {
                 break Some("it was asked to end".to_owned());
@@ -86,6 +88,10 @@ impl NodeCollector {
                     };
                     let Some(users) = users else { continue };
                     let users = users.map(|()| &seen);
+                    candidates.iter().for_each(|candidate| kept.forget(candidate));
+                    if let Some(state) = self.state.as_mut().filter(|_| is_image) {
+                        state.write(&kept);
+                    }
                     let outcomes = self.remove_all(&candidates, look, users, &mut unanswered).await;
                     pass.record(candidates, outcomes);
                     if unanswered >= MOST_UNANSWERED {
@@ -132,9 +138,8 @@ impl NodeCollector {
             if *outcome == Outcome::Refused(Refusal::AlreadyGone) {
                 *outcome = Outcome::Removed;
             }
-            if let (Outcome::Removed, Target::Image { id, runtime_handler }) = (&*outcome, &candidate.target)
-            {
-                self.ledger.forget(id, runtime_handler.as_deref());
+            if *outcome == Outcome::Removed {
+                self.ledger.forget(candidate);
             }
         }
         // Whoever waits for the end of this process does not wait for this.

@@ -10,6 +10,7 @@ use kube_gc_node::view::{Answer, Listed, Proof};
 use kube_gc_node::{Ledger, Moment, PodRef, PodView, Rules, Timestamp, Tried};
 use rustix::time::{ClockId, clock_gettime};
 
+use super::StateFile;
 use super::disk::{self, Disk};
 use super::files::Logs;
 use super::unlisted::Layer;
@@ -30,10 +31,10 @@ pub struct NodeCollector {
     pub(super) rules: Rules,
     /// When images were first seen and last used.
     pub(super) ledger: Ledger,
+    /// Where that is kept; nothing if it need not survive this process.
+    pub(super) state: Option<StateFile>,
     /// What was to be removed, so that what is still there comes last.
     pub(super) tried: Tried,
-    /// The images that containers use which were not made over CRI, as of the last answer.
-    pub(super) foreign_images: Vec<String>,
     /// The images that each container mounts as volumes, which never change.
     pub(super) volumes: HashMap<String, Vec<String>>,
     /// What each dead container has in its own layer.
@@ -62,8 +63,8 @@ impl NodeCollector {
             logs,
             rules,
             ledger,
+            state: None,
             tried: Tried::default(),
-            foreign_images: Vec::new(),
             volumes: HashMap::new(),
             layers: HashMap::new(),
             kubelet_pods: Vec::new(),
@@ -75,6 +76,12 @@ impl NodeCollector {
     #[cfg(any(test, feature = "demo"))]
     pub fn with_disk(mut self, disk: Arc<dyn Disk>) -> Self {
         self.disk = Some(disk);
+        self
+    }
+
+    /// The same with a file for the ages of images.
+    pub fn with_state(mut self, state: StateFile) -> Self {
+        self.state = Some(state);
         self
     }
 
@@ -97,9 +104,11 @@ impl NodeCollector {
         self.rules = rules.clone();
     }
 
-    /// When images were first seen and last used.
-    pub const fn ledger(&self) -> &Ledger {
-        &self.ledger
+    /// Keeps the ages of images.
+    pub fn save(&mut self) {
+        if let Some(state) = &mut self.state {
+            state.write(&self.ledger);
+        }
     }
 
     /// The runtime, as it calls itself: name and version.

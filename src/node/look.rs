@@ -96,8 +96,15 @@ impl NodeCollector {
             let gone = plan.removals.iter().filter(|candidate| candidate.what() == What::Container);
             let gone: HashSet<&str> = gone.map(Candidate::id).collect();
             let has_volumes = self.learn_volumes(&mut runtime, &pods, &gone).await;
-            notes.extend(self.learn_foreign(&mut runtime).await);
-            if has_volumes || !runtime.foreign_images.is_empty() {
+            let foreign = self.learn_foreign(&mut runtime).await;
+            notes.extend(foreign.unwrap_or_else(|error| {
+                runtime.sandbox_image = SandboxImage::Unknown;
+                Some(format!(
+                    "it is not known which images are used by others than CRI, so images stay: {error}"
+                ))
+            }));
+            let is_unknown = runtime.sandbox_image == SandboxImage::Unknown;
+            if has_volumes || is_unknown || !runtime.foreign_images.is_empty() {
                 plan = self.plan(&runtime, &pods, &files, now);
             }
         }
@@ -246,7 +253,7 @@ impl NodeCollector {
         let mut runtime = self.runtime_view(&look.pod_keys(), &mut Vec::new()).await?;
         let pods = self.pods_now(true).await;
         self.learn_volumes(&mut runtime, pods.as_ref().unwrap_or(&look.pods), &HashSet::new()).await;
-        self.learn_foreign(&mut runtime).await;
+        self.learn_foreign(&mut runtime).await?;
         Ok(Seen { runtime, pods })
     }
 
@@ -259,7 +266,7 @@ impl NodeCollector {
         seen.pods = self.pods_now(false).await;
         let pods = seen.pods.as_ref().unwrap_or(&look.pods);
         self.learn_volumes(&mut seen.runtime, pods, &HashSet::new()).await;
-        self.learn_foreign(&mut seen.runtime).await;
+        self.learn_foreign(&mut seen.runtime).await?;
         Ok(())
     }
 

@@ -136,7 +136,7 @@ async fn pass(
 async fn attempt(node: &mut Node, scope: Scope, cancel: &CancellationToken) -> Result<Report, NodeError> {
     let Node { collector, options, .. } = node;
     let look = collector.look_beside(options).await?;
-    options.state.write(collector.ledger());
+    collector.save();
     let report = Report::new(options, collector.runtime(), &look);
     measure(&report);
     if report.dry_run.is_some() {
@@ -144,7 +144,7 @@ async fn attempt(node: &mut Node, scope: Scope, cancel: &CancellationToken) -> R
         return Ok(report);
     }
     let result = collector.carry_out(&look, scope, cancel).await?;
-    options.state.write(collector.ledger());
+    collector.save();
     if let Some(usage) = result.usage {
         record::node_filesystem("free", usage.available);
     }

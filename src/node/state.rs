@@ -12,6 +12,8 @@ use rustix::process::geteuid;
 
 /// Where systemd says that a service may keep what need not survive a reboot.
 const RUNTIME_DIRECTORY: &str = "RUNTIME_DIRECTORY";
+/// Where that is without systemd. The DaemonSet has it in memory.
+const IN_MEMORY: &str = "/run/kube-gc";
 
 /// Where the ages of images are kept.
 #[derive(Clone, Debug)]
@@ -22,6 +24,8 @@ pub struct StateFile {
     volatile: PathBuf,
     /// What this process has written.
     written: Option<Vec<u8>>,
+    /// What was wrong the last time, and has been said.
+    problem: Option<String>,
 }
 
 impl StateFile {
@@ -31,8 +35,8 @@ impl StateFile {
         let directory = directory.as_deref().and_then(|list| list.split(':').next());
         // Each state file has its own.
         let name = path.to_string_lossy().trim_start_matches('/').replace('/', "-");
-        let volatile = Path::new(directory.unwrap_or("/run/kube-gc")).join(name);
-        Self { path, volatile, written: None }
+        let volatile = Path::new(directory.unwrap_or(IN_MEMORY)).join(name);
+        Self { path, volatile, written: None, problem: None }
     }
 
     /// What the file has; an empty ledger if there is no file.
@@ -61,29 +65,39 @@ impl StateFile {
         if content.as_ref().ok() == self.written.as_ref() && self.written.is_some() {
             return;
         }
-        match content.and_then(|content| self.replace(&content).map(|()| content)) {
-            Ok(content) => self.written = Some(content),
-            Err(error) => tracing::warn!(
+        let problem = match content.and_then(|content| Ok((self.replace(&content)?, content))) {
+            Ok((problem, content)) => {
+                self.written = Some(content);
+                problem
+            }
+            Err(error) => Some(format!(
                 "cannot write the state file {}: {error}; the ages of images are forgotten when this process ends",
                 self.path.display()
-            ),
+            )),
+        };
+        // It is written before each image goes.
+        if let Some(problem) = &problem
+            && self.problem.as_ref() != Some(problem)
+        {
+            tracing::warn!("{problem}");
         }
+        self.problem = problem;
     }
 
-    fn replace(&self, content: &[u8]) -> io::Result<()> {
+    /// Also returns what people should know.
+    fn replace(&self, content: &[u8]) -> io::Result<Option<String>> {
         match replace(&self.path, content) {
             Ok(()) => match fs::remove_file(&self.volatile) {
                 Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
-                _ => Ok(()),
+                _ => Ok(None),
             },
             Err(error) if matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) => {
                 replace(&self.volatile, content).map_err(|_| error)?;
-                tracing::warn!(
+                Ok(Some(format!(
                     "there is no room for the state file {}, so it is kept at {} until there is",
                     self.path.display(),
                     self.volatile.display()
-                );
-                Ok(())
+                )))
             }
             Err(error) => Err(error),
         }
@@ -182,6 +196,16 @@ mod tests {
         // Nor is what anybody may have written.
         fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();
         assert!(StateFile::new(path).read().unwrap_err().contains("every user may write it"));
+    }
+
+    /// The root file system of a pod is read-only.
+    #[test]
+    fn the_daemon_set_has_a_place_in_memory_for_it() {
+        let manifest = include_str!("../../deploy/node/daemonset.yaml");
+        let (_, mount) = manifest.split_once("- {name: state-in-memory, mountPath: ").unwrap();
+        assert!(mount.starts_with(&format!("{IN_MEMORY}}}\n")));
+        let (_, volume) = manifest.split_once("- name: state-in-memory\n").unwrap();
+        assert!(volume.trim_start().starts_with("emptyDir: {medium: Memory, "));
     }
 
     #[test]

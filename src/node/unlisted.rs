@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use futures::{StreamExt as _, stream};
+use kube_gc_cri as cri;
 use kube_gc_node::users::i1_may_mount;
 use kube_gc_node::view::{ContainerState, Extent};
 use kube_gc_node::{PodView, RuntimeView, Timestamp};
@@ -117,19 +118,24 @@ impl NodeCollector {
         is_new
     }
 
-    /// Asks which images are used by containers that were not made over CRI. If that cannot be asked, it returns
-    /// a note, and what was known stays.
-    pub(super) async fn learn_foreign(&mut self, runtime: &mut RuntimeView) -> Option<String> {
-        let note = match self.client.foreign_images().await {
-            Ok(images) => {
-                self.foreign_images = images;
-                None
+    /// Asks which images are used by sandboxes, and by containers that were not made over CRI. Returns a note if the
+    /// runtime cannot tell.
+    ///
+    /// # Errors
+    /// It could, and did not answer: any image may be in use.
+    pub(super) async fn learn_foreign(
+        &self,
+        runtime: &mut RuntimeView,
+    ) -> Result<Option<String>, cri::Error> {
+        match self.client.foreign_images().await {
+            Ok(images) => runtime.foreign_images = images,
+            Err(error @ cri::Error::Unimplemented { .. }) => {
+                return Ok(Some(format!(
+                    "containers that were not made over CRI cannot be listed, so their images count as unused: {error}"
+                )));
             }
-            Err(error) => Some(format!(
-                "containers that were not made over CRI cannot be listed, so their images count as unused: {error}"
-            )),
-        };
-        runtime.foreign_images.clone_from(&self.foreign_images);
-        note
+            Err(error) => return Err(error),
+        }
+        Ok(None)
     }
 }

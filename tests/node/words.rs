@@ -72,7 +72,7 @@ async fn once_names_what_went_in_its_output_in_json_and_in_the_log() -> Result<(
     let once = place.run(&["once", "--all"]).await?;
     let state = std::fs::read_to_string(place.state())?;
     ensure!(ids.iter().filter(|id| state.contains(*id)).count() == 1, "knows what has gone: {state}");
-    once.expect(0, &["name=\"registry.example/old:1\""])?;
+    once.expect(0, &["name=\"registry.example/old:1,registry.example/old:latest\""])?;
     says(&once, &["OUTCOME", "registry.example/old:1", "--all", "Removed 3, ", "File system of the images"])?;
 
     let (server, _directory) = node()?;

@@ -137,11 +137,23 @@ fn b5(image: &Image, runtime: &RuntimeView, rules: &Rules, sandbox_image: &[Stri
     if rules.images.keep_local && !image.has_repo_digest() && image.names().next().is_some() {
         return keep("it has no digest of a registry, so it may not come back".to_owned());
     }
-    if has_key(image, |key| sandbox_image.iter().any(|of| of == key)) {
-        return keep("it is the image of sandboxes".to_owned());
+    let is_it = || has_key(image, |key| sandbox_image.iter().any(|of| of == key));
+    match runtime.sandbox_image {
+        SandboxImage::Named(_) | SandboxImage::None if mutation::is(Mutation::SandboxImageMayGo) => None,
+        SandboxImage::Named(_) if is_it() => keep("it is the image of sandboxes".to_owned()),
+        SandboxImage::None if image.names().any(is_pause) => {
+            keep("by its name, it is the image of sandboxes, which the runtime does not name".to_owned())
+        }
+        SandboxImage::Unknown => keep("it may be the image of sandboxes, which is not known".to_owned()),
+        SandboxImage::Named(_) | SandboxImage::None => None,
     }
-    let is_unknown = runtime.sandbox_image == SandboxImage::Unknown;
-    is_unknown.then(|| Decision::keep(Rule::B5, "it may be the image of sandboxes, which is not known"))
+}
+
+/// Whether a name ends as the image of sandboxes is called everywhere: `pause`, and `mirrored-pause` by k3s.
+fn is_pause(name: &str) -> bool {
+    let name = name.rsplit('/').next().unwrap_or_default();
+    let name = name.split([':', '@']).next().unwrap_or_default();
+    name == "pause" || name.ends_with("-pause")
 }
 
 /// Whether a pattern of `keep` names an image.
@@ -160,7 +172,8 @@ pub(crate) fn unmatched_keep(runtime: &RuntimeView, rules: &Rules) -> Vec<String
 
 /// `--older-than`: what has been unused for less stays.
 fn older_than(age: Age, rules: &Rules) -> Option<Decision> {
-    let least = rules.older_than.filter(|&least| age.unused() < least)?;
+    let is_less = |least: &Duration| age.unused() < *least && !mutation::is(Mutation::IgnoreOlderThan);
+    let least = rules.older_than.filter(is_less)?;
     Some(Decision::keep(Rule::OlderThan, format!("it has been unused for less than {}", words(least))))
 }
 
@@ -169,7 +182,9 @@ fn older_than(age: Age, rules: &Rules) -> Option<Decision> {
 /// and what could not be removed goes after, so that it starves nothing.
 fn i3<'a>(image: &'a Unused<'_>) -> (bool, bool, Option<Reverse<Duration>>, Reverse<Duration>, &'a str) {
     let Unused { age, has_failed, has_name, .. } = image;
-    (*has_failed, *has_name, age.used.map(Reverse), Reverse(age.detected), &*image.key)
+    let has_failed = *has_failed && !mutation::is(Mutation::FailedKeepTheirPlace);
+    let has_name = *has_name || mutation::is(Mutation::NamelessWait);
+    (has_failed, has_name, age.used.map(Reverse), Reverse(age.detected), &*image.key)
 }
 
 /// I6, `freeOldImages` in `image_gc_manager.go`: what has been unused for more than `max_age` goes,

@@ -9,6 +9,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::mutation::{self, Mutation};
+use crate::plan::{Candidate, Target};
 use crate::users::Users;
 use crate::view::{Extent, image_key};
 use crate::{Moment, PodView, RuntimeView, Timestamp};
@@ -20,7 +21,7 @@ const MOST: usize = 100_000;
 /// How precisely the state file has its time and the last use of an image. A file that is written in each pass
 /// would wear out flash memory.
 const PRECISION: i64 = 300_000_000_000;
-/// By how much the time of day may get ahead of the boot-time clock before it counts as set.
+/// By how much the time of day may differ from the boot-time clock before it counts as set.
 const TOLERANCE: Duration = Duration::from_secs(1);
 /// The longest state file, in bytes.
 pub const LONGEST: usize = 32 << 20;
@@ -32,8 +33,6 @@ pub struct Ledger {
     time: Timestamp,
     /// By which clock it has counted last.
     last: Option<Last>,
-    /// The time of day then, in this process.
-    wall: Option<Timestamp>,
     /// When somebody set the time of day forward.
     set_forward: Option<Timestamp>,
     images: BTreeMap<String, Record>,
@@ -46,6 +45,9 @@ struct Last {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     boot: Option<String>,
     uptime: Timestamp,
+    /// The time of day of the boot, by both clocks: it changes only if somebody sets the time of day.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    booted: Option<Timestamp>,
 }
 
 /// The moments of an image.
@@ -80,6 +82,8 @@ struct Stored<M> {
     version: u32,
     time: Timestamp,
     last: Option<Last>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    set_forward: Option<Timestamp>,
     images: M,
 }
 
@@ -116,11 +120,12 @@ impl Ledger {
         if version != VERSION {
             return Err(Damaged::Version(version));
         }
-        let Stored::<BTreeMap<String, Record>> { time, last, images, .. } = serde_json::from_slice(content)?;
+        let stored: Stored<BTreeMap<String, Record>> = serde_json::from_slice(content)?;
+        let Stored { time, last, set_forward, images, .. } = stored;
         if images.len() > MOST {
             return Err(Damaged::TooLarge(format!("{} images", images.len())));
         }
-        Ok(Self { time, last, images, ..Self::default() })
+        Ok(Self { time, last, set_forward, images })
     }
 
     /// The content of a state file: the same until there is something that is worth writing.
@@ -142,7 +147,8 @@ impl Ledger {
             .iter()
             .map(|(key, record)| (key, Record { last_used: record.last_used.map(up), ..*record }));
         let images: BTreeMap<&String, Record> = images.collect();
-        serde_json::to_vec(&Stored { version: VERSION, time: down(self.time), last, images })
+        let (time, set_forward) = (down(self.time), self.set_forward.map(up));
+        serde_json::to_vec(&Stored { version: VERSION, time, last, set_forward, images })
     }
 
     /// Enters what is seen now: new images, and which ones are used. Forgets images that are gone,
@@ -176,26 +182,31 @@ impl Ledger {
             .last
             .as_ref()
             .is_some_and(|last| matches!((&last.boot, &now.boot), (Some(last), Some(now)) if last != now));
-        let mut passed = match &self.last {
+        let passed = match &self.last {
             None => Duration::ZERO,
             Some(_) if is_other_boot => now.uptime,
             Some(last) => last.uptime.age(uptime).unwrap_or_default(),
         };
-        if mutation::is(Mutation::TrustTimeOfDay) {
-            passed = self.wall.and_then(|wall| wall.age(now.wall)).unwrap_or_default();
-        }
+        let mut booted = now.wall.minus(now.uptime);
+        let known = self.last.as_ref().and_then(|last| last.booted).filter(|_| !is_other_boot);
+        let ahead = known.and_then(|known| known.age(booted)).unwrap_or_default();
         self.time = self.time.plus(passed);
-        let expected = self.wall.map(|wall| wall.plus(passed).plus(TOLERANCE));
-        if expected.is_some_and(|expected| now.wall > expected) {
-            self.set_forward = Some(self.time);
+        if mutation::is(Mutation::TrustTimeOfDay) {
+            self.time = self.time.plus(ahead);
         }
-        self.wall = Some(now.wall);
-        self.last = Some(Last { boot: now.boot.clone(), uptime });
+        if ahead > TOLERANCE {
+            self.set_forward = Some(self.time);
+        } else if let Some(known) = known.filter(|known| booted.plus(TOLERANCE) >= *known) {
+            // The clocks are not read at the same moment. So the state file does not differ each time.
+            booted = known;
+        }
+        self.last = Some(Last { boot: now.boot.clone(), uptime, booted: Some(booted) });
     }
 
-    /// For how long nobody has set the time of day forward, as far as this process has seen.
+    /// For how long nobody has set the time of day forward, as far as passes have seen.
     pub fn steady(&self) -> Duration {
-        self.set_forward.and_then(|moment| moment.age(self.time)).unwrap_or(Duration::MAX)
+        let set_forward = self.set_forward.filter(|_| !mutation::is(Mutation::ClockIsSteady));
+        set_forward.map_or(Duration::MAX, |moment| moment.age(self.time).unwrap_or_default())
     }
 
     /// What is known of the age of an image.
@@ -213,9 +224,11 @@ impl Ledger {
     }
 
     /// Forgets an image that was removed. If it is pulled again before the next look, it is new.
-    pub fn forget(&mut self, id: &str, runtime_handler: Option<&str>) {
-        if !mutation::is(Mutation::KeepAgeOfRemoved) {
-            self.images.remove(&*image_key(id, runtime_handler));
+    pub fn forget(&mut self, removed: &Candidate) {
+        if let Target::Image { id, runtime_handler } = &removed.target
+            && !mutation::is(Mutation::KeepAgeOfRemoved)
+        {
+            self.images.remove(&*image_key(id, runtime_handler.as_deref()));
         }
     }
 

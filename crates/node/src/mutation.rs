@@ -32,10 +32,24 @@ mutations! {
     NoSecondLook,
     /// Ages grow by the time of day.
     TrustTimeOfDay,
+    /// That somebody has set the clock forward is not noticed.
+    ClockIsSteady,
     /// An image that is removed and pulled again keeps its age.
     KeepAgeOfRemoved,
     /// A pass goes on when its limit is reached.
     NoLimitOfRemovals,
     /// What dead containers free is not waited for.
     NoPatienceForLayers,
+    /// Pods that have ended hold their images.
+    EndedPodsUseImages,
+    /// The image of sandboxes goes.
+    SandboxImageMayGo,
+    /// What could not be removed keeps its place before all others.
+    FailedKeepTheirPlace,
+    /// Images without a name wait for their turn.
+    NamelessWait,
+    /// Containers that were not made over CRI use no images.
+    OnlyCriUsesImages,
+    /// `--older-than` is not looked at.
+    IgnoreOlderThan,
 }

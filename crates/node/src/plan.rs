@@ -266,7 +266,7 @@ pub enum Action {
 pub struct Candidate {
     /// What it is, and what it takes to remove it.
     pub target: Target,
-    /// Its name for people: `NAMESPACE/POD/CONTAINER`, `NAMESPACE/POD`, a name of the image; else the id.
+    /// Its name for people: `NAMESPACE/POD/CONTAINER`, `NAMESPACE/POD`, the tags or a digest of the image; else the id.
     pub name: String,
     /// The rule that removes it.
     pub rule: Rule,

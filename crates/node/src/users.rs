@@ -45,14 +45,16 @@ impl Users {
         for reference in &runtime.image_volumes {
             users.add(reference, Rule::I1, || "a container mounts it as a volume".to_owned());
         }
-        for reference in &runtime.foreign_images {
-            users.add(reference, Rule::I1, || "a container that was not made over CRI uses it".to_owned());
+        let only_cri = mutation::is(Mutation::OnlyCriUsesImages);
+        for reference in runtime.foreign_images.iter().filter(|_| !only_cri) {
+            users.add(reference, Rule::I1, || {
+                "a sandbox, or a container that was not made over CRI, uses it".to_owned()
+            });
         }
         if let PodView::Listed(Listed { pods, .. }) = pods {
             // What has ended starts no more.
-            for Pod { pod: PodRef { namespace, name, .. }, images, .. } in
-                pods.iter().filter(|pod| !has_ended(pod))
-            {
+            let may_start = |pod: &&Pod| !has_ended(pod) || mutation::is(Mutation::EndedPodsUseImages);
+            for Pod { pod: PodRef { namespace, name, .. }, images, .. } in pods.iter().filter(may_start) {
                 let reason =
                     || format!("the spec of pod {} names it", escaped(&format!("{namespace}/{name}")));
                 images.iter().for_each(|reference| users.add(reference, Rule::B2, reason));

@@ -38,7 +38,8 @@ pub struct RuntimeView {
     pub images_extent: Extent,
     /// The images that containers mount as volumes, by any name.
     pub image_volumes: Vec<String>,
-    /// The images that containers of other clients of the runtime use, by any name. Lists over CRI lack them.
+    /// The images that sandboxes and containers of other clients of the runtime use, by any name. Lists over CRI lack
+    /// them.
     pub foreign_images: Vec<String>,
     /// The image of sandboxes.
     pub sandbox_image: SandboxImage,

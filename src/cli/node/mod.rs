@@ -154,7 +154,7 @@ struct ShownArgs {
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
     output: Format,
 
-    /// Show only what a plan removes, or only what it keeps
+    /// Show only what goes, or only what stays
     #[arg(long, value_name = "DECISION", value_enum)]
     only: Option<Only>,
 }

@@ -1,5 +1,6 @@
 //! Plans and results as text.
 
+use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use kube_gc_core::text::Thousands;
@@ -24,8 +25,23 @@ pub struct Shown {
 }
 
 impl Shown {
-    fn table(self, names: &[Option<&str>], rows: impl Iterator<Item = Vec<Cell>>) -> String {
-        Look { is_coloured: false, ..Look::new(self.wide, true) }.table(names, rows)
+    /// A table of items, with what became of each in its first column.
+    fn table(self, first: &str, rows: impl Iterator<Item = Vec<Cell>>) -> String {
+        let wide = |name| self.wide.then_some(name);
+        let names = [
+            Some(first),
+            Some("WHAT"),
+            Some("NAME"),
+            wide("POD"),
+            wide("STATE"),
+            wide("AGE"),
+            wide("USED"),
+            wide("ID"),
+            Some("SIZE"),
+            Some("RULE"),
+            Some("REASON"),
+        ];
+        Look { is_coloured: false, ..Look::new(self.wide, true) }.table(&names, rows)
     }
 
     /// The longest name: what follows it must remain in sight.
@@ -37,22 +53,15 @@ impl Shown {
 /// A plan for people.
 pub fn plan(report: &Report, shown: Shown) -> String {
     let plan = &report.plan;
-    let wide = |name| shown.wide.then_some(name);
-    let names = [
-        Some("DECISION"),
-        Some("WHAT"),
-        Some("NAME"),
-        wide("POD"),
-        wide("STATE"),
-        wide("AGE"),
-        wide("USED"),
-        wide("ID"),
-        Some("SIZE"),
-        Some("RULE"),
-        Some("REASON"),
-    ];
     let entries = plan.entries.iter().filter(|entry| shown.only.is_none_or(|only| entry.decision == only));
-    let mut text = shown.table(&names, entries.map(|entry| row(entry, shown)));
+    let rows = entries.map(|entry| {
+        let decision = match entry.decision {
+            Action::Remove => "remove",
+            Action::Keep => "keep",
+        };
+        row(entry, [decision, entry.rule.number(), &entry.reason], shown)
+    });
+    let mut text = shown.table("DECISION", rows);
     if plan.entries.is_empty() {
         text.push_str("Nothing to decide about.\n");
     }
@@ -92,8 +101,7 @@ pub fn result(report: &Report, result: &PassResult, shown: Shown) -> String {
         usage,
         ..
     } = result;
-    let names = ["OUTCOME", "WHAT", "NAME", "SIZE", "RULE", "REASON"].map(Some);
-    let mut text = shown.table(&names, result.items.iter().map(|record| tried(record, &report.plan, shown)));
+    let mut text = shown.table("OUTCOME", outcomes(&report.plan, &result.items, shown).into_iter());
     let _ = write!(text, "Removed {}, freed {}.", Thousands(*removed), Bytes(*freed_bytes));
     match refused {
         0 => {}
@@ -109,7 +117,11 @@ pub fn result(report: &Report, result: &PassResult, shown: Shown) -> String {
     if let Some(why) = interrupted {
         let _ = writeln!(text, "The pass ended early: {}.", Escaped(why));
     }
-    if report.plan.leaves_due {
+    let is_missing = *missing_bytes > 0 || *missing_inodes > 0;
+    let images = result.items.iter().filter(|item| item.candidate.what() == What::Image);
+    let images = images.filter(|item| item.outcome == Outcome::Removed).count();
+    let ended_at_limit = report.plan.more && images >= report.plan.limits.images;
+    if report.plan.leaves_due || (is_missing && ended_at_limit) {
         text.push_str("A pass removes no more than that at a time, and more is left: run it again.\n");
     }
     if *unmeasured {
@@ -117,7 +129,7 @@ pub fn result(report: &Report, result: &PassResult, shown: Shown) -> String {
             "The file system of the images could not be measured, so no image was removed for space.\n",
         );
     }
-    if *missing_bytes > 0 || *missing_inodes > 0 {
+    if is_missing {
         let missing = amount(*missing_bytes, *missing_inodes);
         let _ = writeln!(text, "Not all that was wanted could be freed: {missing} more should be free.");
     }
@@ -167,12 +179,9 @@ fn notes(text: &mut String, report: &Report) {
 /// The longest id in a narrow table; runtimes find a container by as much.
 const SHORT_ID: usize = 13;
 
-fn row(entry: &Entry, shown: Shown) -> Vec<Cell> {
-    let Entry { what: kind, id, name, pod, decision, rule, reason, bytes, details, .. } = entry;
-    let decision = match decision {
-        Action::Remove => "remove",
-        Action::Keep => "keep",
-    };
+/// An item, with what became of it, by which rule, and why.
+fn row(entry: &Entry, [outcome, rule, reason]: [&str; 3], shown: Shown) -> Vec<Cell> {
+    let Entry { what: kind, id, name, pod, bytes, details, .. } = entry;
     let pod = pod.as_ref().filter(|pod| !pod.name.is_empty());
     let pod = pod.map(|pod| format!("{}/{}", pod.namespace, pod.name)).unwrap_or_default();
     let tags = &details.tags;
@@ -190,8 +199,8 @@ fn row(entry: &Entry, shown: Shown) -> Vec<Cell> {
     let state = [details.state, pinned, details.runtime_handler.as_deref()];
     let state: Vec<String> = state.into_iter().flatten().map(|word| word.replace('_', " ")).collect();
     let ago = |seconds: Option<u64>| seconds.map(age).unwrap_or_default();
-    cells(&[
-        decision.to_owned(),
+    let texts = [
+        outcome.to_owned(),
         what(*kind).to_owned(),
         end(name, shown.longest_name()),
         pod,
@@ -200,32 +209,38 @@ fn row(entry: &Entry, shown: Shown) -> Vec<Cell> {
         ago(details.last_used_seconds),
         id.clone(),
         bytes.map(|bytes| Bytes(bytes).to_string()).unwrap_or_default(),
-        rule.to_string(),
-        reason.to_string(),
-    ])
-}
-
-fn cells(texts: &[String]) -> Vec<Cell> {
+        rule.to_owned(),
+        reason.to_owned(),
+    ];
     texts.iter().map(|text| Cell::new(if text.is_empty() { "-" } else { text.as_str() })).collect()
 }
 
-/// An item that was to be removed, and what came of it.
-fn tried(Record { candidate, outcome }: &Record, plan: &Plan, shown: Shown) -> Vec<Cell> {
-    let kind = candidate.what();
-    let planned = || plan.entry(kind, candidate.id()).map(|entry| entry.reason.to_string());
-    cells(&[
-        match outcome {
-            Outcome::Removed => "removed",
-            Outcome::Refused(_) => "stays",
-            Outcome::Failed(_) => "failed",
+/// What was to be removed, and what came of it. On request only what has gone, or only what stays, which is more.
+fn outcomes(plan: &Plan, items: &[Record], shown: Shown) -> Vec<Vec<Cell>> {
+    let entries = plan.entries.iter().rev().map(|entry| ((entry.what, entry.id.as_str()), entry));
+    let mut entries: HashMap<_, _> = entries.collect();
+    let mut rows = Vec::new();
+    for Record { candidate, outcome } in items {
+        let Some(entry) = entries.remove(&(candidate.what(), candidate.id())) else { continue };
+        let (word, action) = match outcome {
+            Outcome::Removed => ("removed", Action::Remove),
+            Outcome::Refused(_) => ("stays", Action::Keep),
+            Outcome::Failed(_) => ("failed", Action::Keep),
+        };
+        if shown.only.is_none_or(|only| only == action) {
+            let reason = outcome.reason().unwrap_or_else(|| entry.reason.to_string());
+            rows.push(row(entry, [word, candidate.rule.number(), &reason], shown));
         }
-        .to_owned(),
-        what(kind).to_owned(),
-        end(candidate.name.clone(), shown.longest_name()),
-        candidate.bytes.map(|bytes| Bytes(bytes).to_string()).unwrap_or_default(),
-        candidate.rule.to_string(),
-        outcome.reason().or_else(planned).unwrap_or_default(),
-    ])
+    }
+    let is_kept = |entry: &&Entry| {
+        let was_tried = !entries.contains_key(&(entry.what, entry.id.as_str()));
+        entry.decision == Action::Keep && !was_tried
+    };
+    if shown.only == Some(Action::Keep) {
+        let kept = plan.entries.iter().filter(is_kept);
+        rows.extend(kept.map(|entry| row(entry, ["kept", entry.rule.number(), &entry.reason], shown)));
+    }
+    rows
 }
 
 /// The beginning of an id, without the name of its algorithm.
@@ -295,3 +310,6 @@ fn removals(plan: &Plan) -> String {
     let of = if now == all { String::new() } else { format!(" of {}", Bytes(all)) };
     format!("To remove: {}; about {}{of}.", parts.join(", "), Bytes(now))
 }
+
+#[cfg(test)]
+mod tests;

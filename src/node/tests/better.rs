@@ -133,6 +133,20 @@ async fn b5_images_that_may_not_come_back_stay() {
     assert!(carried.missing_bytes > 0);
 }
 
+/// containerd 2 does not name it in its status.
+#[tokio::test]
+async fn b5_the_image_of_a_sandbox_stays_if_only_the_record_of_the_sandbox_names_it() {
+    let settings = server::Settings { sandbox_image: String::new(), ..server::Settings::default() };
+    let mut node = Node::with(settings);
+    node.pod().await;
+    let images = node.images(2, 50);
+    node.server.world(|world| world.pause = "registry.example/i000:1".to_owned());
+    node.rules.all = true;
+    let (look, _) = node.pass().await;
+    assert_eq!(rule(&look, What::Image, &images[0]), "I1");
+    assert!(node.image_ids().contains(&images[0]) && !node.image_ids().contains(&images[1]));
+}
+
 /// A dead container that has written so much.
 fn dead(node: &Node, pod: &OnNode, attempt: u32, mib: u64) -> String {
     let new = node.new_container(pod, ContainerState::ContainerExited);

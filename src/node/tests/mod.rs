@@ -213,7 +213,7 @@ impl Node {
         let collector =
             NodeCollector::new(client, self.rules.clone(), false, pods, self.ledger.clone()).await;
         let disk: Arc<dyn Disk> = Arc::<CriServer>::clone(&self.server);
-        collector.with_disk(disk)
+        collector.with_disk(disk).with_state(self.options().state)
     }
 
     /// One look.

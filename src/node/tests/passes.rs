@@ -2,6 +2,8 @@
 
 use kube_gc_node::Moment;
 
+use std::sync::Mutex;
+
 use super::actor::Running;
 use super::*;
 
@@ -81,6 +83,31 @@ async fn i5_an_image_that_is_removed_and_pulled_again_is_young() {
     assert!(ledger.age(&node.image).is_some() && ledger.age(&images[0]).is_none());
 }
 
+/// A process that is killed then tells the next one nothing of an image that somebody pulls again.
+#[tokio::test]
+async fn i5_the_state_file_lacks_each_image_before_its_removal() {
+    let mut node = Node::set_up();
+    let images = node.images(3, 50);
+    node.rules.free = Some(90);
+    let (state, ids) = (node.options().state, images.clone());
+    let known = move || ids.iter().filter(|id| state.read().unwrap().age(id).is_some()).count();
+    let then = Arc::new(Mutex::new(Vec::new()));
+    let (each, count) = (Arc::clone(&then), known.clone());
+    let look = server::Effect::before(move |_, _| each.lock().unwrap().push(count()));
+    node.server.fault(server::Fault::every(Rpc::RemoveImage, look));
+    // What could not be removed keeps its age.
+    let fail = server::Effect::Fail(server::Code::Unknown, "device busy".to_owned());
+    node.server.fault(server::Fault::about(Rpc::RemoveImage, &images[1], fail));
+    let mut collector = node.collector().await;
+    let look = collector.look(now()).await.unwrap();
+    collector.save();
+    assert_eq!(known(), 3);
+    collector.carry_out(&look, Scope::All, &CancellationToken::new()).await.unwrap();
+    assert_eq!(*then.lock().unwrap(), [2, 1, 0]);
+    collector.save();
+    assert_eq!(known(), 1);
+}
+
 /// A running container with an image as a volume.
 fn mount(node: &Node, pod: &OnNode, image: &str) -> String {
     let new = node.new_container(pod, ContainerState::ContainerRunning);
@@ -122,12 +149,22 @@ async fn i1_an_image_of_a_container_that_was_not_made_over_cri_stays() {
     let (look, _) = node.pass().await;
     assert_eq!(rule(&look, What::Image, &images[0]), "I1");
     assert!(node.image_ids().contains(&images[0]) && !node.image_ids().contains(&images[1]));
-    // Where the runtime cannot be asked, a note says so.
-    let fail = server::Effect::Fail(server::Code::Unimplemented, "no such call".to_owned());
-    node.server.fault(server::Fault::every(Rpc::ListNamespaces, fail));
     node.rules.free = Some(50);
-    let look = node.look().await;
-    assert!(look.notes[0].contains("not made over CRI"), "{:?}", look.notes);
+    // If the runtime does not answer, no image goes. Where it cannot be asked, a note says so.
+    for (code, stays) in [(server::Code::Unavailable, true), (server::Code::Unimplemented, false)] {
+        let fail = server::Effect::Fail(code, "made by the test".to_owned());
+        node.server.fault(server::Fault::every(Rpc::ListNamespaces, fail));
+        let look = node.look().await;
+        assert_eq!(planned(&look).is_empty(), stays, "{:?}", look.notes);
+        let said = if stays { "images stay" } else { "not made over CRI" };
+        assert!(look.notes[0].contains(said), "{:?}", look.notes);
+        node.server.clear_faults();
+    }
+    // Nor if it answers no more by the time of the removal.
+    let fail = server::Effect::Fail(server::Code::Unavailable, "made by the test".to_owned());
+    node.server.fault(server::Fault::nth(Rpc::ListNamespaces, 2, fail));
+    let (look, carried) = node.pass().await;
+    assert!(!planned(&look).is_empty() && removed(&carried).is_empty());
 }
 
 /// Nothing is due meanwhile. After the last use, each of them has all its time again.

@@ -1,4 +1,5 @@
-//! containerd's own API, on the same socket: containers that were not made over CRI, by `ctr` or `nerdctl`.
+//! containerd's own API, on the same socket: containers that lists over CRI lack, made by `ctr` or `nerdctl`, and what
+//! sandboxes are made of.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -7,9 +8,9 @@ use super::Client;
 use crate::messages::*;
 use crate::{Error, Rpc};
 
-/// Leaves out what the CRI plugin has made: containers and sandboxes, which CRI lists.
-const NOT_BY_CRI: &str =
-    "labels.\"io.cri-containerd.kind\"!=container,labels.\"io.cri-containerd.kind\"!=sandbox";
+/// Leaves out the containers that CRI lists with their images. Sandboxes are listed without: containerd 2 does not tell
+/// otherwise which image they use.
+const WITHOUT_IMAGE: &str = "labels.\"io.cri-containerd.kind\"!=container";
 /// The most namespaces, and the most bytes of images' names, that are believed.
 const MOST_NAMESPACES: usize = 1000;
 const MOST_BYTES: usize = 16 * 1024 * 1024;
@@ -17,7 +18,7 @@ const MOST_BYTES: usize = 16 * 1024 * 1024;
 const DEADLINE: Duration = Duration::from_secs(10);
 
 impl Client {
-    /// The images that containers name which other clients of containerd have made, in all of its namespaces.
+    /// The images of sandboxes, and of containers that other clients of containerd have made, in all its namespaces.
     ///
     /// # Errors
     ///
@@ -38,7 +39,7 @@ impl Client {
         let (mut images, mut bytes) = (BTreeSet::new(), 0_usize);
         for ForeignNamespace { name } in namespaces {
             client.namespace = Some(name);
-            let request = ListNamespaceContainersRequest { filters: vec![NOT_BY_CRI.to_owned()] };
+            let request = ListNamespaceContainersRequest { filters: vec![WITHOUT_IMAGE.to_owned()] };
             let keep = |message: ListNamespaceContainersResponse| {
                 let image = message.container.unwrap_or_default().image;
                 bytes = bytes.saturating_add(image.len());

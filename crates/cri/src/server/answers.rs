@@ -369,12 +369,15 @@ fn namespaces(_: ListNamespacesRequest, _: &mut State) -> Answered<ListNamespace
 }
 
 fn foreign_containers(
-    _: ListNamespaceContainersRequest,
+    request: ListNamespaceContainersRequest,
     state: &mut State,
 ) -> Answered<ListNamespaceContainersRequest> {
-    let foreign = state.world.foreign.iter().map(|image| ForeignContainer { image: image.clone() });
-    let message = |container| ListNamespaceContainersResponse { container: Some(container) };
-    Ok(foreign.map(message).collect())
+    let World { foreign, sandboxes, pause, .. } = &state.world;
+    let with_sandboxes = !request.filters.iter().any(|filter| filter.contains("!=sandbox"));
+    let of_sandboxes = sandboxes.values().filter(|_| with_sandboxes).map(|_| pause);
+    let image = |image: &String| Some(ForeignContainer { image: image.clone() });
+    let images = foreign.iter().chain(of_sandboxes).map(image);
+    Ok(images.map(|container| ListNamespaceContainersResponse { container }).collect())
 }
 
 /// So much of the file system of the images and containers.

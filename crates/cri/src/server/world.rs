@@ -13,6 +13,8 @@ pub struct World {
     pub other: u64,
     /// The images of running containers that were not made over CRI.
     pub foreign: Vec<String>,
+    /// The image that containerd's own record of each sandbox names.
+    pub pause: String,
     /// When the sizes of layers were measured, in nanoseconds since 1970; nothing stands for the end of time.
     pub measured_at: Option<i64>,
     pub(super) containers: BTreeMap<String, ContainerRecord>,

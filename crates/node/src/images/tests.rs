@@ -142,6 +142,25 @@ fn all_unused_images_go_on_demand_and_older_ones_only_if_that_is_wanted() {
     assert_eq!(node.decide().decisions[2].rule, Rule::OlderThan);
 }
 
+/// containerd 2 does not say which one that is, and pins it only under the very name of its configuration.
+#[test]
+fn b5_the_image_of_sandboxes_is_known_by_its_name_if_the_runtime_does_not_tell_it() {
+    let is_kept = |name: &str, sandbox_image| {
+        let mut node = node(&["a"]);
+        node.runtime.images[0].repo_digests = vec![name.to_owned()];
+        node.runtime.sandbox_image = sandbox_image;
+        node.rules.all = true;
+        node.rule() == Rule::B5
+    };
+    for pause in ["registry.k8s.io/pause:3.10", "docker.io/rancher/mirrored-pause:3.6", "a/pause@sha256:0"] {
+        assert!(is_kept(pause, SandboxImage::None), "{pause}");
+        assert!(!is_kept(pause, SandboxImage::Named("another".to_owned())), "{pause}");
+    }
+    for other in ["registry.k8s.io/pause/app:1", "pause.example/app:1", "registry.example/unpause:1"] {
+        assert!(!is_kept(other, SandboxImage::None), "{other}");
+    }
+}
+
 #[test]
 fn images_that_make_no_sense_stay() {
     assert_eq!(node(&["", "twin", "twin"]).gone(), Vec::<&str>::new());

@@ -9,6 +9,9 @@ use crate::rule::{Decision, escaped};
 use crate::view::{Container, Image, LogDirectory, LogSymlink, Sandbox};
 use crate::{Ledger, PodRef, Rule, RuntimeView, Timestamp};
 
+/// The most tags of an image that a line of the log has.
+const MOST_TAGS_IN_LABEL: usize = 10;
+
 /// A plan that grows, kind by kind.
 #[derive(Default)]
 pub(super) struct List {
@@ -185,7 +188,10 @@ impl Item {
             ..Details::default()
         };
         let name = image.names().next().map(escaped);
-        let label = name.clone().unwrap_or_else(|| escaped(id));
+        let label = match details.tags.as_slice() {
+            [] => name.clone().unwrap_or_else(|| escaped(id)),
+            tags => tags[..tags.len().min(MOST_TAGS_IN_LABEL)].join(","),
+        };
         Self { target, name, label, pod: None, bytes: Some(*bytes), details }
     }
 }

@@ -145,7 +145,7 @@ fn entries_and_candidates_have_what_people_want_to_know() {
     let plan = left.plan();
     let names: Vec<&str> = plan.removals.iter().map(|candidate| candidate.name.as_str()).collect();
     let directory = log_directory(1).name;
-    assert_eq!(names, ["default/pod-1/web", "default/pod-1", directory.as_str(), "registry.example/a:1"]);
+    assert_eq!(names, ["default/pod-1/web", "default/pod-1", &directory, &tags.join(",")]);
     let details = |what| plan.entries.iter().find(|entry| entry.what == what).unwrap().details.clone();
     let container = details(What::Container);
     assert_eq!((container.state, container.created_seconds), (Some("exited"), Some(3600)));
