@@ -30,10 +30,11 @@ test: prerequisites ## run the tests of the gate, many of them on a real API ser
 	@tests/control-plane/ensure.sh kube-controller-manager >/dev/null
 	CARGO="$(CARGO)" tests/all.sh
 
-nightly: prerequisites ## run what the gate leaves out: more environments, browser, optimized simulation, mutations, image
+nightly: prerequisites ## run what the gate leaves out: more environments, browser, optimized simulation, mutations, packages, image
 	@tests/prerequisites.sh browser
 	@tests/control-plane/ensure.sh kube-controller-manager >/dev/null
 	CARGO="$(CARGO)" tests/all.sh --nightly
+	CARGO="$(CARGO)" tests/packages.sh
 	$(MAKE) image
 
 SECONDS ?= 600

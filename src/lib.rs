@@ -51,7 +51,7 @@ pub mod settings {
         AccessSettings, BesideKubelet, BrakeSettings, ClientSettings, ComparisonSettings, ConfigError,
         DebugSettings, DecisionLines, DiscoverySettings, Encoding, EventSettings, GraphSettings,
         GraphThreads, HttpSettings, LeaderSettings, Listener, Listeners, Loader, LogFormat, LogSettings,
-        NamespaceSettings, NodeImageSettings, NodePressureSettings, NodeRootSettings, NodeSettings,
+        NamespaceSettings, NodeImageSettings, NodePressureSettings, NodeRootSettings, NodeSettings, Origin,
         PodKnowledge, RetrySettings, Settings, ShutdownSettings, StartupSettings, TlsSettings, WatchProtocol,
         WatchSettings, WorkerSettings,
     };

@@ -255,8 +255,8 @@ func TestWaitingEndsWithItsContext(t *testing.T) {
 	if !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "configmaps") {
 		t.Fatal(err)
 	}
-	err = waitAMoment(Seen{Resource: "configmap", Version: "1"})
-	if err == nil || !strings.Contains(err.Error(), "no type configmap is watched") {
+	err = c.WaitIdle(deadline(t), Seen{Resource: "configmap", Version: "1"})
+	if err == nil || !strings.Contains(err.Error(), "404") || !strings.Contains(err.Error(), "no type configmap is watched") {
 		t.Fatalf("a type that is not watched: %v", err)
 	}
 	err = c.WaitIdle(deadline(t), Seen{Version: "1"})

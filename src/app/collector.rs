@@ -138,8 +138,8 @@ impl Collector {
     /// Versions are in the metadata of objects that the API server returns.
     ///
     /// # Errors
-    /// The version is not a whole number above 0, so no version is known to be later, or the
-    /// collector has failed.
+    /// The version is not a whole number above 0, so no version is known to be later, the API server
+    /// serves no such type, or the collector has failed.
     pub async fn wait_seen(&self, resource: &str, version: &str) -> Result<(), Error> {
         let Some(version) = ResourceVersion::parse_number(version) else {
             return Err(Error::new(
@@ -192,13 +192,18 @@ impl Collector {
         let _held = clock::held();
         let query = IdleQuery { parked_ok: true, ..query };
         loop {
-            let report = self.introspection.idle(query.clone()).await;
+            // The clock is that of the runtime on which timers are made. An error means that the runtime has ended,
+            // which the check reports.
+            let (introspection, query) = (self.introspection.clone(), query.clone());
+            let report = self.runtime.spawn(async move { introspection.idle(query).await }).await;
             self.check()?;
-            if condition(&report) {
-                return Ok(());
+            match report {
+                Ok(report) if condition(&report) => return Ok(()),
+                Ok(IdleReport { unknown: Some(why), .. }) => {
+                    return Err(Error::new(ErrorKind::Argument, why));
+                }
+                _ => {}
             }
-            // An error means that the runtime has ended, which the next turn reports. The clock is that of the
-            // runtime on which `sleep` is called.
             let _ = self.runtime.spawn(async { sleep(POLL_INTERVAL).await }).await;
         }
     }

@@ -197,6 +197,7 @@ impl Controller {
             absent_owners,
             brake,
             discovery: discovery_status,
+            rediscover: discovery.clone().recipient(),
             phase: phases,
             gate,
             comparison,

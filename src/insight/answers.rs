@@ -3,7 +3,6 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::InsightError;
@@ -26,7 +25,8 @@ const MOST_FINDINGS: usize = 10_000;
 const AT_A_TIME: usize = 64;
 
 /// The answer of `kube-gc explain`.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ExplainAnswer {
     #[serde(flatten)]

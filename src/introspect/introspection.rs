@@ -27,6 +27,9 @@ use super::view::{
 /// The maximum number of failing keys that the page of a queue names.
 const FAILING: usize = 100;
 
+/// How long a question waits for discovery.
+const DISCOVERY: Duration = Duration::from_secs(5);
+
 /// The running collector, as its pages show it.
 #[derive(Clone, Debug)]
 pub struct CollectorIntrospection {
@@ -167,9 +170,15 @@ impl CollectorIntrospection {
         })
     }
 
-    /// Whether any work is left.
+    /// Whether any work is left. A type that is not watched may have been created a moment ago.
     pub async fn idle(&self, query: IdleQuery) -> IdleReport {
-        self.status.idleness(&query).await
+        let mut is_looked_for = self.status.lacks_a_type_of(&query);
+        if is_looked_for {
+            self.questions.pace.acquire().await;
+            is_looked_for = tokio::time::timeout(DISCOVERY, self.status.rediscovered()).await.is_ok();
+        }
+        let report = self.status.idleness(&query).await;
+        IdleReport { unknown: report.unknown.filter(|_| is_looked_for), ..report }
     }
 
     /// Every work queue.

@@ -51,7 +51,7 @@ pub struct Questions {
     status: CollectorStatus,
     graph: GraphHandle,
     api: Api,
-    pace: Arc<RateLimiter>,
+    pub(super) pace: Arc<RateLimiter>,
     recent: Cache<Identity, Live>,
 }
 

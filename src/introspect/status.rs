@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::future::pending;
 use std::sync::Arc;
 
-use actix::{Addr, MailboxError};
+use actix::{Addr, MailboxError, Recipient};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
@@ -15,6 +15,7 @@ use kube_gc_controller::actors::graph::PartitionStatus;
 use kube_gc_controller::actors::graph_handle::{GraphHandle, PartitionEnded};
 use kube_gc_controller::actors::graph_queue::GraphQueue;
 use kube_gc_controller::actors::lifecycle::Phase;
+use kube_gc_controller::actors::messages::DiscoveryMessage;
 use kube_gc_controller::actors::metrics::Sample;
 use kube_gc_controller::actors::pool::{AskPool, Pool, PoolStatus};
 use kube_gc_controller::actors::registry;
@@ -46,6 +47,7 @@ pub struct CollectorStatus {
     pub(crate) absent_owners: Arc<AbsentOwnerCache>,
     pub(crate) brake: Brake,
     pub(crate) discovery: watch::Receiver<DiscoveryStatus>,
+    pub(crate) rediscover: Recipient<DiscoveryMessage>,
     pub(crate) phase: watch::Receiver<Phase>,
     pub(crate) gate: WriteGate,
     pub(crate) comparison: Option<Comparison>,
@@ -104,19 +106,40 @@ impl CollectorStatus {
         [delete, orphan].into_iter().filter_map(Result::ok).flatten().collect()
     }
 
+    /// Whether a version of a type is asked for that is not watched, although the collector has started.
+    pub fn lacks_a_type_of(&self, query: &IdleQuery) -> bool {
+        self.is_ready() && query.seen.iter().any(|(resource, _)| self.registry.meant(resource).is_none())
+    }
+
+    /// Waits for the end of a discovery that begins now, which shows a type that was created a moment ago.
+    pub async fn rediscovered(&self) {
+        if self.rediscover.send(DiscoveryMessage::Rediscover).await.is_ok() {
+            // An error means that discovery, and with it the collector, is ending.
+            let _ = self.discovery.clone().wait_for(|discovery| !discovery.busy).await;
+        }
+    }
+
+    /// Whether this type would be watched if it existed.
+    fn would_be_watched(&self, resource: &GroupResource) -> bool {
+        let discovery = self.discovery.borrow();
+        let may_be_hidden = discovery.failing.iter().any(|failing| failing.may_hide(resource));
+        !discovery.busy && !may_be_hidden && self.is_collecting()
+    }
+
     /// Whether the collector has seen these versions and has nothing left to do.
     ///
     /// The order matters: first the monitors, then the graph, then the pools. Changes that a
     /// monitor reports as applied are in the graph, and keys that follow from them are in a pool.
     pub async fn idleness(&self, query: &IdleQuery) -> IdleReport {
         let mut reasons = self.unsettled(query);
-        let mut not_seen = Vec::new();
+        let (mut not_seen, mut unknown) = (Vec::new(), None);
         for (resource, version) in &query.seen {
             let meant = self.registry.meant(resource);
             if meant.is_none() {
-                reasons.push(format!(
-                    "no type {resource} is watched; a type is named RESOURCE.GROUP, in the plural"
-                ));
+                let why =
+                    format!("no type {resource} is watched; a type is named RESOURCE.GROUP, in the plural");
+                unknown = unknown.or_else(|| self.would_be_watched(resource).then(|| why.clone()));
+                reasons.push(why);
             }
             if !meant.is_some_and(|resource| self.registry.has_applied(&resource, version)) {
                 not_seen.push((resource.clone(), version.clone()));
@@ -128,7 +151,8 @@ impl CollectorStatus {
             (Vec::new(), 0)
         });
         let queues = pools.iter().map(|(queue, status)| (queue.name().to_owned(), counts(status))).collect();
-        IdleReport::judge(query, queues, unseen_writes, &not_seen, reasons)
+        let report = IdleReport::judge(query, queues, unseen_writes, &not_seen, reasons);
+        IdleReport { unknown, ..report }
     }
 
     /// The pools, and how many own writes the watches have not shown.

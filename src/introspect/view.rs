@@ -81,6 +81,9 @@ pub struct IdleReport {
     pub unseen_writes: usize,
     /// The versions in `seen` that were not reached, as `RESOURCE=VERSION`.
     pub not_seen: Vec<String>,
+    /// Why a version in `seen` will never be reached: nobody serves its type.
+    #[serde(skip)]
+    pub unknown: Option<String>,
 }
 
 impl IdleReport {
@@ -115,7 +118,7 @@ impl IdleReport {
         let not_seen: Vec<_> =
             not_seen.iter().map(|(resource, version)| format!("{resource}={version}")).collect();
         reasons.extend(not_seen.iter().map(|seen| format!("{seen} has not been seen yet")));
-        Self { idle: reasons.is_empty(), reasons, queues, unseen_writes, not_seen }
+        Self { idle: reasons.is_empty(), reasons, queues, unseen_writes, not_seen, unknown: None }
     }
 }
 

@@ -2,10 +2,13 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::time::Duration;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::Value;
+use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::Command;
+use tokio::time::timeout;
 
 use kube_gc_testkit::cluster::poll;
 use kube_gc_testkit::{Turn, target};
@@ -15,6 +18,7 @@ kube_gc_testkit::scenarios! {
     it_ends_with_the_process_that_started_it,
     it_ends_if_that_process_ended_before,
     it_ends_if_another_process_started_it,
+    too_low_a_limit_of_open_files_is_named,
 }
 
 /// The command of a collector with free ports and a ready file.
@@ -110,5 +114,36 @@ async fn it_ends_if_another_process_started_it() -> Result<()> {
         !output.status.success() && said.contains(&other) && said.contains("start kube-gc directly"),
         "{said}"
     );
+    Ok(())
+}
+
+/// The limit is too low for the connections, or even for the threads.
+async fn too_low_a_limit_of_open_files_is_named() -> Result<()> {
+    let turn = Turn::take().await?;
+    let directory = tempfile::tempdir()?;
+    let words = run(&turn, &directory.path().join("ready.json"));
+    for limit in [40, 8] {
+        let mut child = Command::new("sh")
+            .args(["-c", &format!(r#"ulimit -n {limit} && exec "$@""#), "sh"])
+            .args(&words)
+            // Each watch has a connection of its own.
+            .env("KUBE_GC__CLIENT__WATCH_PROTOCOL", "http1")
+            .stderr(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()?;
+        let mut log = BufReader::new(child.stderr.take().context("no log")?).lines();
+        let named = async {
+            while let Some(line) = log.next_line().await? {
+                if line.contains("Too many open files")
+                    && line.contains("raise the limit of open files (`ulimit -n`)")
+                {
+                    return Ok(());
+                }
+            }
+            bail!("it has ended without an error about the limit of {limit}")
+        };
+        timeout(Duration::from_secs(60), named).await.context("no error about the limit")??;
+        child.kill().await?;
+    }
     Ok(())
 }

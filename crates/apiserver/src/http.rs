@@ -1,10 +1,8 @@
 //! Serves the API on an address, for clients that need a socket: `kubectl`, controllers in other
 //! processes.
 
-use std::error::Error;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -12,15 +10,11 @@ use base64::engine::general_purpose::STANDARD;
 use hyper::server::conn::http1;
 use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
-use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose};
 use serde_json::json;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_rustls::TlsAcceptor;
-use tokio_rustls::rustls::ServerConfig;
-use tokio_rustls::rustls::crypto::aws_lc_rs;
-use tokio_rustls::rustls::pki_types::PrivatePkcs8KeyDer;
 
 use crate::ApiServer;
 
@@ -33,6 +27,7 @@ pub enum Scheme {
     /// Plain HTTP.
     Http,
     /// HTTPS, with a certificate authority created for this address.
+    #[cfg(feature = "https")]
     Https,
 }
 
@@ -96,8 +91,9 @@ impl ApiServer {
     pub async fn serve(&self, address: SocketAddr, scheme: Scheme) -> io::Result<Serving> {
         let (acceptor, authority) = match scheme {
             Scheme::Http => (None, None),
+            #[cfg(feature = "https")]
             Scheme::Https => {
-                let (acceptor, authority) = tls(address).map_err(io::Error::other)?;
+                let (acceptor, authority) = crate::tls::acceptor(address).map_err(io::Error::other)?;
                 (Some(acceptor), Some(authority))
             }
         };
@@ -147,29 +143,4 @@ async fn talk(server: ApiServer, stream: impl AsyncRead + AsyncWrite + Unpin) {
     let service = TowerToHyperService::new(server);
     // The client notices connection errors itself.
     let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
-}
-
-/// A certificate for the address, and the authority that signed it.
-fn tls(address: SocketAddr) -> Result<(TlsAcceptor, String), Box<dyn Error + Send + Sync>> {
-    let mut params = CertificateParams::default();
-    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
-    params.distinguished_name.push(DnType::CommonName, "kube-gc embedded authority");
-    let key = KeyPair::generate()?;
-    let authority = params.self_signed(&key)?.pem();
-    let issuer = Issuer::new(params, key);
-
-    let names = ["localhost".to_owned(), address.ip().to_string()];
-    let mut params = CertificateParams::new(names)?;
-    params.distinguished_name.push(DnType::CommonName, "kube-gc embedded server");
-    let key = KeyPair::generate()?;
-    let certificate = params.signed_by(&key, &issuer)?;
-
-    let key = PrivatePkcs8KeyDer::from(key.serialize_der());
-    let mut config = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
-        .with_safe_default_protocol_versions()?
-        .with_no_client_auth()
-        .with_single_cert(vec![certificate.der().clone()], key.into())?;
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
-    Ok((TlsAcceptor::from(Arc::new(config)), authority))
 }

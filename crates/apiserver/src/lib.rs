@@ -48,6 +48,8 @@ pub mod status;
 pub mod store;
 #[cfg(test)]
 mod tests;
+#[cfg(feature = "https")]
+mod tls;
 pub mod writes;
 
 #[cfg(feature = "serve")]

@@ -245,7 +245,9 @@ impl<'a> Call<'a> {
             .header(ACCEPT, self.accept);
         // From 1.37 on, servers compress each event of a watch separately, and the client's
         // decoder reads only the first.
-        if self.verb == Verb::Watch || self.verb == Verb::List && !compressed_lists {
+        if self.verb == Verb::Watch
+            || self.verb == Verb::List && !(compressed_lists && cfg!(feature = "gzip"))
+        {
             builder = builder.header(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         }
         let body = match &self.body {

@@ -24,6 +24,7 @@ mod list_watch;
 mod namespaces;
 mod patch;
 mod path;
+#[cfg(feature = "node")]
 mod pods;
 mod protection;
 mod reachability;
@@ -55,6 +56,7 @@ pub use list_watch::{ListWatch, Phase, Step, WatchStart};
 pub use namespaces::{LiveNamespace, Page, PageItem};
 pub use patch::{Finalizer, FinalizerRemoval, Patched, References};
 pub use path::encode;
+#[cfg(feature = "node")]
 pub use pods::PodWatch;
 pub use read::{AbsenceProof, LookupResult};
 pub use restore_fence::{HighWater, RestoreFence};

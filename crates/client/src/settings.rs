@@ -28,7 +28,7 @@ pub struct ApiSettings {
     pub page_size: u32,
     /// The preferred encoding of lists and watches. The server may answer in another one.
     pub encoding: Encoding,
-    /// Whether to accept compressed lists.
+    /// Whether to accept compressed lists. They need the feature `gzip`.
     pub compressed_lists: bool,
     /// Whether monitors ask for their lists as streams, until the server refuses it.
     pub streaming_lists: bool,

@@ -20,7 +20,7 @@ use std::num::{NonZeroU32, NonZeroUsize};
 use kube_gc_core::brake::{Limits, Share};
 use kube_gc_core::object::GroupResource;
 
-pub use error::ConfigError;
+pub use error::{ConfigError, Origin};
 pub use load::Loader;
 pub use settings::{
     AccessSettings, BrakeSettings, ClientSettings, ComparisonSettings, DebugSettings, DiscoverySettings,

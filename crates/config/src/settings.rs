@@ -291,7 +291,7 @@ sections! {
         burst: u32, "a whole number from 0 (as many as `client.qps`) to 100000", |s| s.burst <= 100_000;
         /// The encoding that lists and watches request.
         encoding: Encoding, r#""protobuf" or "json""#, |_| true;
-        /// Whether lists accept compressed responses.
+        /// Whether lists accept compressed responses. The library needs its feature `gzip` for that.
         compression: bool, FLAG, |_| true;
         /// The HTTP version of watches.
         watch_protocol: WatchProtocol, r#""http2" or "http1""#, |_| true;

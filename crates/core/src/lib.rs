@@ -11,6 +11,7 @@
 //! | [`verdict`] | what to do about one object, from what the graph and live reads say |
 //! | [`mailbox`] | the work queue of a pool: deduplication, backoff, fairness between namespaces |
 //! | [`brake`] | optional limits on how much may be deleted |
+//! | [`circles`] | the circles in any graph |
 //! | [`namespaces`] | the end of a namespace: what is deleted, when it is finalized, what its conditions say |
 //! | [`text`] | bounded text for logs, events and pages |
 //! | [`mutation`] | deliberate mistakes, with which the simulation shows that it would find them |
@@ -23,6 +24,7 @@
 
 mod arena;
 pub mod brake;
+pub mod circles;
 pub mod graph;
 pub mod mailbox;
 pub mod mutation;

@@ -3,7 +3,6 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::finalizers::FinalizerReport;
@@ -23,7 +22,8 @@ const LISTED_REFERENCES: usize = 64;
 const LOOKED_FOR: usize = 3;
 
 /// What is going to happen to an object.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub enum Outcome {
     /// Nothing.
@@ -44,7 +44,8 @@ pub enum Outcome {
 }
 
 /// The answer.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Explanation {
     pub object: ObjectName,
@@ -197,7 +198,8 @@ const FOLLOWED: usize = 200;
 const LEAVES: usize = 50;
 
 /// What blocks a foreground deletion.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Chain {
     /// The objects that wait for their dependents, those nearer to the object first.
@@ -209,7 +211,8 @@ pub struct Chain {
 }
 
 /// An object that waits for its dependents.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ChainLink {
     pub object: ObjectName,
@@ -218,7 +221,8 @@ pub struct ChainLink {
 }
 
 /// An object that blocks others and waits for no dependent.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Leaf {
     pub object: ObjectName,
@@ -299,7 +303,8 @@ pub struct NamespaceContents {
 }
 
 /// A condition of a namespace that is true.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct NamespaceCondition {
     pub kind: String,
@@ -307,7 +312,8 @@ pub struct NamespaceCondition {
 }
 
 /// What is left in a namespace.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct NamespaceReport {
     /// The number of objects that are left.
@@ -339,7 +345,8 @@ impl NamespaceReport {
 }
 
 /// The objects of one type that are left.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct TypeLeft {
     pub kind: String,
@@ -349,7 +356,8 @@ pub struct TypeLeft {
 }
 
 /// The objects that one finalizer holds.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct HeldObjects {
     pub finalizer: FinalizerReport,

@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::knowledge::{Details, FinalizerSetter};
@@ -106,7 +105,8 @@ fn known(name: &str) -> Option<(&'static str, &'static str, Option<&'static str>
 }
 
 /// A finalizer of an object.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct FinalizerReport {
     pub name: String,

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use indexmap::IndexSet;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::explain::NamespaceCondition;
@@ -146,7 +145,8 @@ pub enum Particulars {
 }
 
 /// A field manager that owns a finalizer.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct FinalizerSetter {
     #[serde(skip)]

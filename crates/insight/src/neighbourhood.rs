@@ -3,7 +3,6 @@
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use indexmap::IndexSet;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::judge::{JudgedReference, classify, resolve};
@@ -28,7 +27,8 @@ pub struct NeighbourhoodQuery {
 }
 
 /// The state of an object, as far as it is known.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub enum State {
     /// It exists and is not being deleted.
@@ -90,7 +90,8 @@ pub struct NodeExtra {
 }
 
 /// An object of a neighbourhood.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Shown {
     #[serde(flatten)]
@@ -108,7 +109,8 @@ pub struct Shown {
 }
 
 /// An owner reference between two objects, by their places in the list of nodes.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Edge {
     pub dependent: usize,
@@ -120,7 +122,8 @@ pub struct Edge {
 }
 
 /// Dependents that are not shown.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct More {
     /// The place of their owner in the list of nodes.
@@ -165,7 +168,8 @@ impl More {
 }
 
 /// The answer.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Neighbourhood {
     /// The objects; the first one is the root.

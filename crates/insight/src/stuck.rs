@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::finalizers::FinalizerReport;
@@ -20,7 +19,8 @@ const NAMED: usize = 20;
 const CAUSES: usize = 64;
 
 /// The answer.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct StuckReport {
     /// What holds objects, that of most objects first.
@@ -78,7 +78,8 @@ impl StuckReport {
 impl Report for StuckReport {}
 
 /// Objects that wait for the same cause.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct StuckGroup {
     /// In one word: that of a [`Hold`], or a reason of a collector that cannot finish with these objects.

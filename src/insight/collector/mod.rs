@@ -8,7 +8,6 @@ use std::fmt;
 use std::time::Duration;
 
 use futures::{Stream, StreamExt as _};
-use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -67,7 +66,8 @@ impl fmt::Display for ObjectRef {
 }
 
 /// A decision of the collector.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all(serialize = "camelCase"))]
 pub struct Decision {
     /// When it was carried out.
@@ -81,7 +81,8 @@ pub struct Decision {
 }
 
 /// What keeps the collector from finishing with an object.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all(serialize = "camelCase"))]
 pub struct Stuck {
     /// The reason, as in the metrics.

@@ -23,16 +23,11 @@
 pub(super) mod machine;
 
 use std::collections::HashMap;
-use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
-use governor::Quota;
-use governor::clock::Clock;
-use governor::middleware::NoOpMiddleware;
-use governor::state::{InMemoryState, NotKeyed};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until};
 
 use super::call::Call;
 use super::error::{ApiError, ErrorClass};
@@ -309,39 +304,40 @@ impl HangHook {
 
 /// A token bucket. Without a limit, it costs nothing.
 #[derive(Debug)]
-pub struct RateLimiter(Option<tokio::sync::Mutex<Bucket>>);
+pub struct RateLimiter(Option<Bucket>);
 
-type Bucket = governor::RateLimiter<NotKeyed, InMemoryState, TokioClock, NoOpMiddleware<Duration>>;
+#[derive(Debug)]
+struct Bucket {
+    /// The time in which a token comes.
+    interval: Duration,
+    /// The time in which all tokens of an empty bucket come, except for one.
+    tolerance: Duration,
+    /// When the bucket is full, by tokio's clock, which tests and simulations can pause.
+    full: tokio::sync::Mutex<Instant>,
+}
 
 impl RateLimiter {
     /// Limits requests per second to `qps`, where 0 means no limit, with bursts of `burst`
     /// requests, where 0 means `qps`.
     pub fn new(qps: u32, burst: u32) -> Self {
-        let Some(qps) = NonZeroU32::new(qps) else { return Self(None) };
-        let quota = Quota::per_second(qps).allow_burst(NonZeroU32::new(burst).unwrap_or(qps));
-        let bucket = Bucket::direct_with_clock(quota, TokioClock(Instant::now()));
-        Self(Some(tokio::sync::Mutex::new(bucket)))
+        if qps == 0 {
+            return Self(None);
+        }
+        let interval = Duration::from_secs(1) / qps;
+        let tolerance = interval * (if burst == 0 { qps } else { burst } - 1);
+        Self(Some(Bucket { interval, tolerance, full: Instant::now().into() }))
     }
 
     /// Waits for a token. Tokens go to those that wait in the order in which they came.
     pub async fn acquire(&self) {
-        let Some(bucket) = &self.0 else { return };
-        let bucket = bucket.lock().await;
-        while let Err(not_until) = bucket.check() {
-            tokio::time::sleep(not_until.wait_time_from(bucket.clock().now())).await;
+        let Some(Bucket { interval, tolerance, full }) = &self.0 else { return };
+        let mut full = full.lock().await;
+        let wait = full.saturating_duration_since(Instant::now()).saturating_sub(*tolerance);
+        // No time is also a millisecond to the timer.
+        if !wait.is_zero() {
+            sleep(wait).await;
         }
-    }
-}
-
-/// tokio's clock, which tests and simulations can pause.
-#[derive(Clone, Debug)]
-struct TokioClock(Instant);
-
-impl Clock for TokioClock {
-    type Instant = Duration;
-
-    fn now(&self) -> Duration {
-        self.0.elapsed()
+        *full = (*full).max(Instant::now()) + *interval;
     }
 }
 

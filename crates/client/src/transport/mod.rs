@@ -33,6 +33,7 @@ use kube::client::{Body, ClientBuilder, ConfigExt as _};
 use tokio::time::timeout;
 use tower::util::{BoxCloneSyncService, option_layer};
 use tower::{BoxError, Layer as _, Service, ServiceExt as _, service_fn};
+#[cfg(feature = "gzip")]
 use tower_http::decompression::DecompressionLayer;
 
 use super::WatchProtocol;
@@ -107,7 +108,9 @@ pub(super) fn unary(connection: &Connection, gate: Option<WriteGate>) -> Result<
 /// An address or a header that cannot be used.
 pub(super) fn lists(connection: &Connection, gate: WriteGate) -> Result<kube::Client, BoxError> {
     let transport = Transport::new(connection, None, IDLE_LISTS)?.service();
-    with_layers(connection, DecompressionLayer::new().layer(transport), Some(gate))
+    #[cfg(feature = "gzip")]
+    let transport = DecompressionLayer::new().layer(transport);
+    with_layers(connection, transport, Some(gate))
 }
 
 /// A client for watches, which share connections if the server offers HTTP/2.

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use actix::{
-    Actor, ActorFutureExt, Addr, ArbiterHandle, AsyncContext, Context, Handler, Message, Recipient,
-    WrapFuture,
+    Actor, ActorFutureExt, Addr, ArbiterHandle, AsyncContext, Context, Handler, Recipient, WrapFuture,
 };
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -59,9 +58,9 @@ pub struct GraphActor {
 /// What a partition does to answer a question, or to obey an order.
 type Answering = dyn FnOnce(&mut GraphActor, &mut Context<GraphActor>) + Send;
 
+messages!(Question => ());
+
 /// A question to a partition, or an order, with the way back of its answer.
-#[derive(Message)]
-#[rtype(result = "()")]
 pub(super) struct Question(Box<Answering>);
 
 impl Question {

@@ -1,14 +1,13 @@
 //! The messages between discovery, the monitors and Lifecycle. Each of them knows the others by these
 //! alone; the messages of a partition and of a pool stand beside their actor.
 
-use actix::Message;
-
 use kube_gc_core::graph::Epoch;
 use kube_gc_core::object::GroupResource;
 
+messages!(DiscoveryMessage => (), StopMonitors => (), SyncProgress => ());
+
 /// What monitors and Lifecycle tell discovery.
-#[derive(Debug, Message)]
-#[rtype(result = "()")]
+#[derive(Debug)]
 pub enum DiscoveryMessage {
     /// A CustomResourceDefinition or an APIService changed: discover the served types now.
     ServedTypesChanged(ExpectedDiscovery),
@@ -32,8 +31,7 @@ pub enum DiscoveryMessage {
 
 /// End all monitors, and start none until [`Resume`](DiscoveryMessage::Resume). Answered when their
 /// watches are closed.
-#[derive(Debug, Message)]
-#[rtype(result = "()")]
+#[derive(Debug)]
 pub struct StopMonitors;
 
 /// What discovery will show once a change is served.
@@ -51,8 +49,7 @@ pub enum ExpectedDiscovery {
 }
 
 /// Monitors started, synced or lost their sync.
-#[derive(Debug, Message)]
-#[rtype(result = "()")]
+#[derive(Debug)]
 pub struct SyncProgress {
     /// Which rebuild of the graph they belong to; see [`DiscoveryMessage::Resume`].
     pub rebuild: u64,

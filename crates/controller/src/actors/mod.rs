@@ -10,6 +10,15 @@
 //! [`graph_handle`]. Long work (requests, decoding) runs as a task on the thread pool, and the actor that
 //! spawned it notices its end. [`crate::worker`] contains the work that pools do on a key.
 
+/// Makes types messages to an actor, each with the type of the answer.
+macro_rules! messages {
+    ($($message:ty => $answer:ty),+) => {
+        $(impl actix::Message for $message {
+            type Result = $answer;
+        })+
+    };
+}
+
 pub mod absent_owner_cache;
 pub mod batch;
 pub mod discovery;

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::{
-    Actor, ActorContext, ActorFutureExt, Addr, AsyncContext, Context, Handler, Message, Recipient,
-    ResponseFuture, WrapFuture,
+    Actor, ActorContext, ActorFutureExt, Addr, AsyncContext, Context, Handler, Recipient, ResponseFuture,
+    WrapFuture,
 };
 use tokio::sync::watch;
 use tokio::task::JoinError;
@@ -59,14 +59,14 @@ pub struct Subject {
     pub deletes_prove: DeletesProve,
 }
 
+messages!(Drain => (), Stop => ());
+
 /// The type is no longer served: end when the watch ends, after 30 s at the latest.
-#[derive(Debug, Message)]
-#[rtype(result = "()")]
+#[derive(Debug)]
 pub struct Drain;
 
 /// End at once. Answered when its watch is closed.
-#[derive(Debug, Message)]
-#[rtype(result = "()")]
+#[derive(Debug)]
 pub struct Stop;
 
 /// Watches one type, for one epoch. The list and watch run as a task on other threads; the actor

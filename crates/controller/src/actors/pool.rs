@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::{
-    Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, Message, Recipient, ResponseFuture,
-    SpawnHandle, WrapFuture,
+    Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, Recipient, ResponseFuture, SpawnHandle,
+    WrapFuture,
 };
 use tokio::sync::oneshot;
 use tokio::task::JoinError;
@@ -89,9 +89,10 @@ impl WorkerSlot {
     }
 }
 
+messages!(FromWorker => (), Enqueue => (), PoolCommand => (), Close => (), AskParked => Vec<Key>);
+
 /// What a worker tells its pool.
-#[derive(Debug, Message)]
-#[rtype(result = "()")]
+#[derive(Debug)]
 pub enum FromWorker {
     /// Another worker may have the slot until this key is finished.
     Release(Place),
@@ -100,13 +101,11 @@ pub enum FromWorker {
 }
 
 /// Queues keys. If the owner of a key was deleted: with the moment at which that event came.
-#[derive(Debug, Message)]
-#[rtype(result = "()")]
+#[derive(Debug)]
 pub struct Enqueue(pub Vec<(Key, Option<Instant>)>);
 
 /// Tells a pool that something has changed.
-#[derive(Debug, Message)]
-#[rtype(result = "()")]
+#[derive(Debug)]
 pub enum PoolCommand {
     /// Start handing out work. Backoff is reset.
     Open,
@@ -121,13 +120,11 @@ pub enum PoolCommand {
 }
 
 /// Stop handing out work. Keys are still queued. Answered when no item is in progress.
-#[derive(Debug, Message)]
-#[rtype(result = "()")]
+#[derive(Debug)]
 pub struct Close;
 
 /// Asks which keys wait for a kind to resolve or for an owner's type to be read.
-#[derive(Debug, Message)]
-#[rtype(result = "Vec<Key>")]
+#[derive(Debug)]
 pub struct AskParked;
 
 /// What discovery and Lifecycle ask of a pool, whatever its work is.

@@ -17,12 +17,11 @@
 //!   upwards.
 //! - Cyclic nodes are cached until anything about one of them changes.
 
-use petgraph::algo::kosaraju_scc;
-use petgraph::graph::Graph;
 use smallvec::SmallVec;
 
 use super::node::{Edge, EdgeId, NodeId, Role};
 use super::{Effects, Partition};
+use crate::circles::components;
 use crate::mutation::{self, Mutation};
 use crate::object::{Keyed, KeyedMap, KeyedSet};
 
@@ -204,23 +203,22 @@ impl Partition {
     }
 
     fn search(&mut self, start: NodeId) {
-        let mut graph = Graph::<NodeId, ()>::new();
         let mut places = KeyedMap::with_hasher(self.store.hasher);
-        places.insert(start, graph.add_node(start));
-        let mut open = vec![start];
-        while let Some(from) = open.pop() {
+        places.insert(start, 0);
+        let (mut nodes, mut arcs) = (vec![start], Vec::new());
+        while let Some(&from) = nodes.get(arcs.len()) {
             // Everything reachable from a node that is cached is cached, and does not lead back here.
-            for to in self.successors(from).into_iter().filter(|&to| !self.cycles.knows(to)) {
-                let place = *places.entry(to).or_insert_with(|| {
-                    open.push(to);
-                    graph.add_node(to)
-                });
-                graph.add_edge(places[&from], place, ());
-            }
+            let successors = self.successors(from).into_iter().filter(|&to| !self.cycles.knows(to));
+            let places = successors.map(|to| {
+                *places.entry(to).or_insert_with(|| {
+                    nodes.push(to);
+                    nodes.len() - 1
+                })
+            });
+            arcs.push(places.collect());
         }
-        // Not Tarjan's algorithm of this crate: it recurses, and a chain may be very long.
-        for component in kosaraju_scc(&graph) {
-            let component: Vec<NodeId> = component.into_iter().map(|place| graph[place]).collect();
+        for component in components(&arcs) {
+            let component: Vec<NodeId> = component.into_iter().map(|place| nodes[place]).collect();
             self.record_component(&component);
         }
     }

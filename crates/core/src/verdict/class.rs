@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::graph::{OwnerState, OwnerView};
@@ -11,7 +10,8 @@ use crate::object::{DeletionState, Identity, ObjectFacts};
 
 /// The class of one owner reference. A deletion needs every reference of an
 /// object to be [`Absent`](Self::Absent) or [`Waiting`](Self::Waiting).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub enum ReferenceClass {
     /// The owner exists and keeps the dependent alive. This includes an owner that terminates with

@@ -3,11 +3,10 @@
 use std::collections::{HashMap, HashSet};
 
 use indexmap::IndexSet;
-use petgraph::algo::kosaraju_scc;
-use petgraph::graph::Graph;
 
 use crate::check::object::is_same;
 use crate::knowledge::LocalGraph;
+use kube_gc_core::circles::components;
 use kube_gc_core::graph::{ObjectSnapshot, OwnerState, OwnerView, SearchQuery};
 use kube_gc_core::object::{DeletionState, Identity, Key, Uid};
 
@@ -108,18 +107,21 @@ impl Suspect {
 pub struct Circles(HashMap<Key, (usize, usize)>);
 
 impl Circles {
-    /// Finds the circles among dependents and owners. Not by recursion, because a chain can be as long as
-    /// there are objects.
+    /// Finds the circles among dependents and owners.
     fn of(edges: Vec<(Key, Key)>) -> Self {
         let mut keys: IndexSet<Key> = IndexSet::new();
-        let mut place = |key| keys.insert_full(key).0 as u32;
-        let edges: Vec<_> = edges.into_iter().map(|(one, other)| (place(one), place(other))).collect();
-        let circles = kosaraju_scc(&Graph::<(), ()>::from_edges(edges)).into_iter();
+        let mut arcs: Vec<Vec<usize>> = Vec::new();
+        for (one, other) in edges {
+            let (one, other) = (keys.insert_full(one).0, keys.insert_full(other).0);
+            arcs.resize_with(keys.len(), Vec::new);
+            arcs[one].push(other);
+        }
+        let circles = components(&arcs).into_iter();
         let circles = circles.filter(|members| members.len() > 1).enumerate();
         let of_members = circles.flat_map(|(number, members)| {
             let of_circle = (number, members.len());
             let keys = &keys;
-            members.into_iter().map(move |place| (keys[place.index()].clone(), of_circle))
+            members.into_iter().map(move |place| (keys[place].clone(), of_circle))
         });
         Self(of_members.collect())
     }

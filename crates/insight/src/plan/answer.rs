@@ -1,6 +1,5 @@
 //! The answer, in words too, and whether the brake would engage.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;
 
@@ -13,7 +12,8 @@ use kube_gc_core::object::{GroupResource, Identity, Namespace, PropagationPolicy
 use kube_gc_core::text::{Thousands, listed};
 
 /// What happens to an object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, IntoStaticStr)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 #[strum(serialize_all = "camelCase", const_into_str)]
 pub enum Effect {
@@ -32,7 +32,8 @@ pub enum Effect {
 }
 
 /// The plan of a deletion.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Plan {
     pub object: ObjectName,
@@ -70,7 +71,8 @@ pub struct Plan {
 }
 
 /// What the brake would do.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", tag = "state")]
 pub enum Forecast {
     /// The settings of the collector are not known.
@@ -89,7 +91,8 @@ pub enum Forecast {
 }
 
 /// The policy, as kubectl spells it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub enum Cascade {
     #[default]
@@ -109,7 +112,8 @@ impl From<PropagationPolicy> for Cascade {
 }
 
 /// What happens to the objects of a type.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct TypeEffects {
     pub kind: String,
@@ -145,7 +149,8 @@ impl TypeEffects {
 }
 
 /// What happens to an object.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct PlannedObject {
     #[serde(flatten)]

@@ -6,9 +6,11 @@ use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::api::{Api, DeleteParams, ListParams, ObjectMeta, PostParams};
 use kube::client::Body;
 use kube::{Resource as _, ResourceExt as _};
+use serde_json::{Value, json};
 use tokio::sync::Notify;
 
 use super::{Collector, server};
+use crate::ErrorKind;
 use crate::introspect::IdleQuery;
 use kube_gc_core::object::{GroupResource, ResourceVersion};
 
@@ -135,6 +137,60 @@ async fn a_type_may_be_named_without_its_group_and_an_unknown_one_is_named() {
         let said = report.reasons.join("; ");
         assert_eq!(report.not_seen.len(), 1);
         assert_eq!(said.contains("no type configmap is watched"), !is_known, "{said}");
+    }
+    collector.stop().await.unwrap();
+}
+
+/// Rule 9.8. Discovery shows a new type only some time after its first object was created.
+#[tokio::test]
+async fn a_version_of_a_type_that_nobody_serves_is_an_error_and_one_of_a_new_type_is_not() {
+    let client = server().client();
+    let post = async |path: &str, object: &Value| -> kube::Result<Value> {
+        client.request(http::Request::post(path).body(object.to_string().into_bytes()).unwrap()).await
+    };
+    let service = json!({
+        "apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": {"name": "v1.down.example.com"},
+        "spec": {
+            "group": "down.example.com", "version": "v1", "groupPriorityMinimum": 1000, "versionPriority": 10,
+            "service": {"namespace": "default", "name": "nowhere"},
+        },
+    });
+    post("/apis/apiregistration.k8s.io/v1/apiservices", &service).await.unwrap();
+    let collector = Collector::builder_with_client(client.clone()).start().await.unwrap();
+    collector.wait_idle().await.unwrap();
+    for number in 0..10 {
+        let group = format!("group-{number}.example.com");
+        let schema = json!({"openAPIV3Schema": {"type": "object"}});
+        let definition = json!({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": format!("widgets.{group}")},
+            "spec": {
+                "group": group, "scope": "Namespaced", "names": {"plural": "widgets", "kind": "Widget"},
+                "versions": [{"name": "v1", "served": true, "storage": true, "schema": schema}],
+            },
+        });
+        post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &definition).await.unwrap();
+        let widget =
+            json!({"apiVersion": format!("{group}/v1"), "kind": "Widget", "metadata": {"name": "new"}});
+        let path = format!("/apis/{group}/v1/namespaces/default/widgets");
+        // It is served a moment later.
+        let widget = loop {
+            match post(&path, &widget).await {
+                Err(kube::Error::Api(status)) if status.code == 404 => tokio::task::yield_now().await,
+                created => break created.unwrap(),
+            }
+        };
+        let version = widget["metadata"]["resourceVersion"].as_str().unwrap();
+        collector.wait_seen(&format!("widgets.{group}"), version).await.unwrap();
+    }
+    let error = collector.wait_seen("widgets.example.com", "1").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Argument);
+    assert!(error.to_string().contains("no type widgets.example.com is watched"), "{error}");
+    // A group that cannot be discovered may have the type, and a name without a group may be in it.
+    for may_be_there in ["widgets.down.example.com", "configmap"] {
+        let seen = vec![(GroupResource::parse(may_be_there), ResourceVersion::number(1))];
+        let report = collector.introspection.idle(IdleQuery { seen, ..IdleQuery::default() }).await;
+        assert!(!report.idle && report.unknown.is_none(), "{report:?}");
     }
     collector.stop().await.unwrap();
 }

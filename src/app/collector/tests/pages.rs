@@ -65,6 +65,7 @@ async fn every_page_answers_or_says_what_is_wrong() {
     let stage = Stage::new().await;
     let (_, _, index) = stage.get("/").await;
     for (path, expected) in [
+        ("/debug/idle?seen=nosuch=1", 404),
         ("/debug/monitors", 200),
         ("/debug/discovery", 200),
         ("/debug/queues", 200),

@@ -3,6 +3,7 @@
 use std::time::SystemTime;
 
 use kube_gc_client::{ApiError, ErrorClass, GroupFailure};
+use kube_gc_core::object::GroupResource;
 use kube_gc_observe::telemetry::record;
 
 /// Stands for the list of groups itself.
@@ -20,6 +21,12 @@ pub struct DiscoveryFailure {
 }
 
 impl DiscoveryFailure {
+    /// Whether the type may be in this part. A name without a group may be that of a type in any group.
+    pub fn may_hide(&self, resource: &GroupResource) -> bool {
+        let group = &self.failure.group;
+        resource.group.is_empty() || *group == resource.group || **group == *EVERYTHING
+    }
+
     pub(super) fn is_about(&self, failure: &GroupFailure) -> bool {
         self.failure.group == failure.group && self.failure.version == failure.version
     }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use actix::{Context, Handler, Message, MessageResult};
+use actix::{Context, Handler, MessageResult};
 
 use super::{Class, Pool, Work};
 use kube_gc_core::graph::{StuckCount, keep_first_of_each};
@@ -12,9 +12,10 @@ use kube_gc_core::mailbox::{FailingKey, Time};
 use kube_gc_core::object::{GroupResource, Key, Namespace};
 use kube_gc_observe::telemetry::{Queue, StuckReason};
 
+messages!(AskPool => Vec<(Queue, PoolStatus)>, AskStuck => StuckKeys);
+
 /// Asks a pool for the status of each of its classes.
-#[derive(Clone, Debug, Default, Message)]
-#[rtype(result = "Vec<(Queue, PoolStatus)>")]
+#[derive(Clone, Debug, Default)]
 pub struct AskPool {
     /// The maximum number of failing keys to name.
     pub failing: usize,
@@ -116,8 +117,7 @@ impl<W: Work> Handler<AskPool> for Pool<W> {
 }
 
 /// Asks a pool for its stuck keys. The cost of an answer grows with the number of its keys.
-#[derive(Clone, Debug, Default, Message)]
-#[rtype(result = "StuckKeys")]
+#[derive(Clone, Debug, Default)]
 pub struct AskStuck {
     /// The maximum number of keys to name, those that waited longest first. All are counted.
     pub limit: usize,

@@ -19,7 +19,8 @@ pub fn is_child() -> bool {
     std::env::var_os(CHILD).is_some()
 }
 
+messages!(Panic => ());
+
 /// Makes the receiving actor panic.
-#[derive(Debug, actix::Message)]
-#[rtype(result = "()")]
+#[derive(Debug)]
 pub struct Panic;
