@@ -16,6 +16,7 @@ use serde::Deserialize;
 
 use super::error::{self, ApiError, ErrorClass, NO_TEXT};
 use super::path;
+use super::restore_fence::RESTORED;
 use super::settings::{USER_AGENT, Verb};
 use kube_gc_core::object::{GroupResource, Identity, Namespace, ResourceType};
 use kube_gc_decode::{Encoding, Named, Status, read_json};
@@ -62,6 +63,11 @@ impl Answer {
              may have restored it"
         );
         self.error(ErrorClass::Denied, message)
+    }
+
+    /// The error of an answer that proves a restore of the store.
+    pub fn restored(&self) -> ApiError {
+        ApiError { code: None, ..self.error(ErrorClass::GateClosed, RESTORED.to_owned()) }
     }
 
     /// An error of the request that it answers.

@@ -4,7 +4,6 @@
 use super::call::{Call, JSON, list_accept};
 use super::client::Api;
 use super::error::{ApiError, ErrorClass};
-use super::restore_fence::RESTORED;
 use kube_gc_core::object::{Namespace, ObjectFacts, ResourceType, ResourceVersion};
 use kube_gc_decode::{Encoding, FactsReader, ListReader};
 
@@ -139,8 +138,7 @@ impl Api {
             }
             first_version = first_version.or(envelope.resource_version);
             if self.proves_restore(resource, seen.as_ref(), first_version.as_ref()) {
-                let restored = answer.error(ErrorClass::GateClosed, RESTORED.to_owned());
-                return Err(ApiError { code: None, ..restored });
+                return Err(answer.restored());
             }
             if envelope.next.is_empty() {
                 return Ok(first_version);

@@ -14,7 +14,7 @@ use super::client::Api;
 use super::error::{ApiError, ErrorClass};
 use super::settings::Verb;
 use kube_gc_core::mutation::{self, Mutation};
-use kube_gc_core::object::{Identity, Namespace, ObjectFacts, ResourceType, Uid};
+use kube_gc_core::object::{Identity, Namespace, ObjectFacts, ResourceType, ResourceVersion, Uid};
 use kube_gc_decode::{Encoding, Envelope, FactsReader, ListReader, ObjectView};
 
 /// The result of a live look-up of an identity.
@@ -63,8 +63,28 @@ impl Api {
     /// The answer is neither the object nor proof of its absence: a 404 that is not the
     /// object's own, an answer without a uid, or no answer.
     pub async fn look_up(&self, identity: &Identity) -> Result<LookupResult, ApiError> {
+        self.look_up_after(identity, None).await
+    }
+
+    /// The same of an object that was seen at a version before. If it has a lower one, the store was
+    /// restored, which is reported (rule 1.23).
+    ///
+    /// # Errors
+    ///
+    /// As [`look_up`](Self::look_up); a restore.
+    pub async fn look_up_after(
+        &self,
+        identity: &Identity,
+        seen: Option<&ResourceVersion>,
+    ) -> Result<LookupResult, ApiError> {
         Ok(match self.read_raw(identity).await? {
-            Ok(live) => LookupResult::Found(live.facts),
+            Ok(RawObject { facts, answer }) => {
+                let resource = &identity.resource.group_resource;
+                if self.proves_restore(resource, seen, facts.resource_version.as_ref()) {
+                    return Err(answer.restored());
+                }
+                LookupResult::Found(facts)
+            }
             Err(proof) => LookupResult::Absent(proof),
         })
     }

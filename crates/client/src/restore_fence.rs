@@ -342,8 +342,8 @@ impl Api {
         Err(RESTORED.to_owned())
     }
 
-    /// Whether a consistent list at version `found`, requested after `seen` was seen of the
-    /// type, proves that the store was restored. If so, reports it.
+    /// Whether a consistent list, or an object, at version `found`, requested after `seen` was seen of
+    /// the type, or of this object, proves that the store was restored. If so, reports it.
     pub(super) fn proves_restore(
         &self,
         resource: &GroupResource,
@@ -362,7 +362,7 @@ impl Api {
 
     fn report_older_store(&self, of: &GroupResource, seen: &ResourceVersion, found: &ResourceVersion) {
         self.restore_fence().report_restore(format!(
-            "it is at version {found} now, but {of} had reached version {seen} before"
+            "a read shows version {found} now, but {of} had reached version {seen} before"
         ));
     }
 }

@@ -15,7 +15,7 @@ fn server(mut then: impl FnMut(&ReceivedRequest) -> Reply + Send + 'static) -> S
             let bookmark = r#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"60"}}}"#;
             Reply::stream([lines([bookmark]), Part::Break])
         }
-        (None, None) if seen.method == "GET" => list(50),
+        (None, None) if seen.method == "GET" && !seen.path.ends_with("/w") => list(50),
         _ => then(seen),
     })
 }
@@ -191,6 +191,23 @@ async fn any_older_list_proves_a_restore() {
         assert_eq!(restores.has_changed().unwrap(), proves);
         assert_eq!(api.gate().permit().is_err(), proves);
         drop(watch);
+    }
+}
+
+/// Rule 1.23. The object is at version 7.
+#[tokio::test(start_paused = true)]
+async fn an_object_at_a_lower_version_than_was_seen_proves_a_restore() {
+    for (seen, aggregated, proves) in
+        [(Some(8), false, true), (Some(7), false, false), (None, false, false), (Some(8), true, false)]
+    {
+        let server = server(|_| Reply::ok(widget_json("")));
+        let api = server.api();
+        follow(&api, &widgets(), aggregated).await;
+        let restores = api.restore_fence().restores();
+        let seen = seen.map(ResourceVersion::number);
+        let found = api.look_up_after(&widget(), seen.as_ref()).await;
+        assert_eq!(found.is_err_and(|error| error.class == ErrorClass::GateClosed), proves, "{seen:?}");
+        assert_eq!(restores.has_changed().unwrap(), proves);
     }
 }
 

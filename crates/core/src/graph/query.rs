@@ -130,6 +130,16 @@ pub enum OwnerState {
     Unknown,
 }
 
+impl OwnerState {
+    /// The version that was last seen.
+    pub fn version(&self) -> Option<&ResourceVersion> {
+        match self {
+            Self::Observed { resource_version, .. } => resource_version.as_ref(),
+            Self::Absent | Self::Unknown => None,
+        }
+    }
+}
+
 /// An observed object, without what is known about its owners.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObservedObject {

@@ -152,9 +152,6 @@ pub const GATE: &[&str] = &[
 pub const DEEP: &[&str] = &[
     "a b>a, delete create drop refer block, 3, 0",
     "a b>a, delete create relist repeat lose crash, 2, 1",
-    // Fails, for a fault that is open: an owner that waits in the abandoned history, is live after the restore,
-    // and gets the very same version and state again, is not seen to change, so a dependent that was kept
-    // meanwhile stays.
     "a b>a, delete create break restore, 2, 1",
     "a b>a, delete standby lose, 2, 1",
     "a b>a c>b, delete, 2, 0",

@@ -92,7 +92,19 @@ impl Desk<'_> {
         self.expect(object.life, &ExpectedChange::Version(version(object.version)));
     }
 
-    /// `LookUps::look_up_unless`: a GET by the kind and the name. `None`: too early to say.
+    /// `LookUps::look_up_unless`: a GET by the kind and the name. `None`: too early to say, or a restore.
+    fn get_after(&mut self, owner: Owner, seen: &Seen) -> Option<Option<Rc<Object>>> {
+        let found = self.get(owner)?;
+        // `RestoreFence::proves_restore`.
+        let seen = Version::from(seen.0.version());
+        let still = self.collector.high_water[owner.life.kind()];
+        if found.as_ref().is_some_and(|it| it.version < seen) && seen <= still {
+            self.collector.report_restore();
+            return None;
+        }
+        Some(found)
+    }
+
     fn get(&mut self, owner: Owner) -> Option<Option<Rc<Object>>> {
         let found = self.world.server.get(owner).cloned();
         self.world.say(|| match &found {
@@ -134,7 +146,7 @@ impl Desk<'_> {
         let owner = cast::named(&item.references[index].reference);
         let found = match self.collector.known(owner, &state, self.world.now()) {
             Some(known) => known,
-            None => match self.get(owner) {
+            None => match self.get_after(owner, &state) {
                 None => return retry(Reason::Failed),
                 Some(None) => (self.collector.unless_orphaned(owner, ReferenceClass::Absent), None),
                 Some(Some(object)) => (from_live(&cast::facts(&object)), self.confirm(owner, state, &object)),
@@ -239,7 +251,7 @@ impl Desk<'_> {
         let is_old = !old.is_empty();
         for (index, state) in old {
             let owner = verdict.waiting[index].0;
-            let found = self.get(owner).flatten();
+            let found = self.get_after(owner, &state).flatten();
             let Some(confirmed) = found.and_then(|it| self.confirm(owner, state, &it)) else {
                 return changed();
             };

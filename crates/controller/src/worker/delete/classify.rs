@@ -203,7 +203,8 @@ impl DeleteWork {
             Ok(LookupResult::Absent(_)) => classified(ReferenceClass::Absent),
             Err(error) => Classified::failed(error),
         };
-        let classified = self.look_ups.look_up_unless(None, identity, asker, known, note).await;
+        let classified =
+            self.look_ups.look_up_unless(None, (identity, state.version()), asker, known, note).await;
         self.unless_orphaned(identity, classified)
     }
 }

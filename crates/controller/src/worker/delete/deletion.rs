@@ -376,7 +376,7 @@ impl DeleteWork {
             let LookupResult::Found(facts) = answer? else { return Err(NOT_WAITING) };
             self.confirmations.confirm(owner, state.clone(), &facts, &asked).ok_or(NOT_WAITING)
         };
-        self.look_ups.look_up_unless(Some(turn), owner, None, known, note).await
+        self.look_ups.look_up_unless(Some(turn), (owner, state.version()), None, known, note).await
     }
 
     /// Confirms one solid owner by a look-up before a reference to a waiting owner is removed.

@@ -19,7 +19,7 @@ use crate::actors::absent_owner_cache::AbsentOwnerCache;
 use kube_gc_client::{Api, ApiError, ErrorClass, LookupResult, RestoreFence, WriteSlot};
 use kube_gc_core::graph::OwnerState;
 use kube_gc_core::mutation::{self, Mutation};
-use kube_gc_core::object::{Digest, Identity, ObjectFacts};
+use kube_gc_core::object::{Digest, Identity, ObjectFacts, ResourceVersion};
 use kube_gc_core::verdict::Confirmation;
 
 /// The timeout of a look-up. It is shorter than that of a write: a look-up occupies a worker, and
@@ -69,7 +69,7 @@ impl LookUps {
     /// Looks an identity up, live, for no dependent in particular.
     pub async fn look_up(&self, identity: &Identity) -> LookedUp {
         let asker = Some(Asker::new(identity, false));
-        self.look_up_unless(None, identity, asker, || None, |looked_up| looked_up).await
+        self.look_up_unless(None, (identity, None), asker, || None, |looked_up| looked_up).await
     }
 
     /// Why a look-up for this object would be too early to prove an absence.
@@ -80,11 +80,11 @@ impl LookUps {
     /// Looks an identity up live by one request for all callers that ask at the same time, unless
     /// `known` has the answer as soon as no other lookup of it is in progress. The result is passed to
     /// `note`, which stores it for `known`. There is no asker if a watch or a list has shown the
-    /// object: it is past admission. A worker whose `turn` has come does not wait.
+    /// object, at the version `seen`: it is past admission. A worker whose `turn` has come does not wait.
     pub async fn look_up_unless<T>(
         &self,
         turn: Option<&WriteSlot>,
-        identity: &Identity,
+        (identity, seen): (&Identity, Option<&ResourceVersion>),
         asker: Option<Arc<Asker>>,
         known: impl FnOnce() -> Option<T>,
         note: impl FnOnce(LookedUp) -> T,
@@ -97,10 +97,11 @@ impl LookUps {
         let number = asked.under;
         let births = self.births.clone();
         let send = || {
-            let identity = identity.clone();
+            // A look-up that is joined may be older than what its caller has seen.
+            let (identity, seen) = (identity.clone(), seen.cloned());
             async move {
                 let api = api.within(AT_MOST);
-                let mut answer = api.look_up(&identity).await;
+                let mut answer = api.look_up_after(&identity, seen.as_ref()).await;
                 if let (Ok(LookupResult::Absent(_)), Some(asker)) = (&answer, asker)
                     && let Some(error) = births.too_early(&api, &identity, &asker, asked.at).await
                 {

@@ -4,4 +4,5 @@ mod aggregated;
 mod birth;
 mod large;
 mod last_look;
+mod restores;
 mod scene;
