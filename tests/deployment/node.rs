@@ -30,7 +30,9 @@ fn host_paths(spec: &Value) -> Result<BTreeMap<String, (bool, Option<String>)>> 
         let propagation = mount["mountPropagation"].as_str().map(str::to_owned);
         found.insert(path.to_owned(), (mount["readOnly"] == true, propagation));
     }
-    ensure!(mounts.len() == found.len() + 1, "other mounts: {mounts:?}");
+    // Besides, its configuration and a place in memory.
+    let in_memory = volumes.iter().filter(|volume| volume["emptyDir"]["medium"] == "Memory").count();
+    ensure!(in_memory == 1 && mounts.len() == found.len() + 2, "other mounts: {mounts:?}");
     Ok(found)
 }
 

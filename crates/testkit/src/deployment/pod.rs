@@ -174,8 +174,8 @@ impl Pod {
             let volume = volumes.iter().find(|volume| volume["name"] == mount["name"]);
             let volume = volume.with_context(|| format!("no volume for {mount}"))?;
             let path = mount["mountPath"].as_str().context("not mounted")?;
-            // The host's, which is empty until a test puts something in it.
-            if volume["hostPath"].is_object() {
+            // Until a test puts something in it, the host's is as empty as one of the pod.
+            if volume["hostPath"].is_object() || volume["emptyDir"].is_object() {
                 std::fs::create_dir_all(self.path(path))?;
                 continue;
             }
