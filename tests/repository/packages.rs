@@ -21,7 +21,7 @@ fn spelled_out(path: &Path) -> PathBuf {
     })
 }
 
-/// `.ci/run` packs the crates and does not compile what it has packed.
+/// `.ci/run` packs the crates. Only tests/packages.sh compiles what was packed, at night.
 #[test]
 fn every_file_that_a_crate_compiles_from_is_in_its_package() -> Result<()> {
     let mut count = 0;
