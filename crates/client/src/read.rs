@@ -77,22 +77,17 @@ impl Api {
         identity: &Identity,
         seen: Option<&ResourceVersion>,
     ) -> Result<LookupResult, ApiError> {
-        Ok(match self.read_raw(identity).await? {
-            Ok(RawObject { facts, answer }) => {
-                let resource = &identity.resource.group_resource;
-                if self.proves_restore(resource, seen, facts.resource_version.as_ref()) {
-                    return Err(answer.restored());
-                }
-                LookupResult::Found(facts)
-            }
+        Ok(match self.read_raw(identity, seen).await? {
+            Ok(live) => LookupResult::Found(live.facts),
             Err(proof) => LookupResult::Absent(proof),
         })
     }
 
-    /// Reads an object live, with the answer as it came.
+    /// As [`look_up_after`](Self::look_up_after), with the answer as it came.
     pub(super) async fn read_raw(
         &self,
         identity: &Identity,
+        seen: Option<&ResourceVersion>,
     ) -> Result<Result<RawObject, AbsenceProof>, ApiError> {
         let answer = match self.get(identity).await {
             Ok(answer) => answer,
@@ -102,6 +97,10 @@ impl Api {
             Err(error) => return Err(error),
         };
         let facts = read_object(identity.namespace.as_ref(), &identity.name, &answer)?.facts;
+        let found = facts.resource_version.as_ref().filter(|_| facts.uid == identity.uid);
+        if self.proves_restore(&identity.resource.group_resource, seen, found) {
+            return Err(answer.restored());
+        }
         Ok(if facts.uid == identity.uid || mutation::is(Mutation::AnyUidIsTheOwner) {
             Ok(RawObject { facts, answer })
         } else {
