@@ -13,8 +13,10 @@ use super::call::{Answer, Call, METADATA_LIST};
 use super::client::Api;
 use super::error::{ApiError, ErrorClass};
 use super::settings::Verb;
+use kube_gc_core::graph::OwnerState;
 use kube_gc_core::mutation::{self, Mutation};
 use kube_gc_core::object::{Identity, Namespace, ObjectFacts, ResourceType, ResourceVersion, Uid};
+use kube_gc_core::verdict::{ReferenceClass, from_state};
 use kube_gc_decode::{Encoding, Envelope, FactsReader, ListReader, ObjectView};
 
 /// The result of a live look-up of an identity.
@@ -26,10 +28,17 @@ pub enum LookupResult {
     Absent(AbsenceProof),
 }
 
-/// What proves that an object is absent. Only a live GET makes one, because it passes no admission:
-/// the answer to a write proves nothing (rule 1.26).
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What proves that an object is absent. A live GET makes one, because it passes no admission (the answer
+/// to a write proves nothing, rule 1.26), and what the graph has seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AbsenceProof(());
+
+impl AbsenceProof {
+    /// Of an owner that the graph has as absent (rules 1.16 to 1.24).
+    pub fn of_graph(state: &OwnerState) -> Option<Self> {
+        (from_state(state) == Some(ReferenceClass::Absent)).then_some(Self(()))
+    }
+}
 
 #[cfg(any(test, feature = "test-util"))]
 impl AbsenceProof {

@@ -1,8 +1,7 @@
 use super::*;
 use crate::list_watch::{ListWatch, Step, WatchStart};
-use crate::testing::{Part, ReceivedRequest, Reply, Server, lines, widget, widget_json, widgets};
+use crate::testing::{Part, ReceivedRequest, Reply, Server, lines, order, widget, widget_json, widgets};
 use crate::{Api, ApiError, ApiSettings, Deleted, ErrorClass, Finalizer, GateClosed};
-use kube_gc_core::object::PropagationPolicy;
 
 fn list(version: u64) -> Reply {
     Reply::ok(format!(r#"{{"kind":"List","metadata":{{"resourceVersion":"{version}"}},"items":[]}}"#))
@@ -43,7 +42,7 @@ async fn broken(server: &Server) -> Api {
 }
 
 async fn delete(api: &Api) -> Result<Deleted, ApiError> {
-    api.delete(&widget(), PropagationPolicy::Background, None).await
+    api.delete(&order(&widget()), None).await
 }
 
 /// The requests since the watch began.

@@ -122,7 +122,7 @@ impl OrphanWork {
         let orphaned = &self.context.absent_owners.orphaned;
         let in_doubt = orphaned.contains(identity);
         if !mutation::is(Mutation::ForgetOrphaned) {
-            orphaned.remember(identity);
+            orphaned.remember(identity, ());
         }
         let seen = owner.resource_version.as_ref();
         let removal = self.context.api.remove_finalizer(identity, seen, Finalizer::Orphan).await;
