@@ -4,6 +4,9 @@
 #[path = "repository/architecture.rs"]
 mod architecture;
 
+#[path = "repository/guarantees.rs"]
+mod guarantees;
+
 #[path = "repository/inventory.rs"]
 mod inventory;
 

@@ -10,9 +10,10 @@ use kube_gc_observe::telemetry::Exporter;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
-use super::options::Options;
+use super::options::{FIXED, Options};
 use super::run::{Failure, Passed, Spec, record_fatal_error, run, take_fatal_error};
 use super::shrink::shrink;
+use super::sieve::Patterns;
 
 /// How many lines of the trace of a failed run are printed.
 const SHOWN: usize = 80;
@@ -29,7 +30,8 @@ pub fn check(options: &Options) -> bool {
     let fresh = options.from.unwrap_or_else(fresh_seed);
     println!("simulation: {} fixed seeds and the fresh seed {fresh}", options.fixed);
     // The fresh seed comes first, so that its number is printed in any case.
-    hunt(std::iter::once(fresh).chain(0..options.fixed), None, options) && is_repeatable()
+    let seeds = std::iter::once(fresh).chain(0..options.fixed);
+    hunt(seeds, None, options, options.fixed >= FIXED) && is_repeatable()
 }
 
 /// Checks that a seed determines a run down to the last byte and time of every message, and that
@@ -52,7 +54,7 @@ fn is_repeatable() -> bool {
 pub fn soak(seconds: u64, options: &Options) -> bool {
     let first = options.from.unwrap_or_else(fresh_seed);
     println!("simulation: fresh seeds from {first} on, for {seconds} s");
-    hunt(first.., Some(Duration::from_secs(seconds)), options)
+    hunt(first.., Some(Duration::from_secs(seconds)), options, seconds >= 60)
 }
 
 /// Runs one seed twice with its trace printed. The second run checks that the result is the same.
@@ -87,23 +89,30 @@ struct Totals {
     failed: usize,
     steps: usize,
     requests: u64,
+    patterns: Patterns,
     /// How many tens of seconds had passed at the last report.
     said: u64,
 }
 
 impl Totals {
     fn say(&self, began: Instant) {
-        let Self { passed, steps, requests, .. } = self;
+        let Self { passed, steps, requests, patterns, .. } = self;
         let seconds = began.elapsed().as_secs_f64().max(0.001);
         let rate = *steps as f64 / seconds;
         println!(
-            "simulation: {seconds:.0} s, {passed} runs, {steps} steps ({rate:.0} per second), {requests} requests"
+            "simulation: {seconds:.0} s, {passed} runs, {steps} steps ({rate:.0} per second), {requests} requests, {patterns}"
         );
     }
 }
 
-/// Runs seeds on all cores until there are none left or the time is over.
-fn hunt(seeds: impl Iterator<Item = u64> + Send, time: Option<Duration>, options: &Options) -> bool {
+/// Runs seeds on all cores until there are none left or the time is over. `needs_all`: it fails if a pattern
+/// of failures did not occur.
+fn hunt(
+    seeds: impl Iterator<Item = u64> + Send,
+    time: Option<Duration>,
+    options: &Options,
+    needs_all: bool,
+) -> bool {
     let began = Instant::now();
     let state = Mutex::new((seeds, Totals::default()));
     let with = || state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -131,6 +140,7 @@ fn hunt(seeds: impl Iterator<Item = u64> + Send, time: Option<Duration>, options
                     totals.passed += 1;
                     totals.steps += passed.steps;
                     totals.requests += passed.requests;
+                    totals.patterns += passed.patterns;
                     let due = began.elapsed().as_secs() / 10;
                     if totals.said < due {
                         totals.said = due;
@@ -143,7 +153,11 @@ fn hunt(seeds: impl Iterator<Item = u64> + Send, time: Option<Duration>, options
     let (_, totals) = &*with();
     totals.say(began);
     println!("{} passed, {} failed", totals.passed, totals.failed);
-    totals.failed == 0
+    let lacks_one = needs_all && totals.patterns.lack_one();
+    if lacks_one {
+        println!("FAILED: a pattern in which controllers fail did not occur: {}", totals.patterns);
+    }
+    totals.failed == 0 && !lacks_one
 }
 
 /// Runs a seed. A panic of the simulation itself is a failure, too.

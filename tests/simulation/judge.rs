@@ -8,6 +8,7 @@ use kube_gc_apiserver::ApiServer;
 use kube_gc_apiserver::resources::{Resource, ResourceName};
 
 use super::oracle::{Bounds, Oracle, Violation};
+use super::sieve::{Patterns, Sieve};
 
 /// The oracle, and the position up to which it has read the history. Clones share both.
 #[derive(Clone, Debug)]
@@ -23,6 +24,7 @@ struct Inner {
     read: usize,
     served: Vec<Arc<Resource>>,
     violation: Option<Violation>,
+    sieve: Sieve,
     /// For each type, the last version that the collector has certainly seen.
     seen: BTreeMap<ResourceName, u64>,
     /// What the collector had seen when the store was restored, without the types that have shown
@@ -43,6 +45,7 @@ impl Judge {
             read: 0,
             served: Vec::new(),
             violation: None,
+            sieve: Sieve::default(),
             seen: BTreeMap::new(),
             unaware: BTreeMap::new(),
         })))
@@ -77,7 +80,7 @@ impl Judge {
     /// As [`look`](Self::look), after a request that was sent at this time.
     pub fn look_at(&self, sent: Duration) {
         self.with(|inner, now| {
-            let Inner { server, oracle, read, served, violation, .. } = inner;
+            let Inner { server, oracle, read, served, violation, sieve, .. } = inner;
             server.with(|server| {
                 if !server.catalog.all().map(Arc::as_ptr).eq(served.iter().map(Arc::as_ptr)) {
                     *served = server.catalog.all().cloned().collect();
@@ -85,6 +88,7 @@ impl Judge {
                 }
                 for change in server.store.journal().get(*read..).unwrap_or_default() {
                     *read += 1;
+                    sieve.changed(change, oracle.is_collectors(change));
                     if let Err(wrong) = oracle.observe(change, now, sent) {
                         violation.get_or_insert(wrong);
                     }
@@ -102,6 +106,7 @@ impl Judge {
     pub fn shown(&self, resource: &ResourceName, version: u64) {
         self.with(|inner, now| {
             inner.oracle.shown(resource, version, now);
+            inner.sieve.shown(resource, version);
             inner.sees(resource, version);
         });
     }
@@ -117,6 +122,7 @@ impl Judge {
                 inner.forgets();
             }
             if has_seen {
+                inner.sieve.listed(resource, version);
                 inner.sees(resource, version);
             }
         });
@@ -135,6 +141,7 @@ impl Judge {
     /// The collector was restarted.
     pub fn restarted(&self) {
         self.with(|inner, _| {
+            inner.sieve.killed();
             inner.unaware.clear();
             inner.forgets();
         });
@@ -151,6 +158,7 @@ impl Judge {
     pub fn restored(&self, version: u64, stopped: Duration) {
         self.with(|inner, _| {
             inner.oracle.restored(version, stopped);
+            inner.sieve.restored();
             inner.unaware = inner.seen.clone();
         });
         self.look();
@@ -161,10 +169,21 @@ impl Judge {
     pub fn restored_raised(&self, stopped: Duration) {
         self.with(|inner, _| {
             inner.oracle.restored(u64::MAX, stopped);
+            inner.sieve.restored();
             inner.oracle.knowledge.raised();
             inner.unaware.clear();
         });
         self.look();
+    }
+
+    /// Notes what happens to a request of the collector.
+    pub fn notes(&self, note: impl FnOnce(&mut Sieve)) {
+        self.with(|inner, _| note(&mut inner.sieve));
+    }
+
+    /// How often the patterns of failures occurred.
+    pub fn patterns(&self) -> Patterns {
+        self.with(|inner, _| inner.sieve.had)
     }
 
     /// The first violation.

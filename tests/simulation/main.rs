@@ -13,12 +13,14 @@
 //! | [`admission`] | webhooks and policies that deny, delay and change writes |
 //! | [`collector`], [`lease`] | the real collector, and whether it may write |
 //! | [`oracle`], [`judge`] | the rules, and the observer that applies them |
-//! | [`hunt`], [`shrink`], [`options`] | many runs, the reduction of failures, the command line |
+//! | [`sieve`] | the patterns in which controllers fail, and how often a run had each |
+//! | [`hunt`], [`shrink`], [`options`], [`cargo`] | many runs, the reduction of failures, the command line |
 //! | [`mutations`] | the check that mistakes would be found |
 #![expect(clippy::print_stdout, reason = "this is what the person who runs it came for")]
 
 mod actions;
 mod admission;
+mod cargo;
 mod collector;
 mod hunt;
 mod judge;
@@ -32,6 +34,7 @@ mod random;
 mod rest;
 mod run;
 mod shrink;
+mod sieve;
 mod trace;
 mod transport;
 mod types;
@@ -47,7 +50,7 @@ use self::options::Options;
 
 fn main() -> ExitCode {
     let options = Options::parse();
-    if options.is_for_others() {
+    if options.cargo.is_for_others("simulation") {
         return ExitCode::SUCCESS;
     }
     hunt::listen();

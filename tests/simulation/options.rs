@@ -5,6 +5,11 @@ use std::thread;
 use kube_gc_core::mutation::Mutation;
 use tracing_subscriber::filter::Targets;
 
+use super::cargo::{self, Cargo};
+
+/// How many fixed seeds the gate runs.
+pub const FIXED: u64 = 24;
+
 /// Runs the whole collector against an embedded API server in one thread. A seed determines what
 /// users do and what goes wrong, and an oracle judges every write.
 ///
@@ -25,7 +30,7 @@ pub struct Options {
     #[arg(long, value_name = "FILTER")]
     pub log: Option<Targets>,
     /// How many fixed seeds to run
-    #[arg(long, value_name = "N", default_value_t = 24)]
+    #[arg(long, value_name = "N", default_value_t = FIXED)]
     pub fixed: u64,
     /// Runs fresh seeds for this many seconds, on all cores
     #[arg(long, value_name = "S")]
@@ -40,26 +45,13 @@ pub struct Options {
     #[arg(long)]
     pub mutations: bool,
     /// Makes only this mistake, for example TrustOldList; with --seed, in that run
-    #[arg(long, value_name = "NAME", value_parser = parse_mutation)]
+    #[arg(long, value_name = "NAME", value_parser = cargo::mutation)]
     pub mutation: Option<Mutation>,
     /// Gives up on a mistake after this many seeds
     #[arg(long, value_name = "N", default_value_t = 1000)]
     pub seeds: usize,
-    // `cargo test` passes these to every test binary.
-    #[arg(hide = true)]
-    filter: Option<String>,
-    #[arg(long, hide = true)]
-    nocapture: bool,
-    #[arg(long, hide = true)]
-    list: bool,
-    #[arg(long, hide = true)]
-    exact: bool,
-    #[arg(long, hide = true)]
-    test_threads: Option<String>,
-    #[arg(long, hide = true)]
-    format: Option<String>,
-    #[arg(long, hide = true)]
-    ignored: bool,
+    #[command(flatten)]
+    pub cargo: Cargo,
 }
 
 const EXAMPLES: &str = "\
@@ -70,20 +62,8 @@ Examples:
   make soak SECONDS=600                                   ten minutes of fresh seeds, optimised";
 
 impl Options {
-    /// Whether `cargo test` asks for tests with other names, or only for their names.
-    pub fn is_for_others(&self) -> bool {
-        self.list
-            || self.ignored
-            || self.filter.as_ref().is_some_and(|filter| !"simulation".contains(&**filter))
-    }
-
     /// How many seeds run at a time.
     pub fn threads(&self) -> usize {
         self.threads.or_else(|| thread::available_parallelism().ok().map(Into::into)).unwrap_or(1)
     }
-}
-
-fn parse_mutation(text: &str) -> Result<Mutation, String> {
-    let found = Mutation::ALL.iter().find(|mutation| format!("{mutation:?}") == text);
-    found.copied().ok_or_else(|| format!("the mistakes are {:?}", Mutation::ALL))
 }

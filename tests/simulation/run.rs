@@ -10,6 +10,7 @@ use super::collector::Collector;
 use super::plan::Plan;
 use super::random::Random;
 use super::rest;
+use super::sieve::Patterns;
 use super::trace::Trace;
 use super::world::World;
 
@@ -38,6 +39,8 @@ pub struct Passed {
     pub steps: usize,
     /// The number of requests of the collector.
     pub requests: u64,
+    /// What the collector was exposed to.
+    pub patterns: Patterns,
     /// The hash of the trace.
     pub hash: u64,
 }
@@ -184,8 +187,8 @@ impl<'a> Course<'a> {
     }
 
     fn passed(&self) -> Passed {
-        let network = &self.world.network;
-        Passed { steps: self.next, requests: network.requests(), hash: network.trace.hash() }
+        let (network, patterns) = (&self.world.network, self.world.judge.patterns());
+        Passed { steps: self.next, requests: network.requests(), patterns, hash: network.trace.hash() }
     }
 
     fn failed(&self, what: String) -> Failure {

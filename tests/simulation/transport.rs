@@ -10,7 +10,7 @@ use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use futures::{FutureExt as _, StreamExt as _};
-use http::{Request, Response};
+use http::{Method, Request, Response};
 use http_body_util::{BodyExt as _, StreamBody};
 use hyper::body::Frame;
 use kube::client::Body;
@@ -25,6 +25,7 @@ use tower::{Service, ServiceExt as _};
 use super::judge::Judge;
 use super::lease::Lease;
 use super::network::{Cut, Delay, EventEnd, Fate, Kind, Network, Refusal};
+use super::sieve::Sieve;
 use super::wire::{
     List, discovered_group, earlier, edited, kind_of, own_not_found, resource_of, shown, status, version,
 };
@@ -86,6 +87,7 @@ impl Transport {
         }
         self.network.trace.note(format_args!("#{number} {line}"));
         if let (Some(delay), None) = (fate.delay, fate.before) {
+            self.judge.notes(|sieve| sieve.failed(&path));
             tokio::spawn(self.carry_late(
                 Request::from_parts(parts, Body::from(body)),
                 number,
@@ -116,11 +118,19 @@ impl Transport {
             parts.uri = uri;
         }
         // Other lists look for one thing only: the version, or the dependents of an owner.
+        let changes =
+            matches!(&parts.method, &Method::DELETE | &Method::PATCH) && &*resource.plural != "events";
+        if changes {
+            self.judge.notes(Sieve::arrives);
+        }
         let follows = parts.uri.query().is_some_and(|query| query.contains("resourceVersion="));
         let served = Request::from_parts(parts, Body::from(body));
         let answer = self.server.clone().oneshot(served).await;
         self.judge.look_at(sent);
         let answer = answer.map_err(io::Error::other)?;
+        if changes && answer.status().is_success() {
+            self.judge.notes(|sieve| sieve.written(&path));
+        }
         sleep(fate.back).await;
         if self.network.stops() != stops {
             fate.after = Some(Refusal::Broken);
@@ -179,6 +189,7 @@ impl Transport {
 
     async fn refuse(&self, fate: &Fate, path: &str, refusal: Refusal, when: &str) -> io::Result<Answer> {
         self.network.trace.note(format_args!("#{} → {refusal:?}, {when}", fate.number));
+        self.judge.notes(|sieve| sieve.failed(path));
         match refusal {
             Refusal::Broken => Err(io::ErrorKind::ConnectionReset.into()),
             Refusal::Silence => std::future::pending().await,

@@ -6,7 +6,7 @@ use kube::config::{Cluster, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use tower::BoxError;
 
 use super::call::{Call, JSON, METADATA_LIST};
-use super::client::{Api, Clients};
+use super::client::{Api, Clients, Sender};
 use super::connection::{ConnectError, Connection, choose_proxy};
 use super::connection_error::error_chain;
 use super::error::{ApiError, ErrorClass};
@@ -198,9 +198,9 @@ impl Api {
         // connection, one lost packet would delay all of them.
         let clients = || -> Result<Clients, BoxError> {
             Ok(Clients {
-                unary: transport::unary(connection, Some(gate.clone()))?,
-                lists: transport::lists(connection, gate.clone())?,
-                watches: transport::watches(connection, &settings, gate.clone())?,
+                unary: Sender(transport::unary(connection, Some(gate.clone()))?),
+                lists: Sender(transport::lists(connection, gate.clone())?),
+                watches: Sender(transport::watches(connection, &settings, gate.clone())?),
             })
         };
         let clients = clients().map_err(|error| connection.unusable(&*error))?;

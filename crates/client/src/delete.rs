@@ -6,10 +6,11 @@ use serde_json::{Map, json};
 use super::call::{Call, JSON};
 use super::client::Api;
 use super::error::{ApiError, ErrorClass};
+use super::order::DeleteOrder;
 use super::read::{AbsenceProof, read_object};
 use super::settings::Verb;
 use kube_gc_core::mutation::{self, Mutation};
-use kube_gc_core::object::{Identity, ObjectFacts, PropagationPolicy, ResourceVersion};
+use kube_gc_core::object::{ObjectFacts, ResourceVersion};
 use kube_gc_decode::Text;
 
 /// The result of a DELETE.
@@ -24,7 +25,7 @@ pub enum Deleted {
 }
 
 impl Api {
-    /// Deletes an object if it still has this uid and, when one is given, this resource version,
+    /// Deletes an object if it still has the uid of the order and, when one is given, this resource version,
     /// so that only the version that was decided on is deleted (rule 4.21).
     ///
     /// # Errors
@@ -33,10 +34,10 @@ impl Api {
     /// write gate; any other error of a request.
     pub async fn delete(
         &self,
-        identity: &Identity,
-        policy: PropagationPolicy,
+        order: &DeleteOrder,
         resource_version: Option<&ResourceVersion>,
     ) -> Result<Deleted, ApiError> {
+        let identity = order.object();
         #[derive(serde::Deserialize)]
         struct Kind<'a> {
             #[serde(borrow, default)]
@@ -57,7 +58,7 @@ impl Api {
         let options = json!({
             "kind": "DeleteOptions",
             "apiVersion": "v1",
-            "propagationPolicy": policy,
+            "propagationPolicy": order.policy(),
             "preconditions": preconditions,
         });
         let call = Call::object(Verb::Delete, identity)?.writing(JSON, options.to_string().into_bytes());
@@ -88,11 +89,12 @@ impl Api {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Reply, Server, widget, widget_json};
+    use crate::testing::{Reply, Server, order, widget, widget_json};
+    use kube_gc_core::object::PropagationPolicy;
 
     async fn delete(reply: Reply) -> Result<Deleted, ApiError> {
         let server = Server::replying([reply]);
-        server.api().delete(&widget(), PropagationPolicy::Background, None).await
+        server.api().delete(&order(&widget()), None).await
     }
 
     #[tokio::test]
@@ -100,7 +102,10 @@ mod tests {
         let server =
             Server::replying([Reply::ok(r#"{"kind":"Status","apiVersion":"v1","status":"Success"}"#)]);
         let version = ResourceVersion::number(7);
-        let deleted = server.api().delete(&widget(), PropagationPolicy::Orphan, Some(&version)).await;
+        let deleted = server
+            .api()
+            .delete(&DeleteOrder::of_test(&widget(), PropagationPolicy::Orphan), Some(&version))
+            .await;
         assert_eq!(deleted, Ok(Deleted::Removed));
         let request = &server.seen()[0];
         assert_eq!(request.line(), "DELETE /apis/example.com/v1/namespaces/ns/widgets/w");
@@ -131,7 +136,7 @@ mod tests {
         for answer in [own, uid] {
             for gone in [own, other] {
                 let server = Server::replying([answer(), gone()]);
-                let deleted = server.api().delete(&widget(), PropagationPolicy::Background, None).await;
+                let deleted = server.api().delete(&order(&widget()), None).await;
                 assert!(matches!(deleted, Ok(Deleted::AlreadyGone(_))), "{deleted:?}");
                 assert_eq!(server.seen()[1].line(), "GET /apis/example.com/v1/namespaces/ns/widgets/w");
             }
@@ -141,7 +146,7 @@ mod tests {
                 (Reply::code(404, "404 page not found"), ErrorClass::NotServed, "page not found"),
             ] {
                 let server = Server::replying([answer(), read]);
-                let deleted = server.api().delete(&widget(), PropagationPolicy::Background, None).await;
+                let deleted = server.api().delete(&order(&widget()), None).await;
                 let error = deleted.unwrap_err();
                 assert!(error.class == class && error.message.contains(words), "{error}");
             }

@@ -357,8 +357,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::testing::{Reply, Server, widget};
-    use kube_gc_core::object::PropagationPolicy;
+    use crate::testing::{Reply, Server, order, widget};
 
     #[tokio::test]
     async fn a_warning_is_an_event_of_the_control_planes_component() {
@@ -474,7 +473,7 @@ mod tests {
         api.gate().resume();
         away.store(true, Ordering::Relaxed);
         while !api.is_unreachable() {
-            api.delete(&widget(), PropagationPolicy::Background, None).await.unwrap_err();
+            api.delete(&order(&widget()), None).await.unwrap_err();
         }
         assert_eq!(tell().await, 0);
         away.store(false, Ordering::Relaxed);

@@ -31,7 +31,7 @@ impl Api {
             code,
         };
         // Its connections can become something else than HTTP/1.1.
-        let pods = kube::Api::<Pod>::namespaced(self.0.clients.lists.clone(), namespace);
+        let pods = kube::Api::<Pod>::namespaced(self.0.clients.lists.0.clone(), namespace);
         // Boxed, because it is large.
         let forwarded = Box::pin(pods.portforward(pod, &[port])).await;
         let mut forwarder = forwarded.map_err(|error| match error {

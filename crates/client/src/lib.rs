@@ -22,6 +22,7 @@ mod limits;
 mod list;
 mod list_watch;
 mod namespaces;
+mod order;
 mod patch;
 mod path;
 #[cfg(feature = "node")]
@@ -54,6 +55,7 @@ pub use kube_gc_decode::Encoding;
 pub use limits::{HangHook, RateLimiter};
 pub use list_watch::{ListWatch, Phase, Step, WatchStart};
 pub use namespaces::{LiveNamespace, Page, PageItem};
+pub use order::{DeleteOrder, Ground};
 pub use patch::{Finalizer, FinalizerRemoval, Patched, References};
 pub use path::encode;
 #[cfg(feature = "node")]
@@ -62,4 +64,4 @@ pub use read::{AbsenceProof, LookupResult};
 pub use restore_fence::{HighWater, RestoreFence};
 pub use review::Reviews;
 pub use settings::{ApiSettings, FIELD_MANAGER, Jitter, USER_AGENT, Verb, WallClock, WatchSettings};
-pub use write_gate::{Clock, GateClosed, ReplicaRole, WriteGate};
+pub use write_gate::{Clock, GateClosed, ReplicaRole, WriteGate, WritePermit};

@@ -10,11 +10,12 @@ use super::call::{Answer, Call, JSON, METADATA_LIST};
 use super::client::Api;
 use super::error::{ApiError, ErrorClass};
 use super::list::Pagination;
+use super::order::DeleteOrder;
 use super::patch::MERGE_PATCH;
 use super::path;
 use super::settings::{FIELD_MANAGER, Verb};
 use kube_gc_core::namespaces::{Condition, FINALIZER, FieldOwner, LeaderRecord};
-use kube_gc_core::object::{Identity, ResourceType, ResourceVersion, Scope, Uid};
+use kube_gc_core::object::{Identity, Namespace, ResourceType, ResourceVersion, Scope, Uid};
 use kube_gc_decode::{Keyed, ObjectView, or_default, read_json};
 
 /// A namespace as a live read has shown it.
@@ -31,6 +32,12 @@ impl LiveNamespace {
     pub fn is_terminating(&self) -> bool {
         self.text("/metadata/deletionTimestamp").is_some()
             && self.text("/status/phase") == Some("Terminating")
+    }
+
+    /// The order to delete an object that it contains (rule 11.1).
+    pub fn order(&self, object: Identity) -> Option<DeleteOrder> {
+        let is_inside = object.namespace.as_ref().map(Namespace::as_str) == self.text("/metadata/name");
+        (is_inside && self.is_terminating()).then(|| DeleteOrder::of_content(object))
     }
 
     /// Whether `spec.finalizers` still has the finalizer for the content.

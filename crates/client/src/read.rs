@@ -13,8 +13,10 @@ use super::call::{Answer, Call, METADATA_LIST};
 use super::client::Api;
 use super::error::{ApiError, ErrorClass};
 use super::settings::Verb;
+use kube_gc_core::graph::OwnerState;
 use kube_gc_core::mutation::{self, Mutation};
 use kube_gc_core::object::{Identity, Namespace, ObjectFacts, ResourceType, ResourceVersion, Uid};
+use kube_gc_core::verdict::{ReferenceClass, from_state};
 use kube_gc_decode::{Encoding, Envelope, FactsReader, ListReader, ObjectView};
 
 /// The result of a live look-up of an identity.
@@ -26,10 +28,17 @@ pub enum LookupResult {
     Absent(AbsenceProof),
 }
 
-/// What proves that an object is absent. Only a live GET makes one, because it passes no admission:
-/// the answer to a write proves nothing (rule 1.26).
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What proves that an object is absent. A live GET makes one, because it passes no admission (the answer
+/// to a write proves nothing, rule 1.26), and what the graph has seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AbsenceProof(());
+
+impl AbsenceProof {
+    /// Of an owner that the graph has as absent (rules 1.16 to 1.24).
+    pub fn of_graph(state: &OwnerState) -> Option<Self> {
+        (from_state(state) == Some(ReferenceClass::Absent)).then_some(Self(()))
+    }
+}
 
 #[cfg(any(test, feature = "test-util"))]
 impl AbsenceProof {
@@ -77,22 +86,17 @@ impl Api {
         identity: &Identity,
         seen: Option<&ResourceVersion>,
     ) -> Result<LookupResult, ApiError> {
-        Ok(match self.read_raw(identity).await? {
-            Ok(RawObject { facts, answer }) => {
-                let resource = &identity.resource.group_resource;
-                if self.proves_restore(resource, seen, facts.resource_version.as_ref()) {
-                    return Err(answer.restored());
-                }
-                LookupResult::Found(facts)
-            }
+        Ok(match self.read_raw(identity, seen).await? {
+            Ok(live) => LookupResult::Found(live.facts),
             Err(proof) => LookupResult::Absent(proof),
         })
     }
 
-    /// Reads an object live, with the answer as it came.
+    /// As [`look_up_after`](Self::look_up_after), with the answer as it came.
     pub(super) async fn read_raw(
         &self,
         identity: &Identity,
+        seen: Option<&ResourceVersion>,
     ) -> Result<Result<RawObject, AbsenceProof>, ApiError> {
         let answer = match self.get(identity).await {
             Ok(answer) => answer,
@@ -102,6 +106,10 @@ impl Api {
             Err(error) => return Err(error),
         };
         let facts = read_object(identity.namespace.as_ref(), &identity.name, &answer)?.facts;
+        let found = facts.resource_version.as_ref().filter(|_| facts.uid == identity.uid);
+        if self.proves_restore(&identity.resource.group_resource, seen, found) {
+            return Err(answer.restored());
+        }
         Ok(if facts.uid == identity.uid || mutation::is(Mutation::AnyUidIsTheOwner) {
             Ok(RawObject { facts, answer })
         } else {

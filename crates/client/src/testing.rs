@@ -16,8 +16,8 @@ use http_body_util::{BodyExt as _, StreamBody};
 use kube::client::Body;
 
 use super::path::built_in;
-use super::{Api, ApiSettings, WriteGate};
-use kube_gc_core::object::{Identity, Namespace, ResourceType, Scope, Uid};
+use super::{Api, ApiSettings, DeleteOrder, WriteGate};
+use kube_gc_core::object::{Identity, Namespace, PropagationPolicy, ResourceType, Scope, Uid};
 
 /// A request as the server saw it.
 #[derive(Clone, Debug)]
@@ -224,6 +224,11 @@ pub fn widget() -> Identity {
         name: "w".into(),
         uid: Uid::parse("u").unwrap(),
     }
+}
+
+/// The order to delete an object in the background.
+pub fn order(object: &Identity) -> DeleteOrder {
+    DeleteOrder::of_test(object, PropagationPolicy::Background)
 }
 
 /// The namespace `ns` with uid `u`.

@@ -98,7 +98,11 @@ impl GateClosed {
     }
 }
 
-/// Permits one write, to be sent at once. See [`WriteGate::permit`].
+/// Permits one write, to be sent at once. Only a gate gives it ([`WriteGate::permit`]):
+///
+/// ```compile_fail,E0451
+/// let permit = kube_gc_client::WritePermit { term: None };
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WritePermit {
     /// When it was issued and when it expires, on the gate's clock; `None` if it does not expire.

@@ -30,7 +30,7 @@ mod knowledge;
 mod patches;
 mod reference;
 mod rest;
-mod restores;
+pub mod restores;
 mod types;
 mod violation;
 
@@ -182,7 +182,7 @@ impl Oracle {
     /// Whether a change is the collector's own. Changes to other objects that the server makes as
     /// a consequence (of the deletion of a CRD or a namespace) are the server's, and so is the
     /// second step of a request, in which a changed object is removed.
-    fn is_collectors(&self, change: &Change) -> bool {
+    pub fn is_collectors(&self, change: &Change) -> bool {
         let path = change.cause.path.split('?').next().unwrap_or_default();
         let mut parts = path.rsplit('/');
         let named = parts.next() == Some(&*change.key.name) && parts.next() == Some(&*change.resource.plural);

@@ -33,7 +33,7 @@ pub(super) struct Branch {
 }
 
 /// Whether a change only reports a restore in the journal. The oracle knows its result already.
-pub(super) fn is_part_of_one(change: &Change) -> bool {
+pub fn is_part_of_one(change: &Change) -> bool {
     change.cause.request == 0 && change.cause.path == "restore"
 }
 

@@ -63,7 +63,7 @@ impl Api {
         let connection = capture_connection(&mut request);
         let start = Instant::now();
         let exchange = timeout(limit, async {
-            let (parts, body) = self.response(call, request).await?.into_parts();
+            let (parts, body) = self.response(call, request, permit).await?.into_parts();
             let body = self.read_body(call, body).await?;
             Ok::<_, ApiError>((parts, body))
         });
@@ -86,8 +86,13 @@ impl Api {
     }
 
     /// Sends a request on a connection for single requests, and waits for the head of the response.
-    async fn response(&self, call: &Call<'_>, request: Request<Body>) -> Result<Response<Body>, ApiError> {
-        self.0.clients.unary.send(request).await.map_err(|error| {
+    async fn response(
+        &self,
+        call: &Call<'_>,
+        request: Request<Body>,
+        permit: Option<WritePermit>,
+    ) -> Result<Response<Body>, ApiError> {
+        self.0.clients.unary.send(request, permit).await.map_err(|error| {
             if is_connection_error(&error) {
                 self.0.restore_fence.connection_lost(call.resource);
             }
@@ -178,7 +183,7 @@ impl Api {
         let clients = &self.0.clients;
         let client = if call.verb == Verb::Watch { &clients.watches } else { &clients.lists };
         let request = call.request(self.0.settings.compressed_lists)?;
-        let sending = async { client.send(request).await.map_err(|error| transport(&call, &error)) };
+        let sending = async { client.send(request, None).await.map_err(|error| transport(&call, &error)) };
         let limit = self.0.settings.request_timeout;
         let start = Instant::now();
         let deadline = start + limit;

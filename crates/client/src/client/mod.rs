@@ -13,13 +13,15 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use dashmap::DashSet;
+use http::{Method, Request, Response};
+use kube::client::Body;
 use tokio::time::Instant;
 
 use super::limits::{Limits, RateLimiter, Slot};
 use super::reachability::Reachability;
 use super::restore_fence::{HighWater, RestoreFence};
 use super::settings::{ApiSettings, Jitter, Verb};
-use super::write_gate::WriteGate;
+use super::write_gate::{GateClosed, WriteGate, WritePermit};
 use kube_gc_core::object::GroupResource;
 use kube_gc_observe::telemetry::record;
 pub use slots::WriteSlot;
@@ -35,11 +37,28 @@ pub struct Api(pub(super) Arc<Inner>, Options);
 #[derive(Clone)]
 pub struct Clients {
     /// For requests that are answered in one piece.
-    pub unary: kube::Client,
+    pub unary: Sender,
     /// For lists. It should decompress.
-    pub lists: kube::Client,
+    pub lists: Sender,
     /// For watches.
-    pub watches: kube::Client,
+    pub watches: Sender,
+}
+
+/// An HTTP client that sends nothing but reads without a permit.
+#[derive(Clone)]
+pub struct Sender(pub(super) kube::Client);
+
+impl Sender {
+    async fn send(
+        &self,
+        request: Request<Body>,
+        permit: Option<WritePermit>,
+    ) -> Result<Response<Body>, kube::Error> {
+        if permit.is_none() && *request.method() != Method::GET {
+            return Err(kube::Error::Service(Box::new(GateClosed::Closed)));
+        }
+        self.0.send(request).await
+    }
 }
 
 impl fmt::Debug for Clients {
@@ -50,7 +69,8 @@ impl fmt::Debug for Clients {
 
 impl From<kube::Client> for Clients {
     fn from(client: kube::Client) -> Self {
-        Self { unary: client.clone(), lists: client.clone(), watches: client }
+        let sender = Sender(client);
+        Self { unary: sender.clone(), lists: sender.clone(), watches: sender }
     }
 }
 

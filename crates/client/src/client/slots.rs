@@ -15,8 +15,9 @@ use crate::delete::Deleted;
 use crate::error::ApiError;
 use crate::limits::Slot;
 use crate::limits::machine::Outcome;
+use crate::order::DeleteOrder;
 use crate::settings::Verb;
-use kube_gc_core::object::{Identity, PropagationPolicy, ResourceVersion};
+use kube_gc_core::object::{Identity, ResourceVersion};
 
 impl Api {
     /// Sends a unary request and reads the whole answer. A request about a single object
@@ -114,11 +115,10 @@ impl WriteSlot {
     /// As [`Api::delete`].
     pub async fn delete(
         self,
-        identity: &Identity,
-        policy: PropagationPolicy,
+        order: &DeleteOrder,
         resource_version: Option<&ResourceVersion>,
     ) -> Result<Deleted, ApiError> {
-        self.0.delete(identity, policy, resource_version).await
+        self.0.delete(order, resource_version).await
     }
 }
 
@@ -130,7 +130,7 @@ mod tests {
     use tokio::time::Instant;
 
     use super::*;
-    use crate::testing::{Reply, Server, widget, widget_json};
+    use crate::testing::{Reply, Server, order, widget, widget_json};
     use crate::{ApiSettings, ErrorClass, LookupResult, WriteGate};
 
     fn settings(qps: u32) -> ApiSettings {
@@ -152,7 +152,7 @@ mod tests {
             async move { api.look_up(&widget()).await }
         });
         assert!(matches!(turn.api().look_up(&widget()).await, Ok(LookupResult::Found(_))));
-        let deleted = turn.delete(&widget(), PropagationPolicy::Background, None).await;
+        let deleted = turn.delete(&order(&widget()), None).await;
         assert_eq!((deleted, since.elapsed()), (Ok(Deleted::Removed), Duration::ZERO));
         assert!(other.await.unwrap().is_ok());
         assert!(since.elapsed() >= Duration::from_millis(900), "it waits for its own: {:?}", since.elapsed());
@@ -195,7 +195,7 @@ mod tests {
         let api = server.api_with(settings(0), WriteGate::dry_run());
         let turn = api.write_slot(Verb::Delete, &widget(), 2).await.unwrap();
         turn.api().look_up(&widget()).await.unwrap();
-        let deleted = turn.delete(&widget(), PropagationPolicy::Background, None).await;
+        let deleted = turn.delete(&order(&widget()), None).await;
         assert_eq!(deleted.unwrap_err().class, ErrorClass::DryRun);
         assert_eq!(server.seen().len(), 1);
     }

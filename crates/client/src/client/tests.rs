@@ -2,9 +2,8 @@ use http::{Request, Response};
 use kube::client::Body;
 
 use super::*;
-use crate::testing::{Part, Reply, Server, widget, widget_json};
+use crate::testing::{Part, Reply, Server, order, widget, widget_json};
 use crate::{Clock, ErrorClass, ReplicaRole};
-use kube_gc_core::object::PropagationPolicy;
 use kube_gc_observe::telemetry::DeletionLag;
 
 #[tokio::test(start_paused = true)]
@@ -28,7 +27,7 @@ async fn no_write_passes_a_closed_gate() {
         let server = Server::replying([Reply::ok(widget_json(""))]);
         let api = server.api_with(ApiSettings::default(), gate);
         let widget = widget();
-        let error = api.delete(&widget, PropagationPolicy::Background, None).await.unwrap_err();
+        let error = api.delete(&order(&widget), None).await.unwrap_err();
         assert_eq!(error.class, class);
         assert_eq!(api.warn(&widget, "r", "m").await.unwrap_err().class, class);
         assert!(server.seen().is_empty());
@@ -45,7 +44,8 @@ async fn the_gate_is_checked_after_the_wait_for_the_rate_limit() {
     let api = server.api_with(settings, gate.clone());
     let widget = widget();
     api.look_up(&widget).await.unwrap();
-    let (deleted, ()) = tokio::join!(api.delete(&widget, PropagationPolicy::Background, None), async {
+    let order = order(&widget);
+    let (deleted, ()) = tokio::join!(api.delete(&order, None), async {
         tokio::time::sleep(Duration::from_millis(500)).await;
         gate.pause();
     });
@@ -85,7 +85,7 @@ async fn a_gate_that_closes_in_the_clients_queue_is_reported_as_closed() {
         kube::Client::new(layer.layer(transport), "default")
     };
     let api = Api::from_clients(client(), ApiSettings::default(), WriteGate::open());
-    let error = api.delete(&widget(), PropagationPolicy::Background, None).await.unwrap_err();
+    let error = api.delete(&order(&widget()), None).await.unwrap_err();
     assert_eq!(error.class, ErrorClass::GateClosed);
 }
 
@@ -107,7 +107,8 @@ async fn a_write_in_flight_is_cancelled_when_the_lease_is_lost() {
             }
         };
         let widget = widget();
-        let (deleted, ()) = tokio::join!(api.delete(&widget, PropagationPolicy::Background, None), lost);
+        let order = order(&widget);
+        let (deleted, ()) = tokio::join!(api.delete(&order, None), lost);
         let error = deleted.unwrap_err();
         assert_eq!(error.class, ErrorClass::Transient, "it may have taken effect");
         assert_eq!(start.elapsed(), Duration::from_secs(3), "{error}");
@@ -124,12 +125,13 @@ async fn the_lag_of_a_deletion_ends_only_with_a_delete_that_was_sent() {
     let api = server.api_with(ApiSettings::default(), gate.clone());
     let (widget, lag) = (widget(), DeletionLag::since(Instant::now()));
     gate.pause();
-    let attempt = api.delete(&widget, PropagationPolicy::Background, None);
+    let order = order(&widget);
+    let attempt = api.delete(&order, None);
     DeletionLag::scope(Some(lag.clone()), attempt).await.unwrap_err();
     DeletionLag::scope(Some(lag.clone()), api.look_up(&widget)).await.unwrap();
     assert!(lag.open_since().is_some(), "nothing was deleted");
     gate.resume();
-    let attempt = api.delete(&widget, PropagationPolicy::Background, None);
+    let attempt = api.delete(&order, None);
     DeletionLag::scope(Some(lag.clone()), attempt).await.unwrap();
     assert_eq!(lag.open_since(), None);
 }
@@ -186,7 +188,7 @@ async fn a_429_about_one_object_delays_no_other() {
         let (api, widget) = (server.api(), widget());
         let start = Instant::now();
         for _ in 0..3 {
-            let error = api.delete(&widget, PropagationPolicy::Background, None).await.unwrap_err();
+            let error = api.delete(&order(&widget), None).await.unwrap_err();
             assert!(format!("{:?}", error.class).starts_with(class), "{error}");
         }
         assert_eq!(start.elapsed(), Duration::from_millis(elapsed));
@@ -202,7 +204,8 @@ async fn the_gate_is_checked_after_the_wait_for_a_slot() {
     for _ in 0..2 {
         api.look_up(&widget).await.unwrap_err();
     }
-    let (deleted, ()) = tokio::join!(api.delete(&widget, PropagationPolicy::Background, None), async {
+    let order = order(&widget);
+    let (deleted, ()) = tokio::join!(api.delete(&order, None), async {
         // It waits for the end of a pause.
         tokio::time::sleep(Duration::from_millis(10)).await;
         gate.pause();

@@ -193,9 +193,8 @@ mod tests {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     use tokio::net::TcpListener;
 
-    use crate::testing::widget;
+    use crate::testing::{order, widget};
     use crate::{Api, ApiSettings, Deleted, ErrorClass, WriteGate};
-    use kube_gc_core::object::PropagationPolicy;
 
     /// Reads a request to its end and answers it; returns the request's head.
     async fn answer(listener: &TcpListener, status: &str, body: &str, before: impl FnOnce()) -> String {
@@ -243,8 +242,8 @@ mod tests {
                 }
             };
             let widget = widget();
-            let (deleted, ()) =
-                tokio::join!(api.delete(&widget, PropagationPolicy::Background, None), server);
+            let order = order(&widget);
+            let (deleted, ()) = tokio::join!(api.delete(&order, None), server);
             if is_paused {
                 assert_eq!(deleted.unwrap_err().class, ErrorClass::GateClosed);
             } else {

@@ -5,9 +5,9 @@ use futures::future::join_all;
 use futures::stream::{FuturesUnordered, StreamExt as _};
 
 use super::*;
-use crate::testing::{Reply, Server as Scripted, widget};
+use crate::testing::{Reply, Server as Scripted, order, widget};
 use crate::{Api, ApiSettings, Deleted, WriteGate};
-use kube_gc_core::object::{Identity, Namespace, PropagationPolicy};
+use kube_gc_core::object::{Identity, Namespace};
 use machine::{FIRST_WAIT, PATIENCE};
 
 fn widget_in(namespace: &str, name: &str) -> Identity {
@@ -15,7 +15,7 @@ fn widget_in(namespace: &str, name: &str) -> Identity {
 }
 
 async fn delete(api: &Api, namespace: &str, name: &str) -> Result<Deleted, ApiError> {
-    api.delete(&widget_in(namespace, name), PropagationPolicy::Background, None).await
+    api.delete(&order(&widget_in(namespace, name)), None).await
 }
 
 /// A server whose deletions hang in namespaces that begin with `bad`.

@@ -19,11 +19,13 @@ async fn read(object: &str) -> Result<Option<LiveNamespace>, ApiError> {
 async fn a_namespace_is_terminating_only_by_both_signs() {
     let live = read(OBJECT).await.unwrap().unwrap();
     assert!(live.is_terminating() && live.is_held());
+    assert!(live.order(widget()).is_some() && live.order(namespace()).is_none(), "what it contains");
     for other in [
         OBJECT.replace("\"phase\":\"Terminating\"", "\"phase\":\"Active\""),
         OBJECT.replace("\"deletionTimestamp\":\"2026-01-01T00:00:00Z\"", "\"deletionTimestamp\":null"),
     ] {
-        assert!(!read(&other).await.unwrap().unwrap().is_terminating(), "{other}");
+        let live = read(&other).await.unwrap().unwrap();
+        assert!(!live.is_terminating() && live.order(widget()).is_none(), "{other}");
     }
     let finalized = OBJECT.replace("\"kubernetes\",", "");
     assert!(!read(&finalized).await.unwrap().unwrap().is_held());

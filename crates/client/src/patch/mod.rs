@@ -183,8 +183,15 @@ impl Api {
         if let Some(patched) = self.strategic(dependent, &entries, resource_version, left).await? {
             return Ok(patched);
         }
-        self.edit_list(dependent, resource_version, OWNER_REFERENCES, |lists, _| apply(lists, &edit), left)
-            .await
+        self.edit_list(
+            dependent,
+            resource_version,
+            None,
+            OWNER_REFERENCES,
+            |lists, _| apply(lists, &edit),
+            left,
+        )
+        .await
     }
 
     /// Tries a strategic merge patch; `None` if a JSON merge patch is needed.
@@ -201,7 +208,7 @@ impl Api {
         }
         // An aggregated API may ignore the preconditions of a patch.
         if self.is_aggregated(resource) {
-            match self.read_raw(dependent).await? {
+            match self.read_raw(dependent, None).await? {
                 Ok(live) => is_at(dependent, resource_version, &live)
                     .map_err(|error| given_up(OWNER_REFERENCES, error))?,
                 Err(proof) => return Ok(Some(Patched::Gone(proof))),
@@ -227,13 +234,14 @@ impl Api {
         &self,
         object: &Identity,
         resource_version: Option<&ResourceVersion>,
+        seen: Option<&ResourceVersion>,
         list: &'static str,
         change: impl Fn(RawMetadata<'_>, &ObjectFacts) -> Option<Vec<Box<RawValue>>>,
         left: impl Fn(&ObjectFacts) -> Option<String>,
     ) -> Result<Patched, ApiError> {
         let mut attempt = 1;
         loop {
-            let live = match self.read_raw(object).await? {
+            let live = match self.read_raw(object, seen).await? {
                 Ok(live) => live,
                 Err(proof) => return Ok(Patched::Gone(proof)),
             };
@@ -426,11 +434,12 @@ impl Api {
     ///
     /// # Errors
     ///
-    /// Denied, refused, five conflicts in a row, or an answer that shows the finalizer. It was not
-    /// removed.
+    /// Denied, refused, five conflicts in a row, or an answer that shows the finalizer; a version that is
+    /// lower than what was seen. It was not removed.
     pub async fn remove_finalizer(
         &self,
         object: &Identity,
+        seen: Option<&ResourceVersion>,
         finalizer: Finalizer,
     ) -> Result<FinalizerRemoval, ApiError> {
         let is_it = |raw: &RawValue| {
@@ -448,7 +457,7 @@ impl Api {
             };
             is_left.then(|| format!("has the finalizer {finalizer}"))
         };
-        Ok(match self.edit_list(object, None, FINALIZERS, change, left).await? {
+        Ok(match self.edit_list(object, None, seen, FINALIZERS, change, left).await? {
             Patched::Changed(facts) => FinalizerRemoval::Removed(facts),
             Patched::Unneeded(live) if live.being_deleted => FinalizerRemoval::NotPresent(live),
             Patched::Unneeded(live) => FinalizerRemoval::NotBeingDeleted(live),

@@ -311,7 +311,7 @@ fn finalized(finalizers: &str) -> Reply {
 }
 
 async fn remove(server: &Server) -> Result<FinalizerRemoval, ApiError> {
-    server.api().remove_finalizer(&widget(), Finalizer::Orphan).await
+    server.api().remove_finalizer(&widget(), None, Finalizer::Orphan).await
 }
 
 #[tokio::test]

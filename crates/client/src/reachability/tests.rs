@@ -6,9 +6,9 @@ use futures::future::join_all;
 
 use super::*;
 use crate::list_watch::{Step, WatchStart};
-use crate::testing::{Part, Reply, Server, lines, widget, widgets};
+use crate::testing::{Part, Reply, Server, lines, order, widget, widgets};
 use crate::{Api, ErrorClass, HighWater};
-use kube_gc_core::object::{GroupResource, Identity, PropagationPolicy, ResourceType};
+use kube_gc_core::object::{GroupResource, Identity, ResourceType};
 
 const LIST: &str = r#"{"kind":"List","metadata":{"resourceVersion":"5"},"items":[]}"#;
 const BOOKMARK: &str = r#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"5"}}}"#;
@@ -35,7 +35,7 @@ fn unavailable() -> Reply {
 
 async fn delete(api: &Api, name: &str) -> Result<(), ApiError> {
     let object = Identity { name: name.into(), ..widget() };
-    api.delete(&object, PropagationPolicy::Background, None).await.map(drop)
+    api.delete(&order(&object), None).await.map(drop)
 }
 
 fn types(count: usize) -> Vec<Arc<ResourceType>> {

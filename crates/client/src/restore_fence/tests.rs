@@ -1,8 +1,7 @@
 use super::*;
 use crate::list_watch::{ListWatch, Step, WatchStart};
-use crate::testing::{Part, ReceivedRequest, Reply, Server, lines, widget, widget_json, widgets};
-use crate::{Api, ApiError, ApiSettings, Deleted, ErrorClass, GateClosed};
-use kube_gc_core::object::PropagationPolicy;
+use crate::testing::{Part, ReceivedRequest, Reply, Server, lines, order, widget, widget_json, widgets};
+use crate::{Api, ApiError, ApiSettings, Deleted, ErrorClass, Finalizer, GateClosed};
 
 fn list(version: u64) -> Reply {
     Reply::ok(format!(r#"{{"kind":"List","metadata":{{"resourceVersion":"{version}"}},"items":[]}}"#))
@@ -43,7 +42,7 @@ async fn broken(server: &Server) -> Api {
 }
 
 async fn delete(api: &Api) -> Result<Deleted, ApiError> {
-    api.delete(&widget(), PropagationPolicy::Background, None).await
+    api.delete(&order(&widget()), None).await
 }
 
 /// The requests since the watch began.
@@ -200,14 +199,20 @@ async fn an_object_at_a_lower_version_than_was_seen_proves_a_restore() {
     for (seen, aggregated, proves) in
         [(Some(8), false, true), (Some(7), false, false), (None, false, false), (Some(8), true, false)]
     {
-        let server = server(|_| Reply::ok(widget_json("")));
-        let api = server.api();
-        follow(&api, &widgets(), aggregated).await;
-        let restores = api.restore_fence().restores();
         let seen = seen.map(ResourceVersion::number);
-        let found = api.look_up_after(&widget(), seen.as_ref()).await;
-        assert_eq!(found.is_err_and(|error| error.class == ErrorClass::GateClosed), proves, "{seen:?}");
-        assert_eq!(restores.has_changed().unwrap(), proves);
+        for removes_finalizer in [false, true] {
+            let server = server(|_| Reply::ok(widget_json("")));
+            let api = server.api();
+            follow(&api, &widgets(), aggregated).await;
+            let restores = api.restore_fence().restores();
+            let error = if removes_finalizer {
+                api.remove_finalizer(&widget(), seen.as_ref(), Finalizer::Foreground).await.err()
+            } else {
+                api.look_up_after(&widget(), seen.as_ref()).await.err()
+            };
+            assert_eq!(error.is_some_and(|error| error.class == ErrorClass::GateClosed), proves, "{seen:?}");
+            assert_eq!(restores.has_changed().unwrap(), proves);
+        }
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use dashmap::DashMap;
 
+use kube_gc_client::AbsenceProof;
 use kube_gc_core::object::{Digest, Identity};
 
 /// A bounded set of identities that forgets the least recently used ones.
@@ -13,13 +14,14 @@ use kube_gc_core::object::{Digest, Identity};
 /// Workers read it, and both workers and partitions write it. A lost entry only costs a request.
 /// It keeps [digests](Digest), because a reference may name an owner by a megabyte of text.
 #[derive(Debug)]
-pub struct IdentityCache {
-    entries: DashMap<Digest, AtomicU64>,
+pub struct IdentityCache<P = ()> {
+    /// The last use of each, and what proves it.
+    entries: DashMap<Digest, (AtomicU64, P)>,
     capacity: usize,
     clock: AtomicU64,
 }
 
-impl IdentityCache {
+impl<P: Copy> IdentityCache<P> {
     /// A cache for at most `capacity` identities (plus an eighth, so that
     /// forgetting is done in batches).
     pub fn new(capacity: usize) -> Self {
@@ -27,18 +29,25 @@ impl IdentityCache {
     }
 
     /// Inserts an identity.
-    pub fn remember(&self, identity: &Identity) {
+    pub fn remember(&self, identity: &Identity, proof: P) {
         let now = self.tick();
-        self.entries.insert(Digest::of(identity), AtomicU64::new(now));
+        self.entries.insert(Digest::of(identity), (AtomicU64::new(now), proof));
         if self.entries.len() > self.capacity + self.capacity / 8 {
             self.shrink();
         }
     }
 
+    /// What proves that the cache has the identity. The call counts as a use.
+    pub fn get(&self, identity: &Identity) -> Option<P> {
+        let now = self.tick();
+        let entry = self.entries.get(&Digest::of(identity))?;
+        entry.0.store(now, Ordering::Relaxed);
+        Some(entry.1)
+    }
+
     /// Whether the cache has the identity. The call counts as a use.
     pub fn contains(&self, identity: &Identity) -> bool {
-        let now = self.tick();
-        self.entries.get(&Digest::of(identity)).map(|used| used.store(now, Ordering::Relaxed)).is_some()
+        self.get(identity).is_some()
     }
 
     /// Removes an identity.
@@ -61,14 +70,14 @@ impl IdentityCache {
     }
 
     fn shrink(&self) {
-        let mut uses: Vec<u64> = self.entries.iter().map(|entry| entry.load(Ordering::Relaxed)).collect();
+        let mut uses: Vec<u64> = self.entries.iter().map(|entry| entry.0.load(Ordering::Relaxed)).collect();
         let surplus = uses.len().saturating_sub(self.capacity);
         if surplus == 0 {
             return;
         }
         uses.sort_unstable();
         let oldest: HashSet<u64> = uses.into_iter().take(surplus).collect();
-        self.entries.retain(|_, used| !oldest.contains(&used.load(Ordering::Relaxed)));
+        self.entries.retain(|_, (used, _)| !oldest.contains(&used.load(Ordering::Relaxed)));
     }
 }
 
@@ -76,7 +85,7 @@ impl IdentityCache {
 #[derive(Debug)]
 pub struct AbsentOwnerCache {
     /// Identities proved absent (500 in kube-controller-manager).
-    pub absent: IdentityCache,
+    pub absent: IdentityCache<AbsenceProof>,
     /// Owners whose orphan finalizer was removed. A dependent that shows up late loses its
     /// reference instead of being deleted (kubernetes#26120).
     pub orphaned: IdentityCache,
@@ -109,7 +118,7 @@ mod tests {
     #[test]
     fn absence_belongs_to_an_identity_and_not_to_a_uid() {
         let cache = IdentityCache::new(10);
-        cache.remember(&identity("a"));
+        cache.remember(&identity("a"), ());
         assert!(cache.contains(&identity("a")));
         assert!(!cache.contains(&identity("b")), "same uid, other name: not proved");
     }
@@ -119,11 +128,11 @@ mod tests {
     fn the_least_recently_used_entries_are_evicted_first_and_the_bound_holds() {
         let cache = IdentityCache::new(8);
         for name in 0..8 {
-            cache.remember(&identity(&name.to_string()));
+            cache.remember(&identity(&name.to_string()), ());
         }
         assert!(cache.contains(&identity("0")));
         for name in 8..100 {
-            cache.remember(&identity(&name.to_string()));
+            cache.remember(&identity(&name.to_string()), ());
             assert!(cache.contains(&identity("0")), "asked for again and again");
             assert!(cache.len() <= 9);
         }

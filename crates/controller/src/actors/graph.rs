@@ -13,8 +13,8 @@ use crate::actors::graph_queue::{Arrived, Waiting};
 use crate::actors::outbox::Outbox;
 use crate::actors::pool::Enqueue;
 use crate::actors::supervision::die;
-use kube_gc_client::{EventRecorder, RestoreFence};
-use kube_gc_core::graph::{Effects, Epoch, Link, Partition, PartitionId, Stats, WatchEvent};
+use kube_gc_client::{AbsenceProof, EventRecorder, RestoreFence};
+use kube_gc_core::graph::{Effects, Epoch, Link, OwnerState, Partition, PartitionId, Stats, WatchEvent};
 use kube_gc_core::object::{Key, ResourceType};
 
 /// Links in one message.
@@ -147,7 +147,9 @@ impl GraphActor {
         let Effects { orphan, absent, present, revived, links, reports, .. } = &mut self.effects;
         enqueue(&self.sinks.orphan, orphan.drain(..).map(|key| (key, None)).collect());
         for identity in absent.drain(..) {
-            self.sinks.absent_owners.absent.remember(&identity);
+            if let Some(proof) = AbsenceProof::of_graph(&OwnerState::Absent) {
+                self.sinks.absent_owners.absent.remember(&identity, proof);
+            }
         }
         for identity in present.drain(..) {
             // The entry for an orphaned owner stays: a watch may show the owner again, and late

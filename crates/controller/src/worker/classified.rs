@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use kube_gc_client::{ApiError, ErrorClass};
+use kube_gc_client::{AbsenceProof, ApiError, ErrorClass, Ground};
+use kube_gc_core::graph::OwnerState;
 use kube_gc_core::mutation::{self, Mutation};
 use kube_gc_core::object::OwnerReference;
 use kube_gc_core::text::{bounded, word};
@@ -32,6 +33,8 @@ pub struct Classified {
     pub class: ReferenceClass,
     /// What the class rests on.
     pub evidence: Evidence,
+    /// What an absent owner's class rests on.
+    pub proof: Option<AbsenceProof>,
     /// What a waiting owner's class rests on.
     pub confirmed: Option<Box<Confirmation>>,
     /// Why it could not be looked up.
@@ -40,7 +43,24 @@ pub struct Classified {
 
 impl Classified {
     pub(super) const fn new(class: ReferenceClass, evidence: Evidence) -> Self {
-        Self { class, evidence, confirmed: None, failure: None }
+        Self { class, evidence, proof: None, confirmed: None, failure: None }
+    }
+
+    /// Of an owner that was proved absent.
+    pub(super) fn absent(proof: AbsenceProof, evidence: Evidence) -> Self {
+        Self { proof: Some(proof), ..Self::new(ReferenceClass::Absent, evidence) }
+    }
+
+    /// Why the reference does not keep the object, if so.
+    pub(super) fn ground(&self) -> Option<Ground<'_>> {
+        match self.class {
+            ReferenceClass::Absent => self.proof.map(Ground::Absent),
+            ReferenceClass::Waiting => self.confirmed.as_deref().map(Ground::Waiting),
+            ReferenceClass::Solid
+            | ReferenceClass::Orphaned
+            | ReferenceClass::Unresolved
+            | ReferenceClass::InvalidScope => None,
+        }
     }
 
     /// Of an owner whose look-up failed.
@@ -77,6 +97,35 @@ impl Classified {
             ReferenceClass::Unresolved => Mutation::UnresolvedIsAbsent,
             _ => Mutation::InvalidScopeIsAbsent,
         };
-        Self::new(if mutation::is(mistake) { ReferenceClass::Absent } else { class }, Evidence::Catalog)
+        let made_up = AbsenceProof::of_graph(&OwnerState::Absent).filter(|_| mutation::is(mistake));
+        made_up.map_or(Self::new(class, Evidence::Catalog), |proof| Self::absent(proof, Evidence::Catalog))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kube_gc_client::DeleteOrder;
+    use kube_gc_core::object::PropagationPolicy;
+    use kube_gc_core::verdict::testing::item;
+
+    /// Rule 4.13. Fails if a class that nothing proves lets an object go.
+    #[test]
+    fn a_delete_needs_a_ground_for_each_reference() {
+        let of = |class| Classified::new(class, Evidence::Live);
+        let absent = || Classified::absent(AbsenceProof::of_test(), Evidence::Live);
+        for (owners, classified, is_ordered) in [
+            (1, vec![absent()], true),
+            (2, vec![absent(), absent()], true),
+            (2, vec![absent()], false),
+            (0, vec![], false),
+            (1, vec![of(ReferenceClass::Absent)], false),
+            (1, vec![of(ReferenceClass::Waiting)], false),
+            (2, vec![absent(), of(ReferenceClass::Solid)], false),
+        ] {
+            let grounds = classified.iter().map(Classified::ground);
+            let order = DeleteOrder::of_garbage(&item(owners), PropagationPolicy::Background, grounds);
+            assert_eq!(order.is_some(), is_ordered, "{owners} owners: {classified:?}");
+        }
     }
 }

@@ -14,6 +14,8 @@
 #![expect(clippy::print_stdout, reason = "this is what the person who runs it came for")]
 #![allow(clippy::expect_used, reason = "it is a test")]
 
+#[path = "../../../../tests/simulation/cargo.rs"]
+mod cargo;
 mod cast;
 mod collector;
 mod fence;
@@ -38,6 +40,7 @@ use std::time::{Duration, Instant};
 use clap::Parser as _;
 use kube_gc_core::mutation::{self, Mutation};
 
+use self::cargo::Cargo;
 use self::scenes::Scene;
 use self::search::{Explored, Failure, chosen, explore, numbers, story};
 
@@ -68,7 +71,7 @@ struct Options {
     #[arg(long)]
     mutations: bool,
     /// Makes this mistake
-    #[arg(long, value_name = "NAME", value_parser = mutations::parse)]
+    #[arg(long, value_name = "NAME", value_parser = cargo::mutation)]
     mutation: Option<Mutation>,
     /// Gives up on a scene after this many states
     #[arg(long, value_name = "N", default_value_t = 10_000_000)]
@@ -76,29 +79,11 @@ struct Options {
     /// Gives up on all after this many seconds
     #[arg(long, value_name = "S")]
     seconds: Option<u64>,
-    // `cargo test` passes these to every test binary.
-    #[arg(hide = true)]
-    filter: Option<String>,
-    #[arg(long, hide = true)]
-    nocapture: bool,
-    #[arg(long, hide = true)]
-    list: bool,
-    #[arg(long, hide = true)]
-    exact: bool,
-    #[arg(long, hide = true)]
-    test_threads: Option<String>,
-    #[arg(long, hide = true)]
-    format: Option<String>,
-    #[arg(long, hide = true)]
-    ignored: bool,
+    #[command(flatten)]
+    cargo: Cargo,
 }
 
 impl Options {
-    /// Whether `cargo test` asks for tests with other names, or only for their names.
-    fn is_for_others(&self) -> bool {
-        self.list || self.ignored || self.filter.as_ref().is_some_and(|filter| !"model".contains(&**filter))
-    }
-
     fn scenes(&self) -> Result<Vec<Scene>, String> {
         let all = match &self.scene {
             Some(scene) => vec![scene.as_str()],
@@ -116,7 +101,7 @@ impl Options {
 
 fn main() -> ExitCode {
     let options = Options::parse();
-    if options.is_for_others() {
+    if options.cargo.is_for_others("model") {
         return ExitCode::SUCCESS;
     }
     // A panic is reported with its story.

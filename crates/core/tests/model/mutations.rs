@@ -28,11 +28,6 @@ const CONCERNING: &[(Mutation, &str)] = &[
     (Mutation::ResumeAfterGap, "a b>a, background relist, 1, 1"),
 ];
 
-pub fn parse(text: &str) -> Result<Mutation, String> {
-    let found = Mutation::ALL.iter().find(|mutation| format!("{mutation:?}") == text);
-    found.copied().ok_or_else(|| format!("the mistakes are {:?}", Mutation::ALL))
-}
-
 /// Makes each of the mistakes, prints how it was found, and returns whether all were.
 pub fn prove(options: &Options) -> bool {
     let mut missed = Vec::new();

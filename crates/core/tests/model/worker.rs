@@ -93,10 +93,9 @@ impl Desk<'_> {
     }
 
     /// `LookUps::look_up_unless`: a GET by the kind and the name. `None`: too early to say, or a restore.
-    fn get_after(&mut self, owner: Owner, seen: &Seen) -> Option<Option<Rc<Object>>> {
+    fn get_after(&mut self, owner: Owner, seen: Version) -> Option<Option<Rc<Object>>> {
         let found = self.get(owner)?;
         // `RestoreFence::proves_restore`.
-        let seen = Version::from(seen.0.version());
         let still = self.collector.high_water[owner.life.kind()];
         if found.as_ref().is_some_and(|it| it.version < seen) && seen <= still {
             self.collector.report_restore();
@@ -146,7 +145,7 @@ impl Desk<'_> {
         let owner = cast::named(&item.references[index].reference);
         let found = match self.collector.known(owner, &state, self.world.now()) {
             Some(known) => known,
-            None => match self.get_after(owner, &state) {
+            None => match self.get_after(owner, state.0.version().into()) {
                 None => return retry(Reason::Failed),
                 Some(None) => (self.collector.unless_orphaned(owner, ReferenceClass::Absent), None),
                 Some(Some(object)) => (from_live(&cast::facts(&object)), self.confirm(owner, state, &object)),
@@ -251,7 +250,7 @@ impl Desk<'_> {
         let is_old = !old.is_empty();
         for (index, state) in old {
             let owner = verdict.waiting[index].0;
-            let found = self.get_after(owner, &state).flatten();
+            let found = self.get_after(owner, state.0.version().into()).flatten();
             let Some(confirmed) = found.and_then(|it| self.confirm(owner, state, &it)) else {
                 return changed();
             };
@@ -327,8 +326,9 @@ impl Desk<'_> {
 
     /// `Api::remove_finalizer`: the read, and the patch of what it shows.
     fn unfinalize(&mut self, finalizer: Finalizer) -> Next {
-        let Finalizer { life, orphan, in_doubt, .. } = finalizer;
-        let Some(live) = self.get(life.into()).flatten() else { return DONE };
+        let Finalizer { life, known, orphan, in_doubt, .. } = finalizer;
+        let Some(found) = self.get_after(life.into(), known) else { return retry(Reason::Failed) };
+        let Some(live) = found else { return DONE };
         let has = if orphan { live.finalizers.orphan } else { live.finalizers.foreground };
         if !live.deleting || !has {
             return self.finalized(&Answer::Unneeded(live), finalizer);

@@ -14,7 +14,7 @@ use crate::actors::graph_handle::Finding;
 use crate::actors::pool::Outcome;
 use crate::worker::classified::{Classified, Evidence};
 use crate::worker::interrupted::{Interrupted, api_outcome};
-use kube_gc_client::{ApiError, ErrorClass, LookupResult};
+use kube_gc_client::{AbsenceProof, ApiError, ErrorClass, LookupResult};
 use kube_gc_core::graph::{LARGE, ObjectSnapshot, OwnerState, Snapshot, Verification, VirtualSnapshot};
 use kube_gc_core::mailbox::Completion;
 use kube_gc_core::object::Identity;
@@ -115,7 +115,9 @@ impl DeleteWork {
     /// confirmation, or the absent owner cache.
     fn known(&self, identity: &Identity, state: &OwnerState) -> Option<Classified> {
         let known = match from_state(state) {
-            Some(class) => Classified::new(class, Evidence::Graph),
+            Some(class) => {
+                Classified { proof: AbsenceProof::of_graph(state), ..Classified::new(class, Evidence::Graph) }
+            }
             None if *state == OwnerState::Unknown => {
                 let remembered = self.remembered(identity);
                 record::absent_owner_lookup(remembered.is_some());
@@ -132,8 +134,8 @@ impl DeleteWork {
     }
 
     fn remembered(&self, identity: &Identity) -> Option<Classified> {
-        let remembered = self.context.absent_owners.absent.contains(identity);
-        remembered.then(|| Classified::new(ReferenceClass::Absent, Evidence::Remembered))
+        let remembered = self.context.absent_owners.absent.get(identity);
+        remembered.map(|proof| Classified::absent(proof, Evidence::Remembered))
     }
 
     /// A dependent of an owner whose dependents were orphaned loses its reference and is not
@@ -200,7 +202,7 @@ impl DeleteWork {
                 confirmed: self.confirmations.confirm(identity, state.clone(), &facts, &asked).map(Box::new),
                 ..classified(from_live(&facts))
             },
-            Ok(LookupResult::Absent(_)) => classified(ReferenceClass::Absent),
+            Ok(LookupResult::Absent(proof)) => Classified::absent(proof, Evidence::Live),
             Err(error) => Classified::failed(error),
         };
         let classified =

@@ -15,7 +15,9 @@ use crate::worker::brake::Reservation;
 use crate::worker::classified::Classified;
 use crate::worker::decision::{DecisionLine, Ended};
 use crate::worker::interrupted::Interrupted;
-use kube_gc_client::{AbsenceProof, Api, Deleted, ErrorClass, LookupResult, Patched, Verb, WriteSlot};
+use kube_gc_client::{
+    AbsenceProof, Api, DeleteOrder, Deleted, ErrorClass, LookupResult, Patched, Verb, WriteSlot,
+};
 use kube_gc_core::graph::{ExpectedChange, ObjectSnapshot, OwnerState, ReferenceSnapshot, Snapshot};
 use kube_gc_core::mailbox::Completion;
 use kube_gc_core::object::{DeletionState, Identity, PropagationPolicy, ResourceVersion};
@@ -69,6 +71,8 @@ impl DeleteWork {
         policy: PropagationPolicy,
         stop_blocking_first: bool,
     ) -> Result<Done, Interrupted> {
+        let grounds = classified.iter().map(Classified::ground);
+        let order = DeleteOrder::of_garbage(item, policy, grounds).ok_or(Interrupted::Changed(UNPROVED))?;
         // This comes first: the brake must hold an object before anything is done to it.
         let mut reservation = self.context.brake.admit(&item.identity, &self.context.graph).await?;
         let mut basis = Basis::of(item);
@@ -86,7 +90,7 @@ impl DeleteWork {
         let mut conflicts = 0;
         loop {
             let sent =
-                self.send(item, &basis, &mut owners, &mut precondition, policy, &mut reservation).await;
+                self.send(item, &order, &basis, &mut owners, &mut precondition, &mut reservation).await;
             match sent {
                 Err(Interrupted::Api(error)) if error.class == ErrorClass::Conflict => {}
                 ended => return ended,
@@ -103,10 +107,10 @@ impl DeleteWork {
     async fn send(
         &self,
         item: &ObjectSnapshot,
+        order: &DeleteOrder,
         basis: &Basis,
         owners: &mut WaitingOwners,
         precondition: &mut Precondition,
-        policy: PropagationPolicy,
         reservation: &mut Reservation,
     ) -> Result<Done, Interrupted> {
         let api = &self.context.api;
@@ -116,7 +120,7 @@ impl DeleteWork {
             return Ok(why);
         }
         reservation.sending();
-        let answer = turn.delete(&item.identity, policy, precondition.as_ref()).await;
+        let answer = turn.delete(order, precondition.as_ref()).await;
         reservation.answered(&answer);
         Ok(Done::Answered(answer?))
     }
@@ -283,6 +287,8 @@ impl DeleteWork {
 /// confirmations last, renewing would never end.
 const RENEWALS: usize = 3;
 
+const UNPROVED: &str = "it is not confirmed that an owner waits for its dependents";
+
 const NOT_WAITING: Interrupted =
     Interrupted::Changed("an owner no longer waits for its dependents, or has changed");
 
@@ -298,7 +304,7 @@ pub(super) fn waiting_owners(
     let each = item.references.iter().zip(classified);
     for (seen, owner) in each.filter(|(_, owner)| owner.class == ReferenceClass::Waiting) {
         let (Some(identity), Some(confirmed)) = (seen.owner.identity(), &owner.confirmed) else {
-            return Err(Interrupted::Changed("it is not confirmed that an owner waits for its dependents"));
+            return Err(Interrupted::Changed(UNPROVED));
         };
         if known.insert(identity) {
             owners.push((identity.clone(), Confirmation::clone(confirmed)));

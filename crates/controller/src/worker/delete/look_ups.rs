@@ -134,8 +134,10 @@ impl LookUps {
     fn remember(&self, identity: &Identity, looked_up: &LookedUp) {
         // The answer may be from before watches broke, and the caches have been emptied since.
         let is_void = self.api.restore_fence().is_superseded(looked_up.asked.under);
-        if matches!(looked_up.answer, Ok(LookupResult::Absent(_))) && !is_void {
-            self.absent_owners.absent.remember(identity);
+        if let Ok(LookupResult::Absent(proof)) = looked_up.answer
+            && !is_void
+        {
+            self.absent_owners.absent.remember(identity, proof);
         }
     }
 }

@@ -177,7 +177,8 @@ impl DeleteWork {
         if !self.still_unblocked(item, doubtful).await? {
             return Ok(None);
         }
-        Ok(Some(turn.api().remove_finalizer(&item.identity, Finalizer::Foreground).await?))
+        let (api, seen) = (turn.api(), item.resource_version.as_ref());
+        Ok(Some(api.remove_finalizer(&item.identity, seen, Finalizer::Foreground).await?))
     }
 
     /// Whether still no dependent blocks the object. The dependents of a cluster-scoped owner are

@@ -8,9 +8,9 @@ use futures::{StreamExt as _, stream};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-use kube_gc_client::{Api, ApiError, ContentType, ErrorClass, Page, PageItem};
+use kube_gc_client::{Api, ApiError, ContentType, ErrorClass, LiveNamespace, Page, PageItem};
 use kube_gc_core::namespaces::{Found, TypeSurvey};
-use kube_gc_core::object::{GroupResource, Identity, Namespace, PropagationPolicy, Uid};
+use kube_gc_core::object::{GroupResource, Identity, Namespace, Uid};
 use kube_gc_core::text::{LISTED, bounded, excerpt};
 
 /// How many types of a namespace are listed or deleted at the same time.
@@ -134,10 +134,11 @@ async fn delete_type(api: &Api, namespace: &Identity, of_type: &ContentType, pla
     if of_type.can_delete_collection {
         return delete_pages(api, namespace, of_type, place).await;
     }
-    if let Err(why) = still_terminating(api, namespace).await {
-        return Deletion::failed(why);
-    }
-    match delete_one_by_one(api, namespace, of_type).await {
+    let live = match still_terminating(api, namespace).await {
+        Ok(live) => live,
+        Err(why) => return Deletion::failed(why),
+    };
+    match delete_one_by_one(api, namespace, &live, of_type).await {
         Ok(failures) => Deletion { failures, ..Deletion::default() },
         Err(error) => Deletion::failed(bounded(&error)),
     }
@@ -171,11 +172,13 @@ async fn delete_pages(api: &Api, namespace: &Identity, of_type: &ContentType, mu
     Deletion { failures: Vec::new(), place, had_living }
 }
 
+const CHANGED: &str = "the namespace has changed";
+
 /// A collection has no uid, so nothing but this look binds a request to the namespace.
-async fn still_terminating(api: &Api, namespace: &Identity) -> Result<(), String> {
+async fn still_terminating(api: &Api, namespace: &Identity) -> Result<LiveNamespace, String> {
     match api.live_namespace(namespace).await {
-        Ok(Some(live)) if live.uid == namespace.uid && live.is_terminating() => Ok(()),
-        Ok(_) => Err("the namespace has changed".to_owned()),
+        Ok(Some(live)) if live.uid == namespace.uid && live.is_terminating() => Ok(live),
+        Ok(_) => Err(CHANGED.to_owned()),
         Err(error) => Err(bounded(&error)),
     }
 }
@@ -188,6 +191,7 @@ fn is_under_way(error: &ApiError) -> bool {
 async fn delete_one_by_one(
     api: &Api,
     namespace: &Identity,
+    live: &LiveNamespace,
     of_type: &ContentType,
 ) -> Result<Vec<String>, ApiError> {
     let mut failures = Vec::new();
@@ -195,7 +199,8 @@ async fn delete_one_by_one(
     for _ in 0..PAGES {
         let page = api.content_page(&of_type.resource, &namespace.name, &next).await?;
         let living = page.items.into_iter().filter(|item| !item.being_deleted);
-        let deletions: Vec<_> = living.map(|item| delete_object(api, namespace, of_type, item)).collect();
+        let deletions: Vec<_> =
+            living.map(|item| delete_object(api, namespace, live, of_type, item)).collect();
         let failed: Vec<_> = stream::iter(deletions).buffer_unordered(OBJECTS).collect().await;
         failures.extend(failed.into_iter().flatten().take(LISTED));
         next = page.next;
@@ -210,6 +215,7 @@ async fn delete_one_by_one(
 async fn delete_object(
     api: &Api,
     namespace: &Identity,
+    live: &LiveNamespace,
     of_type: &ContentType,
     item: PageItem,
 ) -> Option<String> {
@@ -219,7 +225,8 @@ async fn delete_object(
     };
     let namespace = Namespace::parse(&namespace.name);
     let identity = Identity { resource: of_type.resource.clone(), namespace, name: name.into(), uid };
-    let deleted = api.delete(&identity, PropagationPolicy::Background, version.as_ref()).await;
+    let Some(order) = live.order(identity) else { return Some(CHANGED.to_owned()) };
+    let deleted = api.delete(&order, version.as_ref()).await;
     // An object that has changed is decided on in the next turn.
     deleted.err().filter(|error| error.class != ErrorClass::Conflict).map(|error| bounded(&error))
 }

@@ -122,9 +122,10 @@ impl OrphanWork {
         let orphaned = &self.context.absent_owners.orphaned;
         let in_doubt = orphaned.contains(identity);
         if !mutation::is(Mutation::ForgetOrphaned) {
-            orphaned.remember(identity);
+            orphaned.remember(identity, ());
         }
-        let removal = self.context.api.remove_finalizer(identity, Finalizer::Orphan).await;
+        let seen = owner.resource_version.as_ref();
+        let removal = self.context.api.remove_finalizer(identity, seen, Finalizer::Orphan).await;
         if !in_doubt && !may_have_orphaned(&removal) {
             orphaned.forget(identity);
         }
