@@ -75,7 +75,7 @@ impl ExplainArgs {
 fn text(explanation: &Explanation, look: &Look) -> String {
     let colour = match explanation.outcome {
         Outcome::Stays | Outcome::LosesReferences => Colour::Bold,
-        Outcome::Goes | Outcome::Waits => Colour::Yellow,
+        Outcome::Goes | Outcome::Waits | Outcome::StaysForNow => Colour::Yellow,
         Outcome::Undecided | Outcome::Absent | Outcome::Unknown => Colour::Red,
     };
     let mut text = look.paint(colour, &Escaped(&explanation.verdict).to_string()) + "\n";
@@ -257,9 +257,10 @@ fn namespace(text: &mut String, explanation: &Explanation, look: &Look) {
         if more > 0 {
             objects.push(format!("and {} more", Thousands(more)));
         }
+        let at_least = if report.not_read > 0 { "at least " } else { "" };
         [
             Cell::new(&held.finalizer.name),
-            Cell::new(held.count),
+            Cell::new(format_args!("{at_least}{}", held.count)),
             Cell::new(objects.join(", ")),
             Cell::new(set_by(held, look)),
         ]
