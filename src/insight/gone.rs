@@ -29,8 +29,8 @@ fn past(page: &Value) -> Option<(String, Vec<&Value>)> {
     let (decision, object) = (&decisions[place], &decisions[place]["object"]);
     let is_earlier = decisions[..place].iter().any(|later| later["object"]["uid"] != object["uid"]);
     let earlier = if is_earlier { "an earlier " } else { "" };
-    let [kind, name, uid] = ["kind", "name", "uid"].map(|field| text(object, field));
-    let what = format!("kube-gc deleted {earlier}{kind}/{name} (uid {uid}) at {}", text(decision, "at"));
+    let [resource, name, uid] = ["resource", "name", "uid"].map(|field| text(object, field));
+    let what = format!("kube-gc deleted {earlier}{resource}/{name} (uid {uid}) at {}", text(decision, "at"));
     let owners = decision["owners"].as_array().into_iter().flatten();
     Some((what, owners.filter(|owner| owner["class"] != "solid").collect()))
 }
@@ -108,14 +108,15 @@ impl Session {
             });
             return InsightError::NoSuchObject(format!("{none}: {what}: {why}{}", found.unwrap_or_default()));
         }
-        match (none, collector) {
-            (InsightError::NoSuchObject(none), Some(_)) if !audit.is_empty() => InsightError::NoSuchObject(
-                format!("{none}, and the collector does not remember that it deleted it; {audit}"),
-            ),
-            (InsightError::NoSuchObject(none), None) if !audit.is_empty() => InsightError::NoSuchObject(
-                format!("{none}; a collector may remember it (--collector); {audit}"),
-            ),
-            (none, _) => none,
+        match none {
+            InsightError::NoSuchObject(none) if !audit.is_empty() => {
+                let who = match collector {
+                    Some(_) => ", and the collector does not remember that it deleted it",
+                    None => "; a collector may remember it (--collector)",
+                };
+                InsightError::NoSuchObject(format!("{none}{who}; {audit}"))
+            }
+            none => none,
         }
     }
 
@@ -139,7 +140,7 @@ mod tests {
     fn a_deletion_that_is_remembered_has_a_time_and_a_cause_and_no_more_than_is_proved() {
         let owner = |class: &str| json!({ "kind": "ConfigMap", "name": "five3", "class": class, "evidence": "graph" });
         let decision = |outcome: &str, uid: &str, classes: &[&str]| {
-            let object = json!({ "kind": "Pod", "name": "x", "uid": uid });
+            let object = json!({ "resource": "pods", "name": "x", "uid": uid });
             let owners: Vec<Value> = classes.iter().map(|class| owner(class)).collect();
             json!({ "at": "noon", "action": "delete", "outcome": outcome, "object": object, "owners": owners })
         };
@@ -148,8 +149,12 @@ mod tests {
                        before)";
         let of = |decisions: &[Value]| json!({ "decisions": decisions });
         for (page, what, why) in [
-            (of(&[decision("deleted", "u", &["solid", "absent"])]), "Pod/x (uid u)", vec![absent]),
-            (of(&[decision("deleted", "u", &["absent", "waiting"])]), "Pod/x (uid u)", vec![absent, waiting]),
+            (of(&[decision("deleted", "u", &["solid", "absent"])]), "pods/x (uid u)", vec![absent]),
+            (
+                of(&[decision("deleted", "u", &["absent", "waiting"])]),
+                "pods/x (uid u)",
+                vec![absent, waiting],
+            ),
             (
                 json!({ "deletions": [{ "at": "noon", "owner": owner("absent") }] }),
                 "an object of that name",
@@ -158,7 +163,7 @@ mod tests {
             // A later one of the same name was seen.
             (
                 of(&[decision("denied", "v", &[]), decision("deletion_pending", "u", &["waiting"])]),
-                "an earlier Pod/x (uid u)",
+                "an earlier pods/x (uid u)",
                 vec![waiting],
             ),
         ] {

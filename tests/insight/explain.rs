@@ -62,7 +62,7 @@ async fn what_is_garbage_is_said_and_then_collected() -> Result<()> {
     let several = "verb delete and name item, or verb deletecollection, which has no name";
     caller.says("explain secret/item", 8, &["secrets \"item\" not found", audit, several]).await?;
     let from = format!("--collector http://{}", collector.debug_address());
-    let deleted = format!("kube-gc deleted Secret/item (uid {}) at 2", item.uid);
+    let deleted = format!("kube-gc deleted secrets/item (uid {}) at 2", item.uid);
     let said = [&deleted, "its owner ConfigMap/owner did not exist ("];
     caller.says(&format!("explain secret/item {from}"), 8, &said).await?;
     caller.says(&format!("explain uid:{} {from}", item.uid), 8, &said).await?;
