@@ -114,6 +114,12 @@ pub fn rejected(server: &str, error: &ApiError, forbidden: &str) -> Error {
             format!("the certificate of {server} is not trusted"),
             "check certificate-authority in the kubeconfig",
         ),
+        // A webhook of conversion, or of admission, that does not answer.
+        (_, Some(_)) if error.message.contains("webhook") => (
+            ErrorKind::Internal,
+            format!("{server} cannot ask a webhook"),
+            "repair the webhook that it names, or the Service behind it",
+        ),
         (_, code) => {
             let problem = if code.is_some() { "does not answer as it should" } else { "cannot be reached" };
             let hint = "check the address and that the server is running";

@@ -13,8 +13,8 @@ use kube_gc_core::graph::{SearchQuery, ViewLimits};
 use kube_gc_core::object::{Identity, Namespace, Uid};
 use kube_gc_core::text::Thousands;
 use kube_gc_insight::{
-    Answer, CheckReport, Explanation, NamespaceContents, StuckReport, Survey, Unseen, contents_of, counted,
-    explain, explain_namespace,
+    Answer, CheckReport, Explanation, NamespaceContents, Report as _, StuckReport, Survey, Unseen,
+    contents_of, counted, explain, explain_namespace,
 };
 
 /// The most objects that `check` and `stuck` read.
@@ -36,6 +36,12 @@ pub struct ExplainAnswer {
     /// How many types were left out on request.
     #[serde(skip_deserializing)]
     pub left_out: usize,
+    /// Nothing that the answer depends on may be listed.
+    #[serde(skip)]
+    pub nothing_listed: bool,
+    /// From a collector that only says what it would do, so nothing of what is said here happens.
+    #[serde(default)]
+    pub dry_run: bool,
     /// From a collector: its last decisions about the object, newest first.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decisions: Option<Vec<Decision>>,
@@ -68,7 +74,7 @@ impl Session {
     ) -> Result<ExplainAnswer, InsightError> {
         let mut lists = Lists::new(self, ViewLimits::default());
         let root = match lists.root(object, filter).await {
-            Err(InsightError::NoSuchObject(none)) => return Err(self.why_gone(None, object, none).await),
+            Err(none @ InsightError::NoSuchObject(_)) => return Err(self.why_gone(None, object, none).await),
             root => root?,
         };
         let mut explanation = lists.ask(|asker| explain(asker, &root)).await;
@@ -81,8 +87,28 @@ impl Session {
             lists.list(root.namespace.as_ref(), filter).await;
             explanation = lists.ask(|asker| explain(asker, &root)).await;
         }
+        if explanation.is_kept()
+            && let Some(namespace) = &root.namespace
+            && let Ok(Some((_, live))) = self.namespace_named(namespace).await
+            && live.facts.being_deleted
+        {
+            explanation.stays_for_now(&format!("namespace {namespace} exists, which is being deleted"));
+        }
+        if depends_on_lists && lists.left_out > 0 && explanation.namespace.is_none() {
+            explanation.doubt();
+        }
+        let nothing_listed = lists.may_list_nothing();
         let Answer { report, incomplete, left_out, .. } = lists.answer(explanation);
-        Ok(ExplainAnswer { explanation: report, incomplete, left_out, decisions: None, stuck: None })
+        let (dry_run, decisions, stuck) = (false, None, None);
+        Ok(ExplainAnswer {
+            explanation: report,
+            incomplete,
+            left_out,
+            nothing_listed,
+            dry_run,
+            decisions,
+            stuck,
+        })
     }
 
     /// What is wrong with owner references.

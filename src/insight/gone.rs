@@ -6,36 +6,55 @@ use super::InsightError;
 use super::collector::Collector;
 use super::session::{ObjectArgument, Session};
 use kube_gc_client::encode;
-use kube_gc_core::object::{Namespace, Scope};
-use kube_gc_core::text::word;
+use kube_gc_core::object::{GroupResource, Identity, Scope};
+use kube_gc_core::text::{listed, word};
+use kube_gc_insight::ObjectName;
 
-/// When a collector deleted an object, and why, by what `/debug/decisions` has about it.
-fn sentence(past: &Value) -> Option<String> {
-    let list = |name: &str| past[name].as_array().map(Vec::as_slice).unwrap_or_default();
-    let is_done =
-        |decision: &&Value| decision["outcome"] == "deleted" || decision["outcome"] == "deletion_pending";
-    let single = list("decisions").iter().find(is_done).map(|decision| {
-        let owners = decision["owners"].as_array().map(Vec::as_slice).unwrap_or_default();
-        (&decision["at"], owners.iter().find(|owner| owner["class"] != "solid"))
-    });
-    let several = || list("deletions").first().map(|deletions| (&deletions["at"], Some(&deletions["owner"])));
-    let (at, owner) = single.or_else(several)?;
-    let why = owner.map(|owner| {
-        let text = |name: &str| word(owner[name].as_str().unwrap_or_default()).to_string();
-        let class = match &*text("class") {
-            "waiting" => "was waiting for its dependents to go".to_owned(),
-            "orphaned" => "had released its dependents".to_owned(),
-            other => format!("was {other}"),
-        };
-        let evidence = match &*text("evidence") {
-            "graph" => "its deletion was seen".to_owned(),
-            "remembered" => "it was proved absent shortly before".to_owned(),
-            "live" => "the API server said so".to_owned(),
-            other => other.to_owned(),
-        };
-        format!(": its owner {}/{} {class} ({evidence})", text("kind"), text("name"))
-    });
-    Some(format!("kube-gc deleted it at {}{}", word(at.as_str()?), why.unwrap_or_default()))
+/// The most owners of a deleted object that are named.
+const NAMED: usize = 3;
+
+/// What `/debug/decisions` has about the last deletion: of which object, when, and the owners that did not keep it.
+fn past(page: &Value) -> Option<(String, Vec<&Value>)> {
+    let list = |name: &str| page[name].as_array().map(Vec::as_slice).unwrap_or_default();
+    let decisions = list("decisions");
+    let is_done = |decision: &Value| {
+        let outcome = &decision["outcome"];
+        decision["action"] == "delete" && (outcome == "deleted" || outcome == "deletion_pending")
+    };
+    let Some(place) = decisions.iter().position(is_done) else {
+        let several = list("deletions").first()?;
+        let at = text(several, "at");
+        return Some((format!("kube-gc deleted an object of that name at {at}"), vec![&several["owner"]]));
+    };
+    let (decision, object) = (&decisions[place], &decisions[place]["object"]);
+    let is_earlier = decisions[..place].iter().any(|later| later["object"]["uid"] != object["uid"]);
+    let earlier = if is_earlier { "an earlier " } else { "" };
+    let [resource, name, uid] = ["resource", "name", "uid"].map(|field| text(object, field));
+    let what = format!("kube-gc deleted {earlier}{resource}/{name} (uid {uid}) at {}", text(decision, "at"));
+    let owners = decision["owners"].as_array().into_iter().flatten();
+    Some((what, owners.filter(|owner| owner["class"] != "solid").collect()))
+}
+
+fn text(value: &Value, name: &str) -> String {
+    word(value[name].as_str().unwrap_or_default()).to_string()
+}
+
+/// Why an owner did not keep an object.
+fn reason(owner: &Value) -> String {
+    let [kind, name, class, evidence] = ["kind", "name", "class", "evidence"].map(|field| text(owner, field));
+    let class = match &*class {
+        "waiting" => "was waiting for its dependents to go".to_owned(),
+        "orphaned" => "had released its dependents".to_owned(),
+        "absent" => "did not exist".to_owned(),
+        other => format!("was {other}"),
+    };
+    let evidence = match &*evidence {
+        "graph" => "by what the collector had seen before",
+        "remembered" => "the API server had said so shortly before",
+        "live" => "the API server said so",
+        other => other,
+    };
+    format!("its owner {kind}/{name} {class} ({evidence})")
 }
 
 impl Session {
@@ -44,41 +63,70 @@ impl Session {
         &self,
         collector: Option<&Collector>,
         object: &ObjectArgument,
-        none: String,
+        none: InsightError,
     ) -> InsightError {
-        let ObjectArgument::Named { of_type, namespace, name } = object else {
-            return InsightError::NoSuchObject(none);
-        };
-        let Some(resource) = self.discovered.type_named(of_type) else {
-            return InsightError::NoSuchObject(none);
-        };
-        let namespace = namespace.as_ref().or(self.namespace.as_ref());
-        let namespace = namespace.filter(|_| resource.scope == Scope::Namespaced);
-        let namespace = namespace.map(Namespace::as_str);
-        let group_resource = resource.group_resource.to_string();
-        let mut path = "/debug/decisions?action=delete&limit=10".to_owned();
-        let parameters =
-            [("resource", Some(&*group_resource)), ("name", Some(name)), ("namespace", namespace)];
-        for (parameter, value) in parameters {
-            let Some(value) = value else { continue };
+        let mut path = "/debug/decisions?limit=10".to_owned();
+        let mut add = |parameter: &str, value: &str| {
             path.push_str(&format!("&{parameter}="));
             encode(&mut path, value);
+        };
+        let mut audit = String::new();
+        match object {
+            ObjectArgument::Uid(uid) => add("uid", &uid.to_string()),
+            ObjectArgument::Named { of_type, namespace, name } => {
+                let Some(resource) = self.discovered.type_named(of_type) else { return none };
+                let GroupResource { group, resource: plural } = &resource.group_resource;
+                audit = format!(
+                    "if it ever existed, the API server's audit log says who deleted it: resource {plural}, apiGroup \
+                     \"{group}\", "
+                );
+                add("resource", &resource.group_resource.to_string());
+                let namespace = namespace.as_ref().or(self.namespace.as_ref());
+                if let Some(namespace) = namespace.filter(|_| resource.scope == Scope::Namespaced) {
+                    add("namespace", namespace.as_str());
+                    audit.push_str(&format!("namespace {namespace}, "));
+                }
+                add("name", name);
+                audit.push_str(&format!(
+                    "verb delete and name {name}, or verb deletecollection, which has no name"
+                ));
+            }
         }
-        let past = match collector {
+        let page = match collector {
             Some(collector) => self.wait(collector.page::<Value>(&path)).await.ok().flatten(),
             None => None,
         };
-        let place = namespace.map(|namespace| format!(", namespace {namespace}")).unwrap_or_default();
-        let audit = format!(
-            "the API server's audit log says who deleted it: verb delete, resource {group_resource}{place}, name {name}"
-        );
-        InsightError::NoSuchObject(match (past.as_ref().and_then(sentence), collector) {
-            (Some(why), _) => format!("{none}: {why}"),
-            (None, Some(_)) => {
-                format!("{none}, and the collector does not remember that it deleted it; {audit}")
+        if let Some((what, owners)) = page.as_ref().and_then(past) {
+            let why = listed("; ", owners.len(), owners.iter().take(NAMED).map(|owner| reason(owner)));
+            let absent = owners.into_iter().find(|owner| owner["class"] == "absent");
+            let found = match absent.and_then(|owner| self.owner_of_gone(object, owner)) {
+                Some(owner) => self.holder_of(&owner).await.and_then(|found| found.namespace),
+                None => None,
+            };
+            let found = found.map(|namespace| {
+                format!("; owners must be in the dependent's namespace, and the uid is of one in namespace {namespace}")
+            });
+            return InsightError::NoSuchObject(format!("{none}: {what}: {why}{}", found.unwrap_or_default()));
+        }
+        match none {
+            InsightError::NoSuchObject(none) if !audit.is_empty() => {
+                let who = match collector {
+                    Some(_) => ", and the collector does not remember that it deleted it",
+                    None => "; a collector may remember it (--collector)",
+                };
+                InsightError::NoSuchObject(format!("{none}{who}; {audit}"))
             }
-            (None, None) => format!("{none}; a collector may remember it (--collector), and {audit}"),
-        })
+            none => none,
+        }
+    }
+
+    /// The owner that an object has named that is gone.
+    fn owner_of_gone(&self, object: &ObjectArgument, owner: &Value) -> Option<Identity> {
+        let ObjectArgument::Named { namespace, .. } = object else { return None };
+        let namespace = namespace.as_ref().or(self.namespace.as_ref()).map(ToString::to_string);
+        let [api_version, kind, name, uid] =
+            ["api_version", "kind", "name", "uid"].map(|field| text(owner, field));
+        self.identity(&ObjectName { api_version, kind, namespace, name, uid, resource: None })
     }
 }
 
@@ -89,27 +137,40 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_deletion_that_is_remembered_has_a_time_and_a_cause() {
+    fn a_deletion_that_is_remembered_has_a_time_and_a_cause_and_no_more_than_is_proved() {
         let owner = |class: &str| json!({ "kind": "ConfigMap", "name": "five3", "class": class, "evidence": "graph" });
-        let decision =
-            |outcome: &str, owners: Value| json!({ "at": "noon", "outcome": outcome, "owners": owners });
-        let absent =
-            "kube-gc deleted it at noon: its owner ConfigMap/five3 was absent (its deletion was seen)";
-        for (past, expected) in [
+        let decision = |outcome: &str, uid: &str, classes: &[&str]| {
+            let object = json!({ "resource": "pods", "name": "x", "uid": uid });
+            let owners: Vec<Value> = classes.iter().map(|class| owner(class)).collect();
+            json!({ "at": "noon", "action": "delete", "outcome": outcome, "object": object, "owners": owners })
+        };
+        let absent = "its owner ConfigMap/five3 did not exist (by what the collector had seen before)";
+        let waiting = "its owner ConfigMap/five3 was waiting for its dependents to go (by what the collector had seen \
+                       before)";
+        let of = |decisions: &[Value]| json!({ "decisions": decisions });
+        for (page, what, why) in [
+            (of(&[decision("deleted", "u", &["solid", "absent"])]), "pods/x (uid u)", vec![absent]),
             (
-                json!({ "decisions": [decision("deleted", json!([owner("solid"), owner("absent")]))] }),
-                Some(absent),
+                of(&[decision("deleted", "u", &["absent", "waiting"])]),
+                "pods/x (uid u)",
+                vec![absent, waiting],
             ),
-            (json!({ "deletions": [{ "at": "noon", "owner": owner("absent") }] }), Some(absent)),
             (
-                json!({ "decisions": [decision("deletion_pending", json!([owner("waiting")]))] }),
-                Some(
-                    "kube-gc deleted it at noon: its owner ConfigMap/five3 was waiting for its dependents to go (its deletion was seen)",
-                ),
+                json!({ "deletions": [{ "at": "noon", "owner": owner("absent") }] }),
+                "an object of that name",
+                vec![absent],
             ),
-            (json!({ "decisions": [decision("denied", json!([owner("absent")]))] }), None),
+            // A later one of the same name was seen.
+            (
+                of(&[decision("denied", "v", &[]), decision("deletion_pending", "u", &["waiting"])]),
+                "an earlier pods/x (uid u)",
+                vec![waiting],
+            ),
         ] {
-            assert_eq!(sentence(&past).as_deref(), expected);
+            let (said, owners) = past(&page).unwrap();
+            assert_eq!(said, format!("kube-gc deleted {what} at noon"));
+            assert_eq!(owners.into_iter().map(reason).collect::<Vec<_>>(), why);
         }
+        assert_eq!(past(&of(&[decision("denied", "u", &["absent"])])), None);
     }
 }

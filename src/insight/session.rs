@@ -209,9 +209,8 @@ impl ObjectArgument {
         if let Some(uid) = word.strip_prefix("uid:") {
             return Uid::parse(uid).map(Self::Uid).ok_or_else(|| wrong("the uid is empty"));
         }
-        let (of_type, name) = word
-            .split_once('/')
-            .ok_or_else(|| format!("{word:?} is not TYPE/NAME. Did you mean deploy/{word}?"))?;
+        let (of_type, name) =
+            word.split_once('/').ok_or_else(|| format!("{word:?} is not TYPE/NAME, such as deploy/web"))?;
         Self::named(of_type, name)
     }
 
@@ -280,7 +279,7 @@ mod tests {
             ObjectArgument::read_all(&words).map(|objects| objects.len())
         };
         assert_eq!((several("deploy a b c"), several("deploy/a svc/b uid:c")), (Ok(3), Ok(3)));
-        assert_eq!(several("web"), Err("\"web\" is not TYPE/NAME. Did you mean deploy/web?".to_owned()));
+        assert_eq!(several("web"), Err("\"web\" is not TYPE/NAME, such as deploy/web".to_owned()));
         assert!(several("deploy a/b").is_err() && several("deploy/a b").is_err());
     }
 

@@ -177,10 +177,13 @@ impl Session {
         collector: &Collector,
         object: &ObjectArgument,
     ) -> Result<ExplainAnswer, InsightError> {
-        let ask = async |of: &ObjectRef| collector.page(&format!("/debug/explain?{of}")).await;
+        let ask =
+            async |of: &ObjectRef| collector.page::<ExplainAnswer>(&format!("/debug/explain?{of}")).await;
         match self.page_about(object, ask).await {
-            Err(InsightError::NoSuchObject(none)) => Err(self.why_gone(Some(collector), object, none).await),
-            answer => answer,
+            Err(none @ (InsightError::NoSuchObject(_) | InsightError::NotInGraph(_))) => {
+                Err(self.why_gone(Some(collector), object, none).await)
+            }
+            answer => answer.map(|answer| ExplainAnswer { dry_run: collector.is_dry_run(), ..answer }),
         }
     }
 
@@ -204,7 +207,7 @@ impl Session {
     }
 
     /// The identity that a name stands for, which answers of a collector leave out.
-    fn identity(&self, name: &ObjectName) -> Option<Identity> {
+    pub(super) fn identity(&self, name: &ObjectName) -> Option<Identity> {
         let resource = self.discovered.catalog.resolve(&name.api_version, &name.kind)?;
         let namespace = name.namespace.as_deref().and_then(Namespace::parse);
         let uid = Uid::parse(&name.uid)?;

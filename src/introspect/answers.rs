@@ -13,12 +13,12 @@ use super::stuck::{NamedStuck, StuckItem, hint};
 use super::view::ExplanationPage;
 use kube_gc_controller::actors::graph_handle::{GraphHandle, PartitionEnded};
 use kube_gc_core::graph::{MemberMark, MembersOf, PartitionId, SearchQuery, ViewLimits};
-use kube_gc_core::object::{GroupResource, Identity, Namespace};
+use kube_gc_core::object::{DeletionState, GroupResource, Identity, Namespace};
 use kube_gc_core::text::{Thousands, bounded};
 use kube_gc_insight::{
-    Answer, Asker, Explanation, Forecast, NamespaceContents, NeighbourhoodPage, NeighbourhoodQuery, Plan,
-    PlanQuery, StuckContext, StuckReport, Unseen, Walk, contents_of, counted, explain, explain_namespace,
-    neighbourhood, page, plan, stuck,
+    Answer, Asker, Explanation, Forecast, Leaf, NamespaceContents, NeighbourhoodPage, NeighbourhoodQuery,
+    Outcome, Plan, PlanQuery, StuckContext, StuckReport, Unseen, Walk, contents_of, counted, explain,
+    explain_namespace, neighbourhood, page, plan, stuck,
 };
 use kube_gc_observe::telemetry::StuckReason;
 
@@ -48,7 +48,8 @@ impl CollectorIntrospection {
         query: ExplainQuery,
     ) -> Result<Option<ExplanationPage>, PartitionEnded> {
         let Some(root) = self.questions.find(&query.uid, query.resource.as_ref()).await? else {
-            return Ok(None);
+            let is_ignored = |resource: &GroupResource| self.status.ignored.contains(resource);
+            return Ok(query.resource.filter(is_ignored).map(ExplanationPage::of_ignored));
         };
         let outside = self.questions.outside(root.namespace.as_ref()).await?;
         let question = |asker: &mut Asker<'_>| explain(asker, &root);
@@ -56,7 +57,29 @@ impl CollectorIntrospection {
         if let Some(contents) = contents_of(&root).filter(|_| answer.report.deleted.is_some()) {
             answer = self.contents(&root, contents).await?;
         }
-        let Answer { report: explanation, incomplete, .. } = answer;
+        let Answer { report: mut explanation, incomplete, .. } = answer;
+        let namespace = root.namespace.as_ref().filter(|_| explanation.is_kept());
+        if let Some(namespace) = namespace
+            && self.deleted_namespace(namespace).await?.is_some()
+        {
+            explanation.stays_for_now(&format!("namespace {namespace} exists, which is being deleted"));
+        }
+        // The brake holds deletions, and not what is left to do of one.
+        if explanation.deleted.is_none()
+            && explanation.outcome == Outcome::Goes
+            && let Some(why) = self.status.brake.holds(root.namespace.as_ref())
+        {
+            explanation.outcome = Outcome::Waits;
+            explanation.verdict += &format!(" The brake holds it: {why}.");
+        }
+        if explanation.chain.leaves.iter().any(Leaf::is_work) {
+            // What the collector has tried in vain says more than that it has something to do.
+            for item in self.status.stuck(&StuckQuery::default()).await?.stuck {
+                if let Some(attempts) = item.attempts {
+                    explanation.has_failed(&item.object.uid, attempts, (&item.message, item.hint));
+                }
+            }
+        }
         let of_object = DecisionQuery {
             uid: Some(query.uid.clone()),
             limit: Some(DECISIONS),
@@ -90,6 +113,21 @@ impl CollectorIntrospection {
         Ok(answer)
     }
 
+    /// The namespace of this name, if it is being deleted.
+    async fn deleted_namespace(
+        &self,
+        namespace: &Namespace,
+    ) -> Result<Option<(Identity, DeletionState)>, PartitionEnded> {
+        let itself = SearchQuery {
+            text: format!("namespace/{namespace}"),
+            resource: Some(GroupResource::new("", "namespaces")),
+            being_deleted: true,
+            ..SearchQuery::default()
+        };
+        let (_, found, _) = self.questions.search(vec![itself], MOST_DELETED).await?;
+        Ok(found.into_iter().find(|(named, _)| *named.name == *namespace.as_str()))
+    }
+
     /// What keeps the collector from finishing with an object.
     async fn stuck_entry(&self, root: &Identity) -> Result<Option<StuckItem>, PartitionEnded> {
         let in_place = StuckQuery {
@@ -109,17 +147,11 @@ impl CollectorIntrospection {
         let CausesQuery { namespace, older } = query;
         let outside = self.questions.outside(namespace.as_ref()).await?;
         let deleted = SearchQuery { being_deleted: true, ..SearchQuery::default() };
-        let inside = SearchQuery { namespace: namespace.clone(), ..deleted.clone() };
+        let inside = SearchQuery { namespace: namespace.clone(), ..deleted };
         let (_, mut found, more) = self.questions.search(vec![inside], MOST_DELETED).await?;
         if let Some(namespace) = &namespace {
             // What is in a namespace holds it.
-            let itself = SearchQuery {
-                text: format!("namespace/{namespace}"),
-                resource: Some(GroupResource::new("", "namespaces")),
-                ..deleted
-            };
-            let (_, namespaces, _) = self.questions.search(vec![itself], MOST_DELETED).await?;
-            found.extend(namespaces.into_iter().filter(|(named, _)| *named.name == *namespace.as_str()));
+            found.extend(self.deleted_namespace(namespace).await?);
         }
         let limits = ViewLimits { dependents_of_a_type: MOST_DEPENDENTS, ..ViewLimits::default() };
         let silent_apis = outside.silent_apis.clone();

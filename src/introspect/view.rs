@@ -261,6 +261,17 @@ pub struct ExplanationPage {
     pub stuck: Option<StuckItem>,
 }
 
+impl ExplanationPage {
+    /// About an object of a type that the collector ignores.
+    pub fn of_ignored(resource: GroupResource) -> Self {
+        let what = resource.to_string();
+        let why = "the collector ignores this type (`discovery.ignored`)".to_owned();
+        let verdict = format!("The collector ignores {what}, so it does nothing about this object.");
+        let explanation = Explanation { verdict, depends_on_unseen: true, ..Explanation::default() };
+        Self { explanation, incomplete: vec![Unseen { what, why }], decisions: Vec::new(), stuck: None }
+    }
+}
+
 /// The answer of `/debug/summary`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct SummaryPage {

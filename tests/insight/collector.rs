@@ -59,7 +59,7 @@ fn unordered(tree: &Value) -> Result<Value> {
 fn verdict(explanation: &Value) -> Result<Value> {
     let mut same = explanation.clone();
     let fields = same.as_object_mut().context("no object")?;
-    for other in ["apiVersion", "kind", "asOf", "leftOut", "decisions", "stuck"] {
+    for other in ["apiVersion", "kind", "asOf", "leftOut", "dryRun", "decisions", "stuck"] {
         fields.remove(other);
     }
     for reference in fields["references"].as_array_mut().context("no references")? {

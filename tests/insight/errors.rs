@@ -8,7 +8,7 @@ use serde_json::json;
 use super::Caller;
 use super::fixtures::World;
 use kube_gc_testkit::kubeconfig;
-use kube_gc_testkit::proxy::{Fault, Matcher, Proxy, Reply};
+use kube_gc_testkit::proxy::{Fault, Matcher, Proxy, Reply, Verb};
 
 kube_gc_testkit::scenarios! {
     each_kind_of_failure_has_its_exit_code,
@@ -25,7 +25,7 @@ async fn each_kind_of_failure_has_its_exit_code() -> Result<()> {
             ("cm/nothing", 8, "configmaps \"nothing\" not found in namespace "),
             ("nonsense/x", 8, "the server doesn't have a resource type \"nonsense\""),
             ("uid:nobody", 8, "there is no object with the uid nobody"),
-            ("web", 2, "\"web\" is not TYPE/NAME. Did you mean deploy/web?"),
+            ("web", 2, "\"web\" is not TYPE/NAME, such as deploy/web"),
             ("cm/a/b", 2, "an object is TYPE/NAME, TYPE NAME or uid:UID"),
         ] {
             caller.says(&format!("{command} {object}"), code, &[says]).await?;
@@ -52,6 +52,15 @@ async fn each_kind_of_failure_has_its_exit_code() -> Result<()> {
         }
     }
     refused.remove();
+    // The API server asks a webhook for objects of another version.
+    let why =
+        "conversion webhook for example.com/v1, Kind=Gadget failed: Post \"https://gadgets.shop.svc:443\"";
+    let broken = Fault::Instead(Reply::status(500, "InternalError", why));
+    let broken = proxy.always(Matcher::verb(Verb::Get).of("configmaps"), broken);
+    let through = Caller { kubeconfig: proxy.kubeconfig(), ..caller };
+    let said = ["gadgets.shop.svc", "repair the webhook that it names", "!check the address"];
+    through.says("explain cm/x", 9, &said).await?;
+    broken.remove();
     let _forbidden = instead(403, "Forbidden", "a user that the test forbids everything");
     let caller = Caller { kubeconfig: proxy.kubeconfig(), ..caller };
     for command in COMMANDS {

@@ -5,21 +5,21 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 
 use serde::{Deserialize, Serialize};
 
-use crate::finalizers::FinalizerReport;
+use crate::finalizers::{FinalizerReport, is_a_tool};
 use crate::hold::{Around, Held, Hold, holds};
-use crate::judge::{Evidence, JudgedReference, judged, snapshot};
+use crate::judge::{Evidence, JudgedReference, doomed, judged, locate, snapshot};
 use crate::knowledge::{Asker, Live, Particulars};
 use crate::name::{ObjectName, Report, Unseen};
 use crate::sentence;
 use kube_gc_core::graph::ObjectSnapshot;
 use kube_gc_core::object::{DeletionState, Identity, Key};
 use kube_gc_core::text::LISTED;
-use kube_gc_core::verdict::{Decision, IdleReason, Precheck, ReferenceClass, decide, precheck};
+use kube_gc_core::verdict::{Decision, IdleReason, KeepReason, Precheck, ReferenceClass, decide, precheck};
 
+/// How far up it is looked whether an owner goes.
+const LEVELS: usize = 4;
 /// The most owner references that an explanation lists.
 const LISTED_REFERENCES: usize = 64;
-/// The most absent owners that are looked for in other namespaces.
-const LOOKED_FOR: usize = 3;
 
 /// What is going to happen to an object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -28,6 +28,8 @@ const LOOKED_FOR: usize = 3;
 pub enum Outcome {
     /// Nothing.
     Stays,
+    /// It stays until its owners, or its namespace, are gone, and those go.
+    StaysForNow,
     /// It stays, and the collector removes owner references.
     LosesReferences,
     /// The collector deletes it, or removes the finalizer that holds it.
@@ -68,6 +70,9 @@ pub struct Explanation {
     pub advice: Vec<String>,
     /// Whether something that could not be looked at may change the answer.
     pub depends_on_unseen: bool,
+    /// Whether it goes because no dependent is known to block it.
+    #[serde(skip)]
+    pub is_unblocked: bool,
 }
 
 /// Explains an object. An incomplete explanation is returned if more facts are needed.
@@ -85,13 +90,10 @@ pub fn explain(asker: &mut Asker<'_>, identity: &Identity) -> Explanation {
     };
     explanation.reference_count = snapshot.references.len();
     let Some(mut judged) = judged(asker, &snapshot.references) else { return explanation };
-    let missing = judged.iter_mut().filter(|reference| reference.is_missing_in_a_namespace());
-    for reference in missing.take(LOOKED_FOR) {
-        reference.found = reference.identity.as_ref().and_then(|owner| asker.elsewhere(owner)).cloned();
-    }
+    locate(asker, &mut judged);
     let before = precheck(&snapshot);
     match before {
-        Precheck::Classify => explanation.decide(&snapshot, &judged),
+        Precheck::Classify => explanation.decide(asker, &snapshot, &judged),
         Precheck::Nothing(IdleReason::Terminating) => {
             explanation.held(&holds(asker, identity, snapshot.deletion, Around::default()));
         }
@@ -119,6 +121,13 @@ impl Report for Explanation {
 
     fn doubt(&mut self) {
         self.depends_on_unseen = true;
+        if self.is_unblocked {
+            self.outcome = Outcome::Unknown;
+            self.verdict = format!(
+                "{} is being deleted. It is not known whether dependents block it, because not all could be listed.",
+                self.object
+            );
+        }
     }
 }
 
@@ -131,6 +140,28 @@ impl Explanation {
         let waits = self.outcome == Outcome::Goes
             && self.references.iter().any(|reference| reference.class == ReferenceClass::Waiting);
         deletes_dependents || waits
+    }
+
+    /// Whether it goes with its namespace, if that is being deleted.
+    pub const fn is_kept(&self) -> bool {
+        use Outcome::{LosesReferences, Stays, StaysForNow, Undecided};
+        matches!(self.outcome, Stays | StaysForNow | LosesReferences | Undecided)
+    }
+
+    /// It stays only as long as others do, and those go.
+    pub fn stays_for_now(&mut self, others: &str) {
+        self.outcome = Outcome::StaysForNow;
+        self.verdict = format!("{} stays only as long as {others}.", self.object);
+    }
+
+    /// A collector could not do what it has to do with this object at the end of the chain.
+    pub fn has_failed(&mut self, uid: &str, attempts: u32, (message, hint): (&str, &str)) {
+        let leaves = self.chain.leaves.iter_mut().filter(|leaf| leaf.is_work() && leaf.object.uid == uid);
+        for leaf in leaves {
+            let failed = sentence::counted(attempts as usize, "attempt");
+            leaf.waits_for.push_str(&format!("; {failed} failed: {message}"));
+            self.advice = vec![format!("What to do about {}: {hint}.", leaf.object)];
+        }
     }
 
     /// No graph and no read shows the object.
@@ -148,20 +179,25 @@ impl Explanation {
     }
 
     /// The owners decide.
-    fn decide(&mut self, snapshot: &ObjectSnapshot, judged: &[JudgedReference]) {
+    fn decide(&mut self, asker: &mut Asker<'_>, snapshot: &ObjectSnapshot, judged: &[JudgedReference]) {
         let classes: Vec<_> = judged.iter().map(|reference| reference.class).collect();
         let decision = decide(snapshot, &classes);
+        let is_owned = matches!(decision, Decision::Keep(KeepReason::Owned));
+        let doomed = is_owned.then(|| doomed(asker, judged, LEVELS)).flatten();
+        let is_unseen = judged.iter().any(|reference| reference.evidence.is_unseen());
         self.outcome = match decision {
             Decision::Keep(_) | Decision::Report { .. } => Outcome::Stays,
             Decision::RemoveReferences { .. } => Outcome::LosesReferences,
             Decision::Delete { .. } => Outcome::Goes,
+            Decision::Park(_) if is_unseen => Outcome::Unknown,
             Decision::Park(_) => Outcome::Undecided,
         };
         self.depends_on_unseen = matches!(decision, Decision::Park(_))
-            && judged.iter().any(|reference| {
-                reference.evidence.is_unseen() || reference.evidence == Evidence::Undiscovered
-            });
+            && (is_unseen || judged.iter().any(|reference| reference.evidence == Evidence::Undiscovered));
         self.verdict = sentence::decision(&self.object, &decision, judged);
+        if let Some(owners) = doomed {
+            self.stays_for_now(&owners);
+        }
         if self.outcome == Outcome::Goes && !self.finalizers.is_empty() {
             let names = FinalizerReport::names(&self.finalizers);
             self.verdict.push_str(&format!(" Then it waits for {names}."));
@@ -181,6 +217,7 @@ impl Explanation {
             }
         };
         self.depends_on_unseen = before == Precheck::AskForUnreadReferences;
+        self.is_unblocked = before == Precheck::RemoveForegroundFinalizer;
         self.verdict = sentence::deletion(&self.object, before, &self.finalizers);
     }
 
@@ -188,7 +225,7 @@ impl Explanation {
     fn held(&mut self, holds: &[Held]) {
         self.outcome = Outcome::Waits;
         self.verdict = sentence::held(&self.object, holds);
-        self.advice = holds.iter().flat_map(|held| held.advice(&self.object)).take(LISTED).collect();
+        self.advice = holds.iter().flat_map(|held| held.advice(&self.object, 1)).take(LISTED).collect();
     }
 }
 
@@ -234,6 +271,13 @@ pub struct Leaf {
     pub finalizers: Vec<FinalizerReport>,
     /// When it was deleted; `null` if it is not being deleted, or if that is not known.
     pub deleted: Option<String>,
+}
+
+impl Leaf {
+    /// Whether the collector has to do something with it.
+    pub const fn is_work(&self) -> bool {
+        matches!(self.hold, Hold::ToBeDeleted | Hold::ToBeReleased | Hold::Unblocked)
+    }
 }
 
 /// Follows what blocks an object, level by level.
@@ -323,6 +367,8 @@ pub struct NamespaceReport {
     pub by_type: Vec<TypeLeft>,
     /// The finalizers that hold objects, those of most objects first.
     pub held: Vec<HeldObjects>,
+    /// The number of objects that finalizers hold, as far as they were read.
+    pub held_objects: usize,
     /// What holds objects besides, each in a sentence.
     pub others: Vec<String>,
     /// How many objects were not read, because there are too many.
@@ -398,8 +444,9 @@ pub fn explain_namespace(
     explanation.outcome = Outcome::Waits;
     explanation.verdict = sentence::namespace(&explanation.object, &report, *is_all, &own);
     explanation.advice = sentence::advice_on_namespace(&report, *is_all && own.is_empty());
-    explanation.advice.extend(own.iter().flat_map(|held| held.advice(&explanation.object)));
+    explanation.advice.extend(own.iter().flat_map(|held| held.advice(&explanation.object, 1)));
     explanation.advice.extend(of_others);
+    explanation.depends_on_unseen |= report.not_read > 0;
     explanation.namespace = Some(report);
     explanation
 }
@@ -419,6 +466,7 @@ fn report(asker: &mut Asker<'_>, contents: &NamespaceContents) -> (NamespaceRepo
     deleted.sort_by(|(a, _), (b, _)| place(a).cmp(&place(b)));
     let mut held: BTreeMap<String, HeldObjects> = BTreeMap::new();
     let mut writes: HashMap<&str, &String> = HashMap::new();
+    let mut held_objects = 0;
     let (mut others, mut advice) = (Vec::new(), BTreeSet::new());
     for (identity, deletion) in deleted.iter().copied().take(READ) {
         let Some(Live::Found(live)) = asker.live(identity) else { continue };
@@ -426,8 +474,10 @@ fn report(asker: &mut Asker<'_>, contents: &NamespaceContents) -> (NamespaceRepo
             let name = ObjectName::from(identity);
             for held in holds(asker, identity, *deletion, Around::default()) {
                 others.push(format!("{name}{}", held.predicate()));
-                advice.extend(held.advice(&name));
+                advice.extend(held.advice(&name, 1));
             }
+        } else {
+            held_objects += 1;
         }
         for setter in &live.details.setters {
             if let Some(time) = &setter.last_write {
@@ -458,9 +508,12 @@ fn report(asker: &mut Asker<'_>, contents: &NamespaceContents) -> (NamespaceRepo
     let mut held: Vec<HeldObjects> = held.into_values().collect();
     for of_finalizer in &mut held {
         let manager = of_finalizer.finalizer.set_by.as_ref().map(|setter| setter.manager.as_str());
+        // When a person last used a tool says nothing about a controller.
+        let manager = manager.filter(|manager| !is_a_tool(manager));
         of_finalizer.last_write = manager.and_then(|manager| writes.get(manager)).map(ToString::to_string);
     }
-    held.sort_by_key(|of_finalizer| std::cmp::Reverse(of_finalizer.count));
+    // A command names the place of a finalizer, so the last of an object is to be removed first.
+    held.sort_by_key(|held| std::cmp::Reverse((held.count, held.finalizer.place)));
     held.truncate(LISTED);
     others.truncate(LISTED);
     let report = NamespaceReport {
@@ -468,6 +521,7 @@ fn report(asker: &mut Asker<'_>, contents: &NamespaceContents) -> (NamespaceRepo
         being_deleted: deleted.len(),
         by_type: by_type.into_values().collect(),
         held,
+        held_objects,
         others,
         not_read: deleted.len().saturating_sub(READ),
         conditions: Vec::new(),

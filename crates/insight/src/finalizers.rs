@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::knowledge::{Details, FinalizerSetter};
 use crate::name::ObjectName;
 use kube_gc_core::object::Catalog;
-use kube_gc_core::text::{listed, word};
+use kube_gc_core::text::{Thousands, listed, word};
 
 /// Well-known finalizers: a name, in which `*` at one end stands for any text; who removes it; when, and what has
 /// to be there for that, if the same deletion can take it along; and a group of the API that is served as long as
@@ -121,6 +121,9 @@ pub struct FinalizerReport {
     /// The place in the object's list.
     #[serde(skip)]
     pub place: usize,
+    /// It is in the spec of a namespace.
+    #[serde(skip)]
+    pub in_spec: bool,
 }
 
 impl FinalizerReport {
@@ -153,11 +156,27 @@ impl FinalizerReport {
         }
     }
 
-    /// What a person can do about it, and how to remove it by hand where nobody else will.
-    pub(super) fn advice(&self, of: &ObjectName) -> Vec<String> {
-        let Self { name, remover, when, set_by, api_is_served, .. } = self;
-        let not_served = *api_is_served == Some(false);
-        let advice = match (remover.as_ref().zip(when.as_ref()), set_by) {
+    /// What a person can do about it, and how to remove it by hand from this object, one of so many, where nobody
+    /// else will.
+    pub(super) fn advice(&self, of: &ObjectName, count: usize) -> Vec<String> {
+        let Self { name, api_is_served, in_spec, .. } = self;
+        let place = if *in_spec { " in the spec" } else { "" };
+        let advice = format!("Finalizer {name}{place}: {}", self.remedy());
+        let command = (*api_is_served == Some(false)).then(|| self.by_hand(of)).flatten();
+        let each = if count > 1 { format!(", for each of the {}", Thousands(count)) } else { String::new() };
+        let by_hand = command.map(|command| {
+            format!(
+                "Removing {name} by hand skips its clean-up. If nothing is left to clean up{each}: {command}"
+            )
+        });
+        std::iter::once(advice).chain(by_hand).collect()
+    }
+
+    /// Who removes it, or who may know.
+    fn remedy(&self) -> String {
+        let Self { name, remover, when, set_by, .. } = self;
+        let not_served = self.api_is_served == Some(false);
+        match (remover.as_ref().zip(when.as_ref()), set_by) {
             (Some((remover, when)), _) if not_served => format!(
                 "{remover} removes it as soon as {when}. But the server has none of its APIs: is it still installed?"
             ),
@@ -185,26 +204,30 @@ impl FinalizerReport {
             }
             (None, Some(setter)) => format!("look at {}, which set it.", setter.manager),
             (None, None) => "look at the controller that sets it.".to_owned(),
-        };
-        let advice = format!("Finalizer {name}: {advice}");
-        let by_hand = not_served.then(|| self.by_hand(of)).flatten().map(|command| {
-            format!("Removing it by hand skips its clean-up. If nothing is left to clean up: {command}")
-        });
-        std::iter::once(advice).chain(by_hand).collect()
+        }
     }
 
     /// The command that removes it, and only it.
     fn by_hand(&self, of: &ObjectName) -> Option<String> {
-        let Self { name, place, .. } = self;
+        let Self { name, place, in_spec, .. } = self;
         let ObjectName { resource, namespace, name: object, .. } = of;
         let resource = resource.as_deref()?;
+        let namespace = namespace.as_ref().map(|namespace| format!(" -n {namespace}")).unwrap_or_default();
         // Whoever may choose a name must not choose what a shell does.
         let is_plain = |text: &str| {
             !text.starts_with('-')
                 && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._/:".contains(&byte))
         };
-        let namespace = namespace.as_ref().map(|namespace| format!(" -n {namespace}")).unwrap_or_default();
-        [name, object, resource].into_iter().all(is_plain).then(|| {
+        if !(is_plain(name) && is_plain(object) && is_plain(resource)) {
+            return None;
+        }
+        Some(if *in_spec {
+            // A patch does not change the spec.
+            format!(
+                "kubectl get namespace {object} -o json | jq '.spec.finalizers -= [\"{name}\"]' | kubectl replace \
+                 --raw /api/v1/namespaces/{object}/finalize -f -"
+            )
+        } else {
             format!(
                 "kubectl patch {resource} {object}{namespace} --type=json -p \
                  '[{{\"op\":\"test\",\"path\":\"/metadata/finalizers/{place}\",\"value\":\"{name}\"}},\
@@ -217,9 +240,10 @@ impl FinalizerReport {
 /// Whether a field manager applies what people have written. It is no controller of the finalizers in that.
 pub(super) fn is_a_tool(manager: &str) -> bool {
     let manager = manager.to_ascii_lowercase();
-    ["kubectl", "helm", "argocd", "kustomize-controller", "before-first-apply"]
-        .iter()
-        .any(|tool| manager.starts_with(tool))
+    let is_of =
+        |tool: &str| manager.strip_prefix(tool).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'));
+    !manager.ends_with("-operator")
+        && ["kubectl", "helm", "argocd", "kustomize-controller", "before-first-apply"].into_iter().any(is_of)
 }
 
 /// The domain in a finalizer's name, if it is not of Kubernetes itself, whose controllers need no API of theirs.
@@ -234,7 +258,9 @@ fn is_in(inner: &str, outer: &str) -> bool {
 
 /// Whether a group of a domain is served; `None` if one that does not answer may be.
 fn is_served(domain: &str, catalog: &Catalog) -> Option<bool> {
-    let fits = |group: &str| group.contains('.') && (is_in(group, domain) || is_in(domain, group));
+    // Kubernetes itself serves the groups above those of its projects.
+    let is_above = |group: &str| is_in(domain, group) && !is_in(group, "k8s.io");
+    let fits = |group: &str| group.contains('.') && (is_in(group, domain) || is_above(group));
     if catalog.types().any(|served| fits(&served.group_resource.group)) {
         return Some(true);
     }

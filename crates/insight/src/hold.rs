@@ -131,7 +131,8 @@ fn terminating(
     });
     let mut all = Vec::new();
     if is_unblocked {
-        all.push(Held::new(Hold::Unblocked));
+        let is_seen = asker.outside().types.is_empty();
+        all.push(Held::new(if is_seen { Hold::Unblocked } else { Hold::Unknown }));
     }
     if !finalizers.is_empty() {
         let detail = protects(asker, identity, details, &finalizers);
@@ -149,13 +150,12 @@ fn terminating(
             all.push(Held { about, ..Held::new(Hold::SilentApi) });
         }
         if all.is_empty() && !around.has_contents && finalizers.iter().any(|name| **name == *OF_NAMESPACES) {
-            let hold = if around.is_all { Hold::NamespaceController } else { Hold::Unknown };
-            let detail = conditions.first().map(|condition| {
-                format!(
-                    "the namespace controller of kube-controller-manager, which says: {}",
-                    condition.message
-                )
-            });
+            let (hold, whose) = if around.is_all {
+                (Hold::NamespaceController, "the namespace controller of kube-controller-manager, which says")
+            } else {
+                (Hold::Unknown, "what could not be listed, of which its own condition says")
+            };
+            let detail = conditions.first().map(|condition| format!("{whose}: {}", condition.message));
             all.push(Held { detail, ..Held::new(hold) });
         }
     }
@@ -260,15 +260,13 @@ impl Held {
         }
     }
 
-    /// What a person can do.
-    pub fn advice(&self, of: &ObjectName) -> Vec<String> {
+    /// What a person can do about this object, one of so many.
+    pub fn advice(&self, of: &ObjectName, count: usize) -> Vec<String> {
         let one = |text: &str| vec![text.to_owned()];
         match self.hold {
-            Hold::Finalizers => self.finalizers.iter().flat_map(|finalizer| finalizer.advice(of)).collect(),
-            Hold::SpecFinalizers => {
-                let nowhere = ObjectName::default();
-                let advice = self.finalizers.iter().flat_map(|finalizer| finalizer.advice(&nowhere));
-                advice.map(|advice| format!("In the spec: {advice}")).collect()
+            // A command names the place of a finalizer, so the last is to be removed first.
+            Hold::Finalizers | Hold::SpecFinalizers => {
+                self.finalizers.iter().rev().flat_map(|finalizer| finalizer.advice(of, count)).collect()
             }
             Hold::SilentApi => one(&format!(
                 "A namespace only goes after every API has answered. Repair {}, or remove its APIService.",
@@ -278,14 +276,17 @@ impl Held {
                 one("If that does not change, look at the namespace controller of kube-controller-manager.")
             }
             Hold::Kubelet if !self.about.is_empty() => vec![format!(
-                "Look whether node {0} is ready. If it is gone for good, so that the containers cannot run any \
-                 more: kubectl delete node {0}, and the pods on it are removed.",
+                "Look whether node {0} exists and is ready. If its machine is gone for good, so that the containers \
+                 cannot run any more: kubectl delete node {0}. kube-controller-manager removes the pods of a node that \
+                 does not exist.",
                 self.about
             )],
             Hold::Unblocked | Hold::ToBeDeleted | Hold::ToBeReleased | Hold::Orphaning | Hold::Circle => {
                 one("The collector has this to do. If it does not change, look whether it runs.")
             }
-            Hold::Undecided => one("`explain` and `check` say which owner cannot be resolved."),
+            Hold::Undecided => {
+                vec![format!("`explain` of {of} says which of its owners cannot be resolved.")]
+            }
             Hold::GracePeriod | Hold::Kubelet | Hold::Unexplained | Hold::Unknown | Hold::Other => Vec::new(),
         }
     }

@@ -14,7 +14,8 @@ use kube_gc_core::object::{
     Catalog, DeletionState, Identity, Key, Namespace, ObjectFacts, OwnerReference, Scope,
 };
 use kube_gc_core::verdict::{
-    Decision, Precheck, ReferenceClass, decide, from_live, from_state, named, precheck,
+    Decision, IdleReason, KeepReason, Precheck, ReferenceClass, decide, from_live, from_state, named,
+    precheck,
 };
 
 /// The object as a worker would see it; without a monitor for its type, from a live read.
@@ -114,6 +115,49 @@ pub enum Evidence {
     NotAsked,
 }
 
+/// The most absent owners that are looked for in other namespaces, and owners of which it is looked whether they go.
+const LOOKED_FOR: usize = 3;
+
+/// Finds the first owners that are missing in the dependent's namespace in others.
+pub(super) fn locate(asker: &mut Asker<'_>, judged: &mut [JudgedReference]) {
+    let missing = judged.iter_mut().filter(|reference| reference.is_missing_in_a_namespace());
+    for reference in missing.take(LOOKED_FOR) {
+        reference.found = reference.identity.as_ref().and_then(|owner| asker.elsewhere(owner)).cloned();
+    }
+}
+
+/// What keeps an object that has these owners, if all of it goes.
+pub(super) fn doomed(asker: &mut Asker<'_>, judged: &[JudgedReference], levels: usize) -> Option<String> {
+    let solid = judged.iter().filter(|reference| reference.class == ReferenceClass::Solid);
+    let solid: Vec<_> = solid.take(LOOKED_FOR + 1).collect();
+    if levels == 0 || solid.len() > LOOKED_FOR {
+        return None;
+    }
+    // All are asked about at once.
+    let all: Vec<_> = solid.into_iter().map(|owner| goes(asker, owner, levels)).collect();
+    Some(all.into_iter().collect::<Option<Vec<String>>>()?.join(", or "))
+}
+
+/// The same of one of them.
+fn goes(asker: &mut Asker<'_>, reference: &JudgedReference, levels: usize) -> Option<String> {
+    let owner = snapshot(asker, reference.identity.as_ref()?)?;
+    match precheck(&owner) {
+        Precheck::Nothing(IdleReason::Terminating) => {
+            Some(format!("{} exists, which is being deleted", reference.owner))
+        }
+        Precheck::Classify => {
+            let judged = judged(asker, &owner.references)?;
+            let classes: Vec<_> = judged.iter().map(|reference| reference.class).collect();
+            match decide(&owner, &classes) {
+                Decision::Delete { .. } => Some(format!("{} exists, which is garbage", reference.owner)),
+                Decision::Keep(KeepReason::Owned) => doomed(asker, &judged, levels - 1),
+                _ => None,
+            }
+        }
+        _ => None,
+    }
+}
+
 impl Evidence {
     /// Whether the owner could not be looked at by us, whatever the collector can.
     pub(super) const fn is_unseen(&self) -> bool {
@@ -142,7 +186,7 @@ impl JudgedReference {
     /// Whether the owner would be in a namespace, and is not there.
     pub(super) fn is_missing_in_a_namespace(&self) -> bool {
         self.class == ReferenceClass::Absent
-            && matches!(self.evidence, Evidence::NotFound | Evidence::Remembered)
+            && matches!(self.evidence, Evidence::NotFound | Evidence::Remembered | Evidence::OtherUid { .. })
             && self.owner.namespace.is_some()
     }
 }

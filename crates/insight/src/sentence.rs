@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::explain::{Chain, NamespaceReport};
-use crate::finalizers::{FinalizerReport, is_a_tool};
+use crate::finalizers::FinalizerReport;
 use crate::hold::{Held, Hold};
 use crate::judge::{Evidence, JudgedReference};
 use crate::knowledge::AbsenceEvidence;
@@ -35,8 +35,11 @@ pub(super) fn decision(object: &ObjectName, decision: &Decision, judged: &[Judge
             format!("{object} stays: it has no owner references, so it is never garbage.")
         }
         Decision::Keep(KeepReason::BeingDeleted) => format!("{object} is being deleted already."),
-        Decision::Park(_) => match judged {
-            [only] => format!("{object} stays for now, because nothing is proved: {}.", unresolved(only)),
+        Decision::Park(_) => match (judged, judged.iter().find(|reference| reference.evidence.is_unseen())) {
+            (_, Some(unseen)) => format!("It is not known whether {object} stays: {}.", unresolved(unseen)),
+            ([only], None) => {
+                format!("{object} stays for now, because nothing is proved: {}.", unresolved(only))
+            }
             _ => format!(
                 "{object} stays for now, because nothing is proved: {} of its {owners} cannot be resolved.",
                 count(ReferenceClass::Unresolved)
@@ -60,7 +63,12 @@ pub(super) fn decision(object: &ObjectName, decision: &Decision, judged: &[Judge
                     format!("its owner {} is being deleted and waits for its dependents", only.owner)
                 }
                 [only] => missing(only),
-                _ if waiting == 0 => format!("none of its {owners} exists"),
+                _ if waiting == 0 => {
+                    // What one of them is meant to be says most.
+                    let told = judged.iter().find(|reference| reference.found.is_some());
+                    let told = told.map(|told| format!(": {}", missing(told))).unwrap_or_default();
+                    format!("none of its {owners} exists{told}")
+                }
                 _ => format!("none of its {owners} keeps it, and at least one waits for its dependents"),
             };
             format!("{object} is garbage: {why}. The collector deletes it with the policy {policy}.")
@@ -84,8 +92,9 @@ fn unresolved(reference: &JudgedReference) -> String {
 
 /// An owner that does not exist, and where it may be meant to be.
 fn missing(reference: &JudgedReference) -> String {
-    let JudgedReference { owner, found, .. } = reference;
+    let JudgedReference { owner, found, evidence, .. } = reference;
     let place = owner.namespace.as_ref().map(|namespace| format!(" in namespace {namespace}"));
+    let place = place.unwrap_or_default();
     let elsewhere = found.as_ref().map(|found| {
         let namespace = found.namespace.as_deref().unwrap_or_default();
         format!(
@@ -93,7 +102,12 @@ fn missing(reference: &JudgedReference) -> String {
             found.name
         )
     });
-    format!("its owner {owner} does not exist{}{}", place.unwrap_or_default(), elsewhere.unwrap_or_default())
+    let but = match (elsewhere, evidence) {
+        (Some(elsewhere), _) => elsewhere,
+        (None, Evidence::OtherUid { uid }) => format!(" any more (another object has that name now: {uid})"),
+        (None, _) => String::new(),
+    };
+    format!("its owner {owner} does not exist{place}{but}")
 }
 
 /// The verdict on an object that is being deleted and waits.
@@ -117,7 +131,8 @@ pub(super) fn deletion(object: &ObjectName, before: Precheck, finalizers: &[Fina
         Precheck::Nothing(IdleReason::Terminating) => format!("{object} is being deleted."),
         Precheck::Nothing(IdleReason::Orphaning) => {
             format!(
-                "{object} is being deleted with the policy Orphan: the collector releases its dependents first."
+                "{object} is being deleted with the policy Orphan: the collector, if one runs, releases its dependents \
+                 first."
             )
         }
         Precheck::RemoveForegroundFinalizer => {
@@ -185,19 +200,21 @@ pub(super) fn advice_on_chain(chain: &Chain) -> Vec<String> {
         }
     }
     let mut held: Vec<_> = held.into_values().collect();
-    held.sort_by_key(|(count, ..)| std::cmp::Reverse(*count));
-    let mut advice: Vec<String> =
-        held.iter().take(LISTED).flat_map(|(_, finalizer, object)| finalizer.advice(object)).collect();
-    let count = |hold: &Hold| chain.leaves.iter().filter(|leaf| leaf.hold == *hold).count();
-    let next = count(&Hold::ToBeDeleted) + count(&Hold::ToBeReleased) + count(&Hold::Unblocked);
+    held.sort_by_key(|(count, finalizer, _)| std::cmp::Reverse((*count, finalizer.place)));
+    let mut advice: Vec<String> = held
+        .iter()
+        .take(LISTED)
+        .flat_map(|(count, finalizer, object)| finalizer.advice(object, *count))
+        .collect();
+    let next = chain.leaves.iter().filter(|leaf| leaf.is_work()).count();
     if next > 0 {
         advice.push(format!(
             "The collector has {} to work on. If that does not change, look whether it runs.",
             counted(next, "of these objects")
         ));
     }
-    if count(&Hold::Undecided) > 0 {
-        advice.extend(Held::new(Hold::Undecided).advice(&ObjectName::default()));
+    if let Some(leaf) = chain.leaves.iter().find(|leaf| leaf.hold == Hold::Undecided) {
+        advice.extend(Held::new(Hold::Undecided).advice(&leaf.object, 1));
     }
     advice
 }
@@ -205,10 +222,15 @@ pub(super) fn advice_on_chain(chain: &Chain) -> Vec<String> {
 /// The verdict on a namespace, or the definition of a custom resource, that is being deleted. `own` is what it
 /// waits for besides its content.
 pub(super) fn namespace(object: &ObjectName, report: &NamespaceReport, is_all: bool, own: &[Held]) -> String {
-    let NamespaceReport { left, held, .. } = report;
+    let NamespaceReport { left, held, held_objects, not_read, .. } = report;
     let also: Vec<String> = own.iter().map(Held::of_one).collect();
     let also = also.join(", and for ");
     if *left == 0 {
+        if !is_all && let [Held { hold: Hold::Unknown, .. }] = own {
+            return format!(
+                "{object} cannot go: not all that is left in it can be listed, and it waits for {also}."
+            );
+        }
         let known = if is_all { "" } else { " that can be listed" };
         return match own {
             [Held { hold: Hold::NamespaceController, .. }] => {
@@ -223,11 +245,12 @@ pub(super) fn namespace(object: &ObjectName, report: &NamespaceReport, is_all: b
     let objects = counted(*left, "object");
     let are = if *left == 1 { "is" } else { "are" };
     let names = FinalizerReport::names(held.iter().map(|held| &held.finalizer));
-    let holding = match held.iter().all(|held| held.count == *left) {
+    let holding = match left - held_objects {
         _ if held.is_empty() => "not held by any finalizer".to_owned(),
-        true if *left == 1 => format!("held by {names}"),
-        true => format!("all held by {names}"),
-        false => format!("some held by {names}"),
+        0 if *left == 1 => format!("held by {names}"),
+        0 => format!("all held by {names}"),
+        _ if *not_read > 0 => format!("at least {} held by {names}", Thousands(*held_objects)),
+        _ => format!("some held by {names}"),
     };
     let also = if own.is_empty() { String::new() } else { format!("; it also waits for {also}") };
     format!("{object} cannot go: {at_least}{objects} {are} left, {holding}{also}.")
@@ -236,19 +259,13 @@ pub(super) fn namespace(object: &ObjectName, report: &NamespaceReport, is_all: b
 /// What a person can do about what is left in a namespace, or of a definition.
 pub(super) fn advice_on_namespace(report: &NamespaceReport, nothing_else: bool) -> Vec<String> {
     let nobody = ObjectName::default();
-    let of_held =
-        report.held.iter().map(|held| held.finalizer.advice(held.objects.first().unwrap_or(&nobody)));
+    let of_held = report
+        .held
+        .iter()
+        .map(|held| held.finalizer.advice(held.objects.first().unwrap_or(&nobody), held.count));
     let mut advice: Vec<String> = of_held.flatten().collect();
-    if let (Some(first), Some(held)) = (advice.first_mut(), report.held.first()) {
-        let FinalizerReport { remover, set_by, api_is_served, .. } = &held.finalizer;
-        if let (None, Some(setter), Some(true) | None) = (remover, set_by, api_is_served)
-            && !is_a_tool(&setter.manager)
-        {
-            *first = format!("Look at {} first.", setter.manager);
-        }
-        if nothing_else && report.is_held_by_one() {
-            first.push_str(" Nothing else blocks.");
-        }
+    if let Some(first) = advice.first_mut().filter(|_| nothing_else && report.is_held_by_one()) {
+        first.push_str(" Nothing else blocks.");
     }
     let not_deleted = report.left - report.being_deleted;
     if not_deleted > 0 {

@@ -300,6 +300,6 @@ fn group(remaining: &[Remaining], held: &Held, holders: &[usize], stuck: &[usize
         object_count: stuck.len(),
         oldest: stuck.iter().filter_map(|&place| remaining[place].stuck_since.clone()).min(),
         finalizers: held.finalizers.clone(),
-        advice: held.advice(&first),
+        advice: held.advice(&first, holders.len()),
     }
 }

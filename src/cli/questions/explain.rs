@@ -67,6 +67,9 @@ impl ExplainArgs {
                 + &of_collector(&answer, &look)
                 + &footer(&[], answer.left_out, note.as_deref())
         })?;
+        if answer.nothing_listed && explanation.outcome == Outcome::Unknown {
+            return Ok(Exit::Forbidden);
+        }
         Ok(complete(!explanation.depends_on_unseen))
     }
 }
@@ -75,7 +78,7 @@ impl ExplainArgs {
 fn text(explanation: &Explanation, look: &Look) -> String {
     let colour = match explanation.outcome {
         Outcome::Stays | Outcome::LosesReferences => Colour::Bold,
-        Outcome::Goes | Outcome::Waits => Colour::Yellow,
+        Outcome::Goes | Outcome::Waits | Outcome::StaysForNow => Colour::Yellow,
         Outcome::Undecided | Outcome::Absent | Outcome::Unknown => Colour::Red,
     };
     let mut text = look.paint(colour, &Escaped(&explanation.verdict).to_string()) + "\n";
@@ -98,15 +101,19 @@ fn text(explanation: &Explanation, look: &Look) -> String {
 /// What a collector has done about the object; empty if lists were asked.
 fn of_collector(answer: &ExplainAnswer, look: &Look) -> String {
     let mut text = String::new();
-    let ago = |time: &str| look.age(time).map(|age| format!(" {age} ago")).unwrap_or_default();
+    if answer.dry_run {
+        text.push_str("\nThis collector is in dry run: it does nothing of what is said here.\n");
+    }
     if let Some(Decision { at, action, outcome, error }) = answer.decisions.iter().flatten().next() {
         let error = error.as_deref().map(|error| format!(": {error}")).unwrap_or_default();
-        let (action, outcome) = (action.replace('_', " "), outcome.replace('_', " "));
-        let last = format!(
-            "The last decision of the collector was to {action}{}. Its outcome: {outcome}{error}",
-            ago(at)
-        );
-        text += &format!("\n{}.\n", Escaped(last.trim_end_matches('.')));
+        let action = action.replace('_', " ");
+        let outcome = match outcome.as_str() {
+            "dry_run" => "dry run: nothing was sent".to_owned(),
+            outcome => outcome.replace('_', " "),
+        };
+        let who = look.age(at).map_or_else(|| "The".to_owned(), |age| format!("{age} ago the"));
+        let last = format!("{who} collector decided to {action} it ({outcome}{error}).");
+        text += &format!("\n{}\n", Escaped(last));
     }
     if let Some(Stuck { reason, since, attempts, next_retry_seconds, message, hint }) = &answer.stuck {
         let attempts = attempts.map(|count| format!(" after {}", counted(count as usize, "attempt")));
@@ -257,9 +264,10 @@ fn namespace(text: &mut String, explanation: &Explanation, look: &Look) {
         if more > 0 {
             objects.push(format!("and {} more", Thousands(more)));
         }
+        let at_least = if report.not_read > 0 { "at least " } else { "" };
         [
             Cell::new(&held.finalizer.name),
-            Cell::new(held.count),
+            Cell::new(format_args!("{at_least}{}", held.count)),
             Cell::new(objects.join(", ")),
             Cell::new(set_by(held, look)),
         ]

@@ -185,6 +185,14 @@ fn unseen(incomplete: &[Unseen], look: Option<&Look>) -> String {
             None => reasons.push((why, vec![what])),
         }
     }
+    if !wide && reasons.len() > REASONS {
+        // Who may do little is refused each type by its name.
+        let (denied, others): (Vec<_>, Vec<_>) =
+            reasons.into_iter().partition(|(why, _)| why.ends_with("(403)"));
+        let denied: Vec<&str> = denied.into_iter().flat_map(|(_, parts)| parts).collect();
+        let denied = (!denied.is_empty()).then_some(("you may not get or list these (403)", denied));
+        reasons = denied.into_iter().chain(others).collect();
+    }
     let (most, more) = if wide { (usize::MAX, reasons.len()) } else { (NAMED, REASONS) };
     let lines = reasons.iter().take(more).map(|(why, parts)| {
         let mut named = parts.iter().take(most).copied().collect::<Vec<_>>().join(", ");
@@ -257,6 +265,12 @@ mod tests {
         let text = unseen(&many, Some(&look(false)));
         assert!(text.lines().count() == 4 && text.contains(": 12 more, for other reasons"), "{text}");
         assert_eq!(unseen(&many, Some(&look(true))).lines().count(), 9);
+        let denied = |number| unseen_for(&format!("not allowed to get t{number} (403)"), 1);
+        let denied: Vec<Unseen> = (0..9).flat_map(|number| denied(number).collect::<Vec<_>>()).collect();
+        assert_eq!(
+            unseen(&denied, Some(&look(false))),
+            "Not looked at: t0, t0, t0 and 6 more (-o wide names all): you may not get or list these (403)\n"
+        );
         assert_eq!(footer(&[], 0, None), "");
     }
 }

@@ -30,6 +30,7 @@ const MOST_OF_A_TYPE: usize = 200;
 pub struct Collector {
     endpoint: Endpoint,
     is_standby: bool,
+    is_dry_run: bool,
 }
 
 impl fmt::Display for Collector {
@@ -113,7 +114,13 @@ impl Collector {
             let why = "it has no page /debug/summary".to_owned();
             return Err(CollectorError::NotKubeGc { at, why });
         }
-        Ok(Self { endpoint, is_standby: summary["role"] == "standby" })
+        let (is_standby, is_dry_run) = (summary["role"] == "standby", summary["dry_run"] == true);
+        Ok(Self { endpoint, is_standby, is_dry_run })
+    }
+
+    /// Whether it writes nothing.
+    pub const fn is_dry_run(&self) -> bool {
+        self.is_dry_run
     }
 
     /// Whether another replica works.

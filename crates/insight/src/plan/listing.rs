@@ -297,5 +297,5 @@ pub(super) fn foreign(asker: &mut Asker<'_>, visited: &Visited) -> Option<Vec<Fi
 pub(crate) fn in_spec(particulars: &Particulars, catalog: &Catalog) -> Vec<FinalizerReport> {
     let Particulars::Namespace { finalizers, .. } = particulars else { return Vec::new() };
     let others = finalizers.iter().filter(|name| **name != *OF_NAMESPACES);
-    others.map(|name| FinalizerReport::named(name, catalog)).collect()
+    others.map(|name| FinalizerReport { in_spec: true, ..FinalizerReport::named(name, catalog) }).collect()
 }

@@ -1,8 +1,10 @@
+use std::sync::Arc;
+
 use super::*;
 use kube_gc_core::graph::Snapshot;
 use kube_gc_core::graph::testing::histories;
 use kube_gc_core::graph::testing::world::*;
-use kube_gc_core::object::{OwnerReference, Uid};
+use kube_gc_core::object::{Catalog, GroupResource, OwnerReference, ResourceType, ServedKind, Uid};
 use kube_gc_core::verdict::precheck;
 use proptest::prelude::*;
 
@@ -42,8 +44,8 @@ fn the_verdict_follows_from_the_owners_and_the_evidence() {
             &item,
             Outcome::Goes,
             Some(Evidence::OtherUid { uid: "new".into() }),
-            "Pod/p is garbage: its owner ConfigMap/a does not exist in namespace ns. The collector deletes it with \
-             the policy Background.",
+            "Pod/p is garbage: its owner ConfigMap/a does not exist in namespace ns any more (another object has \
+             that name now: new). The collector deletes it with the policy Background.",
         ),
         (
             Cluster::of(&[&a, &both]),
@@ -67,11 +69,68 @@ fn the_verdict_follows_from_the_owners_and_the_evidence() {
         assert!(!explained.depends_on_unseen, "reading more would not help");
     }
     let explained = Cluster::of(&[&item]).reading(&a, Live::Failed("not allowed".into())).explain(&item);
-    assert_eq!((explained.outcome, explained.depends_on_unseen), (Outcome::Undecided, true));
-    assert!(
-        explained.verdict.ends_with("its owner ConfigMap/a cannot be read: not allowed."),
-        "{explained:?}"
-    );
+    assert_eq!((explained.outcome, explained.depends_on_unseen), (Outcome::Unknown, true));
+    let unknown = "It is not known whether Pod/p stays: its owner ConfigMap/a cannot be read: not allowed.";
+    assert_eq!(explained.verdict, unknown);
+}
+
+#[test]
+fn what_only_owners_keep_that_go_is_said_to_stay_for_now() {
+    let (gone, dying, live) = (config("gone"), config("dying").terminating(), config("live"));
+    let garbage = config("garbage").owned(&gone);
+    let below = config("below").owned(&garbage);
+    for (item, outcome, verdict) in [
+        (
+            pod("p").owned(&dying),
+            Outcome::StaysForNow,
+            "only as long as ConfigMap/dying exists, which is being deleted.",
+        ),
+        (
+            pod("p").owned(&below),
+            Outcome::StaysForNow,
+            "only as long as ConfigMap/garbage exists, which is garbage.",
+        ),
+        (
+            pod("p").owned(&garbage).owned(&dying),
+            Outcome::StaysForNow,
+            "only as long as ConfigMap/garbage exists, which is garbage, or ConfigMap/dying exists, which is being \
+             deleted.",
+        ),
+        (pod("p").owned(&garbage).owned(&live), Outcome::Stays, "its 2 owners exist."),
+    ] {
+        let all = [&dying, &live, &garbage, &below, &item];
+        // Whether lists or live reads show them.
+        for mut cluster in [Cluster::of(&all), Cluster::of(&[]).known(&all)] {
+            let explained = cluster.explain(&item);
+            let verdict =
+                format!("Pod/p stays{} {verdict}", if outcome == Outcome::Stays { ":" } else { "" });
+            assert_eq!((explained.outcome, explained.verdict), (outcome, verdict));
+        }
+    }
+    let mut explained = Cluster::of(&[&live]).explain(&live);
+    assert!(explained.is_kept());
+    explained.stays_for_now("namespace ns exists, which is being deleted");
+    let verdict = "ConfigMap/live stays only as long as namespace ns exists, which is being deleted.";
+    assert_eq!((explained.outcome, &*explained.verdict), (Outcome::StaysForNow, verdict));
+}
+
+#[test]
+fn no_dependent_blocks_a_deletion_only_if_all_were_looked_at() {
+    let root = config("root").foreground();
+    for (missing, outcome, says) in [
+        (Vec::new(), Outcome::Goes, "no dependent blocks it: "),
+        (
+            vec![Unseen { what: "pods".into(), why: "403".into() }],
+            Outcome::Unknown,
+            "It is not known whether dependents block it",
+        ),
+    ] {
+        let explained = Cluster::of(&[&root]).read(&root, &["foregroundDeletion"]).explain(&root);
+        let known = Knowledge::new(Outside { types: missing, ..Outside::default() });
+        let report = Answer::new(explained, &known, Vec::new(), 0).report;
+        assert_eq!(report.outcome, outcome);
+        assert!(report.verdict.contains(says), "{report:?}");
+    }
 }
 
 #[test]
@@ -83,7 +142,7 @@ fn the_reads_of_a_question_are_bounded() {
     let mut cluster = Cluster::of(&[&item]);
     let identity = item.identity();
     let explained = cluster.ask_with(20, |asker| explain(asker, &identity));
-    assert_eq!((explained.outcome, explained.depends_on_unseen), (Outcome::Undecided, true));
+    assert_eq!((explained.outcome, explained.depends_on_unseen), (Outcome::Unknown, true));
     assert_eq!(cluster.needed.iter().filter(|need| matches!(need, Need::Live(_))).count(), 20);
     assert_eq!((explained.reference_count, explained.references.len()), (1000, 64));
 }
@@ -112,11 +171,11 @@ fn who_removes_a_finalizer_is_said_as_far_as_it_is_certain() {
         let setters = manager.map(setter).into_iter().collect();
         let finalizers = vec!["orphan".to_owned(), name.to_owned()];
         let details = Details { finalizers, setters, ..Details::default() };
-        FinalizerReport::of(&details, catalog())[1].advice(&of)
+        FinalizerReport::of(&details, catalog())[1].advice(&of, 1)
     };
     let by_hand = |name: &str| {
         format!(
-            "Removing it by hand skips its clean-up. If nothing is left to clean up: kubectl patch configmaps c -n ns \
+            "Removing {name} by hand skips its clean-up. If nothing is left to clean up: kubectl patch configmaps c -n ns \
              --type=json -p '[{{\"op\":\"test\",\"path\":\"/metadata/finalizers/1\",\"value\":\"{name}\"}},\
              {{\"op\":\"remove\",\"path\":\"/metadata/finalizers/1\"}}]'"
         )
@@ -150,6 +209,7 @@ fn who_removes_a_finalizer_is_said_as_far_as_it_is_certain() {
             "set with Helm, and no installed API belongs to gone.example.net, so probably nobody",
             true,
         ),
+        (gone, Some("helm-operator"), "helm-operator set it, and the server has no API of its domain.", true),
         (gone, Some("backup"), "backup set it, and the server has no API of its domain.", true),
         ("gone.example.net/$(x)", None, "the server has no API of its domain.", false),
     ] {
@@ -160,6 +220,41 @@ fn who_removes_a_finalizer_is_said_as_far_as_it_is_certain() {
         );
         assert_eq!(advice[1..], is_by_hand.then(|| by_hand(name)).into_iter().collect::<Vec<_>>(), "{name}");
     }
+}
+
+#[test]
+fn an_api_of_kubernetes_is_not_that_of_a_project_below_it() {
+    let mut catalog = Catalog::builder();
+    for group in ["storage.k8s.io", "example.com"] {
+        let group_resource = GroupResource::new(group, "things");
+        let resource =
+            ResourceType { group_resource, ..ResourceType::clone(&resource("things.example.com")) };
+        catalog.add(ServedKind { version: "v1".into(), resource: Arc::new(resource) });
+    }
+    let catalog = catalog.build();
+    let served = |name: &str| FinalizerReport::named(name, &catalog).api_is_served;
+    let protection = "snapshot.storage.kubernetes.io/pvc-as-source-protection";
+    assert_eq!([served(protection), served("a.example.com/x")], [Some(false), Some(true)]);
+}
+
+#[test]
+fn commands_remove_the_last_finalizer_first_and_say_of_how_many_objects() {
+    let item = config("c").terminating();
+    let names = ["one.example.net/x", "two.example.net/x"];
+    let advice = Cluster::of(&[&item]).read(&item, &names).explain(&item).advice;
+    let commands: Vec<_> = advice.iter().filter(|line| line.contains("kubectl patch")).collect();
+    assert!(commands[0].starts_with("Removing two.") && commands[0].contains("finalizers/1"), "{advice:?}");
+    assert!(commands[1].starts_with("Removing one.") && commands[1].contains("finalizers/0"), "{advice:?}");
+    let of = ObjectName::from(&item.identity());
+    let finalizer = FinalizerReport::named(names[0], catalog());
+    assert!(finalizer.advice(&of, 5)[1].contains("to clean up, for each of the 5: kubectl patch"));
+    let of = ObjectName::from(&obj("namespaces", "", "old").identity());
+    let in_spec = FinalizerReport { in_spec: true, ..finalizer }.advice(&of, 1);
+    assert!(in_spec[0].starts_with("Finalizer one.example.net/x in the spec: "), "{in_spec:?}");
+    assert!(
+        in_spec[1].ends_with("kubectl replace --raw /api/v1/namespaces/old/finalize -f -"),
+        "{in_spec:?}"
+    );
 }
 
 #[test]
@@ -202,6 +297,11 @@ fn an_owner_in_another_namespace_is_found_by_its_uid() {
     let says = "its owner ConfigMap/shared does not exist in namespace ns (owners must be in the dependent's \
                 namespace; the uid is that of other/shared).";
     assert!(verdict.contains(says), "{verdict}");
+    let another = obj("configmaps", "other", "another");
+    let both = item.with(another.reference());
+    let verdict = Cluster::of(&[&owner, &another, &both]).explain(&both).verdict;
+    let both = "none of its 2 owners exists: its owner ConfigMap/shared does not exist in";
+    assert!(verdict.contains(both) && verdict.contains("the uid is that of other/shared)"), "{verdict}");
 }
 
 #[test]
@@ -240,7 +340,10 @@ fn who_holds_a_namespace_is_to_be_looked_at() {
     let other = read("other", &["example.com/backup"], ("2025-01-01T00:00:00Z", "2026-02-01T00:00:00Z"));
     let all = || [backup(times[0]), backup(times[1]), other.clone()];
     let answer = explained(all(), |_| ());
-    assert_eq!(answer.advice, ["Look at backup-operator first. Nothing else blocks."]);
+    assert_eq!(
+        answer.advice,
+        ["Finalizer example.com/backup: look at backup-operator, which set it. Nothing else blocks."]
+    );
     let report = answer.namespace.unwrap();
     assert_eq!(report.held[0].first_set.as_deref(), Some("2026-01-01T00:00:00Z"));
     assert_eq!(report.held[0].last_write.as_deref(), Some("2026-01-03T00:00:00Z"));
@@ -256,15 +359,26 @@ fn who_holds_a_namespace_is_to_be_looked_at() {
         Unseen { what: "a.example.com/v1".into(), why: "503".into() }
     }
     let silent = explained(all(), |contents| contents.silent_apis.push(api()));
-    assert_eq!(silent.advice[0], "Look at backup-operator first.");
+    assert!(silent.advice[0].ends_with("look at backup-operator, which set it."), "{silent:?}");
     let nothing = explained(all(), |contents| {
         *contents = NamespaceContents { silent_apis: vec![api()], ..NamespaceContents::default() };
     });
     assert!(nothing.verdict.ends_with("but it waits for an API that does not answer: a.example.com/v1."));
+    // Nothing could be listed.
+    let unlisted = explained(all(), |contents| *contents = NamespaceContents::default());
+    let says =
+        "cannot go: not all that is left in it can be listed, and it waits for something that could not be";
+    assert!(unlisted.verdict.contains(says), "{unlisted:?}");
+    let many = explained(all(), |contents| {
+        let all: Vec<_> = contents.objects.iter().cycle().take(150).cloned().collect();
+        contents.objects = all;
+    });
+    assert!(many.verdict.contains("150 objects are left, at least 100 held by finalizer"), "{many:?}");
+    assert!(many.depends_on_unseen && many.namespace.unwrap().not_read == 50);
     // A second finalizer, and one whose remover is well known.
     let two = read("backup-operator", &["example.com/backup", "orphan"], times[0]);
     let two = explained([two, backup(times[0]), backup(times[1])], |_| ());
-    assert_eq!(two.advice[0], "Look at backup-operator first.");
+    assert!(two.advice[0].ends_with("look at backup-operator, which set it."), "{two:?}");
     let known = |times| read("kubectl", &["kubernetes.io/pvc-protection"], times);
     let known = explained([known(times[0]), known(times[0]), known(times[1])], |_| ());
     assert!(known.advice[0].ends_with("as soon as no pod uses the claim any more. Nothing else blocks."));
@@ -276,6 +390,13 @@ fn who_holds_a_namespace_is_to_be_looked_at() {
         |_| (),
     );
     assert!(by_hand.advice[0].contains("it was set with kubectl-edit"), "{by_hand:?}");
+    assert_eq!(by_hand.namespace.unwrap().held[0].last_write, None);
+    let [one, _, other] = all();
+    let apart = explained(
+        [one, backup(times[1]), Details { finalizers: vec!["example.com/b".into()], ..other }],
+        |_| (),
+    );
+    assert!(apart.verdict.contains("3 objects are left, all held by finalizers "), "{apart:?}");
 }
 
 proptest! {

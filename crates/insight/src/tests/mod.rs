@@ -72,6 +72,15 @@ impl Cluster {
         self
     }
 
+    /// Objects that only live reads show.
+    pub fn known(mut self, objects: &[&Obj]) -> Self {
+        for obj in objects {
+            let live = LiveObject { facts: obj.facts.clone(), details: Details::default() };
+            self.live.insert(obj.identity(), Live::Found(Box::new(live)));
+        }
+        self
+    }
+
     /// An object that a live read shows so, a minute after it was deleted.
     pub fn with(self, obj: &Obj, change: impl FnOnce(&mut Details)) -> Self {
         let mut cluster = self.read(obj, &[]);

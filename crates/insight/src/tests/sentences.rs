@@ -17,7 +17,7 @@ fn judged(classes: &[(ReferenceClass, usize)]) -> Vec<JudgedReference> {
         controller: false,
         block_owner_deletion: false,
         class,
-        evidence: Evidence::Failed { error: "403".into() },
+        evidence: Evidence::NotServed { served_as: None },
         found: None,
         identity: None,
     };
@@ -39,7 +39,7 @@ fn a_verdict_agrees_with_the_number_of_owners() {
         (
             park(),
             &[(Unresolved, 1)],
-            "stays for now, because nothing is proved: its owner ConfigMap/o cannot be read: 403.",
+            "stays for now, because nothing is proved: the server has no ConfigMap of v1.",
         ),
         (
             park(),
@@ -159,7 +159,8 @@ fn what_is_left_in_a_namespace_is_counted() {
         (2, vec![held("a", 2)], "2 objects are left, all held by finalizer a."),
         (5000, vec![held("a", 2), held("b", 1)], "5,000 objects are left, some held by finalizers a, b."),
     ] {
-        let report = NamespaceReport { left, held, ..NamespaceReport::default() };
+        let held_objects = held.iter().map(|held| held.count).max().unwrap_or_default();
+        let report = NamespaceReport { left, held, held_objects, ..NamespaceReport::default() };
         assert_eq!(
             sentence::namespace(&name("n"), &report, true, &[]),
             format!("ConfigMap/n cannot go: {said}")

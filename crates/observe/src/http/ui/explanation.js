@@ -10,6 +10,7 @@ import { ago, capital, duration, kinds, number, plain, plural } from "./words.js
 /** @type {Record<string, [string, string]>} the word for an outcome, and its tone */
 const OUTCOMES = {
   stays: ["stays", "fine"],
+  staysForNow: ["stays for now", "busy"],
   losesReferences: ["stays, loses references", "fine"],
   goes: ["is going", "busy"],
   waits: ["waits", "busy"],
@@ -26,18 +27,6 @@ const CLASSES = {
   orphaned: ["has released this", "absent"],
   unresolved: ["unresolved", "unresolved"],
   invalidScope: ["invalid scope", "invalidScope"],
-};
-
-/** @type {Record<string, string>} */
-const HOLDS = {
-  finalizers: "is terminating, held by finalizers",
-  gracePeriod: "is terminating, in its grace period",
-  orphaning: "is terminating, its dependents are being released",
-  unblocked: "is no longer blocked; kube-gc removes its finalizer",
-  toBeDeleted: "kube-gc deletes it next",
-  toBeReleased: "kube-gc removes its reference, because another owner keeps it",
-  undecided: "cannot be decided, because an owner cannot be resolved",
-  unknown: "could not be looked at",
 };
 
 /** @param {string} title @param {...import("./dom.js").Child} children */
@@ -92,7 +81,7 @@ function chain({ chain }, moveOn) {
   if (chain.leaves.length === 0 && chain.links.length === 0) return null;
   const leaves = chain.leaves.map((leaf) => h("li", {},
     link(leaf.object, leaf.hold === "toBeDeleted" || leaf.hold === "toBeReleased" ? "live" : "terminating", moveOn),
-    h("p", { class: "soft" }, `${capital(HOLDS[leaf.hold] ?? plain(leaf.hold))}${leaf.deleted ? `, deleted ${ago(leaf.deleted)}` : ""}. Blocks `, foreign(`${leaf.blocks.kind} ${leaf.blocks.name}`), "."),
+    h("p", { class: "soft" }, foreign(`Waits for ${leaf.waitsFor}`), `${leaf.deleted ? `, deleted ${ago(leaf.deleted)}` : ""}. Blocks `, foreign(`${leaf.blocks.kind} ${leaf.blocks.name}`), "."),
     leaf.finalizers.length > 0 ? h("ul", { class: "rows inner" }, ...leaf.finalizers.map(finalizerRow)) : null));
   const between = chain.links.slice(1).map(({ object, waitsFor }) => h("li", {}, link(object, "deletingDependents", moveOn), h("p", { class: "soft" }, `Waits for ${plural(waitsFor, "dependent")}.`)));
   return part("What holds it", h("ul", { class: "rows" }, ...leaves, ...between),
@@ -136,7 +125,7 @@ export function explain(place, of, moveOn) {
       const [word, state] = CLASSES[reference.class] ?? [reference.class, "unknown"];
       const tags = [reference.controller ? "controller" : "", reference.blockOwnerDeletion ? "blocks its deletion" : ""].filter(Boolean).join(", ");
       return h("li", {}, link(reference.owner, /** @type {State} */ (state), moveOn), h("span", { class: `badge ${state === "live" ? "fine" : state === "deletingDependents" ? "busy" : "bad"}` }, word),
-        h("p", { class: "soft" }, foreign(`${evidence(reference)}${tags ? ` It is ${reference.controller ? "the controller" : "an owner"}${reference.blockOwnerDeletion ? ", and its deletion in the foreground waits for this object" : ""}.` : ""}`)));
+        h("p", { class: "soft" }, foreign(`${evidence(reference)}${tags ? ` It is ${reference.controller ? "the controller" : "an owner"}${reference.blockOwnerDeletion && state === "live" ? ", and a deletion of it in the foreground would wait for this object" : reference.blockOwnerDeletion && state === "deletingDependents" ? ", and its deletion waits for this object" : ""}.` : ""}`)));
     })), more > 0 ? h("p", { class: "soft" }, `${number(more)} more.`) : null) : null,
     part("Decisions", of.decisions.length > 0 ? h("ul", { class: "rows" }, ...of.decisions.map((decision) => decisionRow(decision, null))) : h("p", { class: "soft" }, NO_DECISION)),
     of.incomplete.length > 0 ? part("Not looked at", h("ul", { class: "rows" }, ...of.incomplete.map(({ what, why }) => h("li", {}, foreign(what, { class: "title" }), message(why))))) : null);
