@@ -16,9 +16,9 @@ use kube_gc_core::graph::{MemberMark, MembersOf, PartitionId, SearchQuery, ViewL
 use kube_gc_core::object::{GroupResource, Identity, Namespace};
 use kube_gc_core::text::{Thousands, bounded};
 use kube_gc_insight::{
-    Answer, Asker, Explanation, Forecast, NamespaceContents, NeighbourhoodPage, NeighbourhoodQuery, Plan,
-    PlanQuery, StuckContext, StuckReport, Unseen, Walk, contents_of, counted, explain, explain_namespace,
-    neighbourhood, page, plan, stuck,
+    Answer, Asker, Explanation, NamespaceContents, NeighbourhoodPage, NeighbourhoodQuery, Plan, PlanQuery,
+    StuckContext, StuckReport, Unseen, Walk, contents_of, counted, explain, explain_namespace, neighbourhood,
+    page, plan, stuck,
 };
 use kube_gc_observe::telemetry::StuckReason;
 
@@ -109,17 +109,23 @@ impl CollectorIntrospection {
         let CausesQuery { namespace, older } = query;
         let outside = self.questions.outside(namespace.as_ref()).await?;
         let deleted = SearchQuery { being_deleted: true, ..SearchQuery::default() };
-        let inside = SearchQuery { namespace: namespace.clone(), ..deleted.clone() };
+        let inside = SearchQuery { namespace: namespace.clone(), ..deleted };
         let (_, mut found, more) = self.questions.search(vec![inside], MOST_DELETED).await?;
+        let mut unknown = None;
         if let Some(namespace) = &namespace {
-            // What is in a namespace holds it.
             let itself = SearchQuery {
                 text: format!("namespace/{namespace}"),
                 resource: Some(GroupResource::new("", "namespaces")),
-                ..deleted
+                ..SearchQuery::default()
             };
-            let (_, namespaces, _) = self.questions.search(vec![itself], MOST_DELETED).await?;
-            found.extend(namespaces.into_iter().filter(|(named, _)| *named.name == *namespace.as_str()));
+            let (_, mut namespaces, _) = self.questions.search(vec![itself], MOST_DELETED).await?;
+            namespaces.retain(|(named, _)| *named.name == *namespace.as_str());
+            if namespaces.is_empty() {
+                let why = "the collector does not know it: does it exist?".to_owned();
+                unknown = Some(Unseen { what: format!("namespace {namespace}"), why });
+            }
+            // What is in a namespace holds it.
+            found.extend(namespaces.into_iter().filter(|(_, deletion)| deletion.is_being_deleted()));
         }
         let limits = ViewLimits { dependents_of_a_type: MOST_DEPENDENTS, ..ViewLimits::default() };
         let silent_apis = outside.silent_apis.clone();
@@ -131,6 +137,7 @@ impl CollectorIntrospection {
             let why = "the collector reads only the first for an answer; --from lists reads more".to_owned();
             answer.miss(Unseen { what, why });
         }
+        unknown.into_iter().for_each(|unseen| answer.miss(unseen));
         if more {
             let why =
                 format!("only the first {} that are being deleted are looked at", Thousands(MOST_DELETED));
@@ -177,10 +184,16 @@ impl CollectorIntrospection {
         let outside = self.questions.outside(root.namespace.as_ref()).await?;
         let (pods, unlisted) = self.questions.pods_on(&root).await;
         let query = PlanQuery { roots: vec![root], policy: request.policy, pods, limit: MOST_PLANNED };
-        let walk = walk(graph, query).await?;
-        let question = |asker: &mut Asker<'_>| plan(asker, &walk, request.limit);
-        let asked = self.questions.ask(ViewLimits::default(), Freshness::Now, outside, question);
-        let mut answer = asked.await?;
+        let mut all = Walk::new(query);
+        let mut answer = loop {
+            walk(graph, &mut all).await?;
+            let question = |asker: &mut Asker<'_>| plan(asker, &all, request.limit);
+            let asked = self.questions.ask(ViewLimits::default(), Freshness::Now, outside.clone(), question);
+            let answer = asked.await?;
+            if !all.follow(&answer.report.unfollowed) {
+                break answer;
+            }
+        };
         unlisted.into_iter().for_each(|unseen| answer.miss(unseen));
         let plan = &mut answer.report;
         let limits = brake.limits();
@@ -192,15 +205,14 @@ impl CollectorIntrospection {
         }
         plan.forecast(limits, |resource| populations.get(resource).copied());
         if is_held && let Some(why) = brake.warning() {
-            plan.brake = Forecast::Engages { why };
+            plan.stops(why);
         }
         Ok(Some(answer))
     }
 }
 
 /// Walks to the end, with small questions to the partitions.
-async fn walk(graph: &GraphHandle, query: PlanQuery) -> Result<Walk, PartitionEnded> {
-    let mut walk = Walk::new(query);
+async fn walk(graph: &GraphHandle, walk: &mut Walk) -> Result<(), PartitionEnded> {
     loop {
         let needs = walk.needs();
         if needs.is_empty() {
@@ -229,7 +241,7 @@ async fn walk(graph: &GraphHandle, query: PlanQuery) -> Result<Walk, PartitionEn
         }
     }
     walk.finish();
-    Ok(walk)
+    Ok(())
 }
 
 impl CollectorIntrospection {

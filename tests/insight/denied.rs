@@ -13,6 +13,7 @@ kube_gc_testkit::scenarios! {
     who_may_not_look_at_everything_is_told,
     who_may_not_read_what_is_deleted_is_told,
     who_may_list_nothing_is_not_told_that_all_is_well,
+    who_may_list_one_namespace_plans_for_it,
 }
 
 async fn who_may_not_look_at_everything_is_told() -> Result<()> {
@@ -67,7 +68,7 @@ async fn who_may_not_look_at_everything_is_told() -> Result<()> {
             secrets,
             "check --kinds secrets".to_owned(),
             7,
-            &[not_read, "Nothing that could be looked at is wrong with 1 owner reference.\n"],
+            &[not_read, "Found nothing wrong with 1 owner reference; not everything could be read.\n"],
         ),
         (secrets, "check --kinds configmaps".to_owned(), 7, &["Not looked at: configmaps: you may not list"]),
     ] {
@@ -118,4 +119,18 @@ async fn who_may_list_nothing_is_not_told_that_all_is_well() -> Result<()> {
         nowhere.says(command, 8, &["namespaces \"nowhere\" not found"]).await?;
     }
     Ok(())
+}
+
+/// A namespace is cluster-scoped, and what is in it is not.
+async fn who_may_list_one_namespace_plans_for_it() -> Result<()> {
+    let world = World::set().await?;
+    let (cluster, ns, all) = world.parts();
+    let rules = json!([{ "apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list"] }]);
+    let lead = User::create(world.stage.plane, cluster, ns, rules).await?;
+    let lead = Caller { kubeconfig: lead.kubeconfig(), ..all };
+    let root = ns.configmap("root").create().await?;
+    ns.secret("item").owned_by(&root).create().await?;
+    let only = format!("you may list this only in namespace {} (403)\nNamespace/", ns.name());
+    let said = [only.as_str(), "deleted ConfigMap/root", "deleted Secret/item"];
+    lead.says(&format!("plan ns/{} --kinds configmaps,secrets -o wide", ns.name()), 7, &said).await
 }

@@ -33,6 +33,10 @@ async fn each_kind_of_failure_has_its_exit_code() -> Result<()> {
             caller.says(&format!("{command} {object}"), code, &[says]).await?;
         }
     }
+    for command in COMMANDS {
+        let said = ["the server doesn't have a resource type \"nonsense\""];
+        caller.says(&format!("{command} --kinds nonsense"), 8, &said).await?;
+    }
     let nobody = tempfile::NamedTempFile::new()?;
     std::fs::write(nobody.path(), NOBODY)?;
     let proxy = Proxy::start(world.stage.plane).await?;

@@ -31,6 +31,8 @@ const MOST_OF_A_TYPE: usize = 200;
 pub struct Collector {
     endpoint: Endpoint,
     is_standby: bool,
+    /// It writes nothing.
+    pub(super) is_dry_run: bool,
 }
 
 impl fmt::Display for Collector {
@@ -112,7 +114,8 @@ impl Collector {
             let why = "it has no page /debug/summary".to_owned();
             return Err(CollectorError::NotKubeGc { at, why });
         }
-        Ok(Self { endpoint, is_standby: summary["role"] == "standby" })
+        let (is_standby, is_dry_run) = (summary["role"] == "standby", summary["dry_run"] == true);
+        Ok(Self { endpoint, is_standby, is_dry_run })
     }
 
     /// Whether another replica works.
