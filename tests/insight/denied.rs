@@ -8,6 +8,7 @@ use super::fixtures::{World, stuck, unserved};
 use crate::conformance::stage::{HOLD, own};
 use crate::conformance::user::User;
 use kube_gc_testkit::Policy;
+use kube_gc_testkit::proxy::{Fault, Matcher, Proxy, Reply, Verb};
 
 kube_gc_testkit::scenarios! {
     who_may_not_look_at_everything_is_told,
@@ -124,10 +125,11 @@ async fn who_may_list_nothing_is_not_told_that_all_is_well() -> Result<()> {
 /// A namespace is cluster-scoped, and what is in it is not.
 async fn who_may_list_one_namespace_plans_for_it() -> Result<()> {
     let world = World::set().await?;
-    let (cluster, ns, all) = world.parts();
-    let rules = json!([{ "apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list"] }]);
-    let lead = User::create(world.stage.plane, cluster, ns, rules).await?;
-    let lead = Caller { kubeconfig: lead.kubeconfig(), ..all };
+    let (_, ns, all) = world.parts();
+    let proxy = Proxy::start(world.stage.plane).await?;
+    let of_all = Matcher::verb(Verb::List).when(|request| request.namespace.is_none());
+    let _denied = proxy.always(of_all, Fault::Instead(Reply::status(403, "Forbidden", "not of all")));
+    let lead = Caller { kubeconfig: proxy.kubeconfig(), ..all };
     let root = ns.configmap("root").create().await?;
     ns.secret("item").owned_by(&root).create().await?;
     let only = format!("you may list this only in namespace {} (403)\nNamespace/", ns.name());

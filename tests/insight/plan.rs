@@ -1,6 +1,6 @@
 //! `kube-gc plan`: each effect, each exit code, and what the collector then does.
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 
 use super::fixtures::World;
@@ -256,12 +256,15 @@ async fn the_debug_page_has_the_same_plan() -> Result<()> {
         fits_schema(&page)?;
         let line = format!("plan uid:{} --cascade {policy}", root.uid);
         let command = caller.json(&line).await?;
-        for field in
-            ["object", "cascade", "verdict", "deletes", "byType", "notListed", "notes", "dependsOnUnseen"]
-        {
+        for field in ["object", "cascade", "deletes", "byType", "notListed", "notes", "dependsOnUnseen"] {
             ensure!(page[field] == command[field], "{policy}, {field}: {page} {command}");
         }
         ensure!(effects(&page) == effects(&command), "{policy}: {page} {command}");
+        // The collector alone knows its brake.
+        let of_brake =
+            if policy == "orphan" { "" } else { " The brake of the collector stops this before it is done." };
+        let verdict = format!("{}{of_brake}", command["verdict"].as_str().context("no verdict")?);
+        ensure!(page["verdict"] == *verdict, "{policy}: {page}");
         let brake = if policy == "orphan" { "passes" } else { "engages" };
         ensure!(page["brake"]["state"] == brake, "{page}");
         // The page is what the command asks.
