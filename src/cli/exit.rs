@@ -46,7 +46,7 @@ const MEANINGS: &[(Exit, &str, &str)] = &[
     (Exit::Incomplete, "not everything could be looked at", "tree, explain, check, plan, stuck"),
     (Exit::Incomplete, "not everything could be removed or freed, as after SIGTERM", "node once"),
     (Exit::NoSuchObject, "no such object", "tree, explain, plan"),
-    (Exit::NoSuchObject, "no such namespace", "check, stuck"),
+    (Exit::NoSuchObject, "no such namespace or type", "check, stuck"),
     (Exit::Unanswered, "failed in another way", "tree, explain, check, plan, stuck"),
     (Exit::Address, "address of a listener not available, such as a port in use", "run, node run"),
     (Exit::Panicked, "a part of the graph panicked; restart it", "run"),

@@ -72,6 +72,7 @@ impl Session {
         object: &ObjectArgument,
         filter: &TypeFilter,
     ) -> Result<ExplainAnswer, InsightError> {
+        let filter = &self.resolve(filter)?;
         let mut lists = Lists::new(self, ViewLimits::default());
         let root = match lists.root(object, filter).await {
             Err(none @ InsightError::NoSuchObject(_)) => return Err(self.why_gone(None, object, none).await),
@@ -82,9 +83,9 @@ impl Session {
         let depends_on_lists = contents.is_some()
             || (matches!(object, ObjectArgument::Named { .. }) && explanation.depends_on_dependents());
         if let Some(contents) = contents {
-            explanation = lists.explain_namespace(&root, contents, filter).await;
+            explanation = lists.explain_namespace(&root, contents, filter).await?;
         } else if depends_on_lists {
-            lists.list(root.namespace.as_ref(), filter).await;
+            lists.list(root.namespace.as_ref(), filter).await?;
             explanation = lists.ask(|asker| explain(asker, &root)).await;
         }
         if explanation.is_kept()
@@ -144,20 +145,23 @@ impl Session {
 
     /// Lists what `check` and `stuck` look at, and the objects that are meant among it.
     async fn listed(&self, scope: &QueryScope) -> Result<(Lists<'_>, Option<HashSet<Uid>>), InsightError> {
-        let namespace = self.namespace_of(scope);
+        let (namespace, filter) = (self.namespace_of(scope), &self.resolve(&scope.filter)?);
         let mut lists = Lists::new(self, ViewLimits::default());
         lists.most_reads = MOST_READS;
         if let Some(namespace) = namespace {
             lists.meet(namespace).await?;
         }
         let selected = match &scope.selector {
-            Some(selector) => Some(lists.select(namespace, &scope.filter, selector).await?),
+            Some(selector) => Some(lists.select(namespace, filter, selector).await?),
             None => None,
         };
-        lists.list(namespace, &scope.filter).await;
-        if lists.may_list_nothing() {
-            let place = namespace.map(|namespace| format!("namespace {namespace}"));
-            return Err(InsightError::Forbidden(place.unwrap_or_else(|| "this cluster".to_owned())));
+        lists.list(namespace, filter).await?;
+        if let Some(namespace) = namespace
+            .filter(|_| lists.namespace.is_none() && lists.graph.search(&SearchQuery::default()).is_empty())
+        {
+            let why =
+                "you may not read it, and it has no object that you may list: does it exist?".to_owned();
+            lists.unseen.push(Unseen { what: format!("namespace {namespace}"), why });
         }
         Ok((lists, selected))
     }
@@ -216,12 +220,12 @@ impl Lists<'_> {
         root: &Identity,
         contents: SearchQuery,
         filter: &TypeFilter,
-    ) -> Explanation {
+    ) -> Result<Explanation, InsightError> {
         let only = contents
             .resource
             .as_ref()
             .map(|resource| TypeFilter { only: vec![resource.to_string()], ..TypeFilter::default() });
-        self.list(contents.namespace.as_ref(), only.as_ref().unwrap_or(filter)).await;
+        self.list(contents.namespace.as_ref(), only.as_ref().unwrap_or(filter)).await?;
         if let Some(only) = &only {
             // The others have nothing to do with it.
             self.left_out = 0;
@@ -232,9 +236,12 @@ impl Lists<'_> {
         }
         let contents = NamespaceContents {
             objects: self.graph.search(&contents),
-            silent_apis: contents.namespace.map(|_| self.session.outside().silent_apis).unwrap_or_default(),
+            silent_apis: contents
+                .namespace
+                .map(|_| self.knowledge.outside().silent_apis.clone())
+                .unwrap_or_default(),
             is_all: self.unseen.is_empty() && self.left_out == 0,
         };
-        self.ask(|asker| explain_namespace(asker, root, &contents)).await
+        Ok(self.ask(|asker| explain_namespace(asker, root, &contents)).await)
     }
 }

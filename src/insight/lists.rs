@@ -12,7 +12,7 @@ use super::session::{ObjectArgument, Session, TypeFilter, Waiting};
 use kube_gc_client::{ApiError, ErrorClass};
 use kube_gc_core::graph::{OwnerState, SearchQuery, ViewLimits};
 use kube_gc_core::object::{
-    DeletionState, HashSeed, Identity, Key, Namespace, ResourceType, ResourceVersion, Uid,
+    DeletionState, HashSeed, Identity, Key, Namespace, ResourceType, ResourceVersion, Scope, Uid,
 };
 use kube_gc_core::text::bounded;
 use kube_gc_insight::{
@@ -54,7 +54,7 @@ pub(super) const INTERRUPTED: &str = "interrupted";
 pub(super) struct Lists<'a> {
     pub session: &'a Session,
     pub graph: LocalGraph,
-    knowledge: Knowledge,
+    pub knowledge: Knowledge,
     limits: ViewLimits,
     /// The most live reads.
     pub most_reads: usize,
@@ -63,7 +63,9 @@ pub(super) struct Lists<'a> {
     /// The types that were left out on request.
     pub left_out: usize,
     /// The namespace of the question, if it has one.
-    namespace: Option<(Identity, DeletionState)>,
+    pub namespace: Option<(Identity, DeletionState)>,
+    /// The namespace that the question is about: who may not list all of a type may list it there.
+    pub within: Option<Namespace>,
     /// Something was listed, or failed for want of something else than the right to list it.
     may_list: bool,
     /// Whether all namespaces were listed.
@@ -86,6 +88,7 @@ impl<'a> Lists<'a> {
             unseen,
             left_out: 0,
             namespace: None,
+            within: None,
             may_list: false,
             has_everything: false,
         }
@@ -113,7 +116,7 @@ impl<'a> Lists<'a> {
             ObjectArgument::Uid(uid) => uid,
         };
         if !self.has_everything {
-            self.list(None, filter).await;
+            self.list(None, filter).await?;
         }
         self.graph.holders(uid, 1).pop().ok_or_else(|| {
             let unseen = self.unseen.len();
@@ -140,14 +143,17 @@ impl<'a> Lists<'a> {
         Ok(())
     }
 
-    /// Whether not a single type may be listed.
-    pub fn may_list_nothing(&self) -> bool {
-        !self.may_list && self.left_out == 0 && self.unseen.iter().any(|unseen| unseen.why == NOT_ALLOWED)
-    }
-
     /// Lists what may depend on an object in this namespace, or on a cluster-scoped one. Earlier
     /// answers of the graph are forgotten.
-    pub async fn list(&mut self, namespace: Option<&Namespace>, filter: &TypeFilter) {
+    ///
+    /// # Errors
+    ///
+    /// Not a single type may be listed.
+    pub async fn list(
+        &mut self,
+        namespace: Option<&Namespace>,
+        filter: &TypeFilter,
+    ) -> Result<(), InsightError> {
         let (types, left_out) = self.session.types(namespace, filter);
         (self.left_out, self.has_everything) = (left_out, namespace.is_none());
         for resource in &types {
@@ -156,35 +162,61 @@ impl<'a> Lists<'a> {
         // Objects are taken in while lists go on, so that no list is in memory twice.
         let (session, graph) = (self.session, Mutex::new(&mut self.graph));
         let Waiting { progress, interrupted } = &session.waiting;
+        let within = self.within.as_ref().filter(|_| namespace.is_none());
         let graph = || graph.lock().unwrap_or_else(PoisonError::into_inner);
         let (of, mut done) = (types.len(), 0);
         progress(done, of);
         let mut lists = futures::stream::iter(types)
             .map(async |resource| {
-                let mut batch = Vec::new();
-                let list = session.api.list(&resource, namespace, |facts| {
-                    batch.push(facts);
-                    if batch.len() == BATCH {
-                        graph().add(&resource, std::mem::take(&mut batch));
+                let list = async |namespace: Option<&Namespace>| {
+                    let mut batch = Vec::new();
+                    let list = session.api.list(&resource, namespace, |facts| {
+                        batch.push(facts);
+                        if batch.len() == BATCH {
+                            graph().add(&resource, std::mem::take(&mut batch));
+                        }
+                    });
+                    let listed = interrupted.run_until_cancelled(list).await;
+                    graph().add(&resource, batch);
+                    listed
+                };
+                let listed = list(namespace).await;
+                let is_broken = matches!(&listed, Some(Err(error)) if error.class != ErrorClass::Denied)
+                    && resource.scope == Scope::Namespaced;
+                let why = match read(listed) {
+                    Ok(version) => {
+                        graph().end(&resource, version.as_ref());
+                        return Ok(());
                     }
-                });
-                let listed = interrupted.run_until_cancelled(list).await;
-                graph().add(&resource, batch);
-                let version = read(listed).map_err(|why| unseen(&resource, why))?;
-                graph().end(&resource, version.as_ref());
-                Ok::<(), Unseen>(())
+                    Err(why) => why,
+                };
+                let within = within.filter(|_| why == NOT_ALLOWED && resource.scope == Scope::Namespaced);
+                let why = match within {
+                    // Such a list shows what there is, and proves nothing absent.
+                    Some(within) if matches!(list(Some(within)).await, Some(Ok(_))) => {
+                        format!("you may list this only in namespace {within} (403)")
+                    }
+                    _ => why,
+                };
+                Err((unseen(&resource, why), is_broken))
             })
             .buffer_unordered(AT_ONCE);
         while let Some(listed) = lists.next().await {
             done += 1;
             progress(done, of);
-            self.may_list |= !matches!(&listed, Err(unseen) if unseen.why == NOT_ALLOWED);
-            let unseen = listed.err();
-            self.knowledge.miss(unseen.iter().cloned());
-            self.unseen.extend(unseen);
+            self.may_list |= !matches!(&listed, Err((unseen, _)) if unseen.why == NOT_ALLOWED);
+            if let Err((unseen, is_broken)) = listed {
+                self.knowledge.miss(unseen.clone(), is_broken);
+                self.unseen.push(unseen);
+            }
         }
         drop(lists);
         self.knowledge.forget_graph();
+        if self.may_list || self.left_out > 0 || !self.unseen.iter().any(|unseen| unseen.why == NOT_ALLOWED) {
+            return Ok(());
+        }
+        let place = namespace.map(|namespace| format!("namespace {namespace}"));
+        Err(InsightError::Forbidden(place.unwrap_or_else(|| "this cluster".to_owned())))
     }
 
     /// Lists the objects that a selector names. What cannot be listed is unseen.

@@ -9,7 +9,7 @@ use kube_gc_core::brake::Limits;
 use kube_gc_core::graph::ViewLimits;
 use kube_gc_core::object::{Identity, PropagationPolicy};
 use kube_gc_core::text::listed;
-use kube_gc_insight::{Answer, ObjectName, Plan, PlanQuery, plan};
+use kube_gc_insight::{Answer, ObjectName, Plan, PlanQuery, Walk, contents_of, plan};
 
 /// The most objects that a plan looks at.
 const MOST_OBJECTS: usize = 2_000_000;
@@ -40,6 +40,7 @@ impl Session {
     ///
     /// There is no such object, or it cannot be read.
     pub async fn plan(&self, asked: &PlanArgument) -> Result<Answer<Plan>, InsightError> {
+        let filter = &self.resolve(&asked.filter)?;
         let mut lists = Lists::new(self, ViewLimits::default());
         let (roots, missing) = lists.roots(asked).await?;
         lists.most_reads += roots.len();
@@ -47,7 +48,11 @@ impl Session {
         let mut places = roots.iter().map(|root| root.namespace.as_ref());
         let place = places.next().flatten().filter(|first| places.all(|place| place == Some(*first)));
         if asked.selected.is_none() && !lists.has_everything {
-            lists.list(place, &asked.filter).await;
+            lists.within = match &roots[..] {
+                [root] => contents_of(root).and_then(|contents| contents.namespace),
+                _ => None,
+            };
+            lists.list(place, filter).await?;
         }
         let mut pods = Vec::new();
         for (place, root) in roots.iter().enumerate() {
@@ -56,8 +61,14 @@ impl Session {
             lists.unseen.extend(unlisted);
         }
         let query = PlanQuery { roots, policy: asked.policy, pods, limit: MOST_OBJECTS };
-        let walk = lists.graph.walk(query);
-        let mut plan = lists.ask(|asker| plan(asker, &walk, asked.listed)).await;
+        let mut walk = Walk::new(query);
+        let mut plan = loop {
+            lists.graph.walk(&mut walk);
+            let plan = lists.ask(|asker| plan(asker, &walk, asked.listed)).await;
+            if !walk.follow(&plan.unfollowed) {
+                break plan;
+            }
+        };
         if let Some(limits) = &asked.brake {
             let is_known = lists.has_everything && lists.unseen.is_empty() && lists.left_out == 0;
             plan.forecast(limits, |resource| is_known.then(|| lists.graph.population(resource) as u64));
@@ -90,7 +101,7 @@ impl Lists<'_> {
             }
             let namespace = self.session.namespace.as_ref();
             let uids = self.select(namespace, &filter, selector).await?;
-            self.list(namespace, &asked.filter).await;
+            self.list(namespace, &asked.filter).await?;
             roots.extend(uids.iter().flat_map(|uid| self.graph.holders(uid, 1)));
             roots.sort_by_cached_key(|root| ObjectName::from(root));
             missing.push(format!("no {} has the labels {selector}", types.join(",")));

@@ -129,6 +129,27 @@ impl Session {
         resource.cloned().ok_or_else(|| InsightError::NoSuchType(name.to_owned()))
     }
 
+    /// A filter with the names of types as the server has them, for `deploy` or `Deployment`, too.
+    ///
+    /// # Errors
+    ///
+    /// It names a type that the server does not have.
+    pub(super) fn resolve(&self, filter: &TypeFilter) -> Result<TypeFilter, InsightError> {
+        let name = |pattern: &String| {
+            let named = self.discovered.type_named(pattern).map(|named| named.group_resource.to_string());
+            named.unwrap_or_else(|| pattern.clone())
+        };
+        let all = |patterns: &[String]| patterns.iter().map(name).collect();
+        let resolved = TypeFilter { only: all(&filter.only), without: all(&filter.without) };
+        let types = self.types_to_name();
+        let is_nothing = |pattern: &&String| !types.iter().any(|name| WildMatch::new(pattern).matches(name));
+        // A type of a part of the API that does not answer is not known.
+        match resolved.only.iter().find(is_nothing).filter(|_| self.outside().silent_objects.is_empty()) {
+            Some(pattern) => Err(InsightError::NoSuchType(pattern.clone())),
+            None => Ok(resolved),
+        }
+    }
+
     /// The types whose objects may depend on an object in this namespace (on a cluster-scoped
     /// object, those of all types), and how many of them the filter leaves out.
     pub(super) fn types(

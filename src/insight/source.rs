@@ -68,13 +68,16 @@ impl Session {
             Source::Collector(endpoint) => {
                 let collector = self.wait(Collector::at(Endpoint::clone(endpoint))).await?;
                 self.is_known_to(&collector).await?;
-                Ok((Some(collector), None))
+                let dry = format!("The collector at {collector} is in a dry run: it writes nothing");
+                let note = collector.is_dry_run.then_some(dry);
+                Ok((Some(collector), note))
             }
             Source::Found { namespace, credentials, required } => {
                 match Box::pin(self.wait(find(&self.api, namespace.as_deref(), credentials))).await {
                     Ok(collector) => {
                         let standby = if collector.is_standby() { ", a standby" } else { "" };
-                        let note = format!("From the collector at {collector}{standby}");
+                        let dry = if collector.is_dry_run { ", in a dry run: it writes nothing" } else { "" };
+                        let note = format!("From the collector at {collector}{standby}{dry}");
                         Ok((Some(collector), Some(note)))
                     }
                     // Who may not list pods does not know of any collector.
@@ -90,11 +93,22 @@ impl Session {
 }
 
 impl Session {
-    /// Fails if the collector at an address knows another cluster, as far as the user may find that out: it
-    /// would answer about namespaces of the same name.
+    /// Fails unless the collector at an address knows a namespace of this cluster: one of another cluster would
+    /// answer about namespaces of the same name.
     async fn is_known_to(&self, collector: &Collector) -> Result<(), InsightError> {
-        let Ok((namespace, _)) = self.wait(self.find("namespaces", None, "default")).await else {
-            return Ok(());
+        let names =
+            ["default", "kube-system"].into_iter().chain(self.namespace.as_ref().map(Namespace::as_str));
+        let mut known = None;
+        for name in names {
+            match self.wait(self.find("namespaces", None, name)).await {
+                Ok((namespace, _)) => known = Some(namespace),
+                Err(InsightError::Interrupted) => return Err(InsightError::Interrupted),
+                Err(_) => continue,
+            }
+            break;
+        }
+        let Some(namespace) = known else {
+            return Err(CollectorError::Unverified { at: collector.to_string() }.into());
         };
         let page = format!("/debug/neighbourhood?{}&limit=1", ObjectRef::from(&namespace));
         let known = self.wait(collector.page::<serde_json::Value>(&page)).await?;
@@ -164,7 +178,9 @@ impl Session {
         let mut lists = Lists::new(self, ViewLimits::default());
         let report = lists.ranked(page.shown, query).await;
         lists.unseen = page.incomplete;
-        Ok(lists.answer(report))
+        let mut answer = lists.answer(report);
+        answer.dry_run = collector.is_dry_run;
+        Ok(answer)
     }
 
     /// Why an object is still there, and what the collector has done about it.
@@ -183,7 +199,7 @@ impl Session {
             Err(none @ (InsightError::NoSuchObject(_) | InsightError::NotInGraph(_))) => {
                 Err(self.why_gone(Some(collector), object, none).await)
             }
-            answer => answer.map(|answer| ExplainAnswer { dry_run: collector.is_dry_run(), ..answer }),
+            answer => answer.map(|answer| ExplainAnswer { dry_run: collector.is_dry_run, ..answer }),
         }
     }
 

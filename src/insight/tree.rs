@@ -74,13 +74,14 @@ impl Session {
         query: &TreeQuery,
         known: Option<&Identity>,
     ) -> Result<Answer<Neighbourhood>, InsightError> {
+        let filter = &self.resolve(&query.filter)?;
         let mut lists = Lists::new(self, ViewLimits::default());
-        let root = match (lists.root(&query.object, &query.filter).await, known) {
+        let root = match (lists.root(&query.object, filter).await, known) {
             (Ok(_) | Err(InsightError::NoSuchObject(_)), Some(known)) => known.clone(),
             (found, _) => found?,
         };
         if !lists.has_everything && query.down > 0 {
-            lists.list(root.namespace.as_ref(), &query.filter).await;
+            lists.list(root.namespace.as_ref(), filter).await?;
         }
         let mut question = NeighbourhoodQuery { root, up: query.up, down: query.down, limit: MOST_ROWS + 1 };
         for most in query.candidates() {

@@ -60,7 +60,7 @@ impl CollectorIntrospection {
         let Answer { report: mut explanation, incomplete, .. } = answer;
         let namespace = root.namespace.as_ref().filter(|_| explanation.is_kept());
         if let Some(namespace) = namespace
-            && self.deleted_namespace(namespace).await?.is_some()
+            && self.namespace(namespace).await?.is_some_and(|(_, deletion)| deletion.is_being_deleted())
         {
             explanation.stays_for_now(&format!("namespace {namespace} exists, which is being deleted"));
         }
@@ -113,15 +113,14 @@ impl CollectorIntrospection {
         Ok(answer)
     }
 
-    /// The namespace of this name, if it is being deleted.
-    async fn deleted_namespace(
+    /// The namespace of this name.
+    async fn namespace(
         &self,
         namespace: &Namespace,
     ) -> Result<Option<(Identity, DeletionState)>, PartitionEnded> {
         let itself = SearchQuery {
             text: format!("namespace/{namespace}"),
             resource: Some(GroupResource::new("", "namespaces")),
-            being_deleted: true,
             ..SearchQuery::default()
         };
         let (_, found, _) = self.questions.search(vec![itself], MOST_DELETED).await?;
@@ -149,9 +148,15 @@ impl CollectorIntrospection {
         let deleted = SearchQuery { being_deleted: true, ..SearchQuery::default() };
         let inside = SearchQuery { namespace: namespace.clone(), ..deleted };
         let (_, mut found, more) = self.questions.search(vec![inside], MOST_DELETED).await?;
+        let mut unknown = None;
         if let Some(namespace) = &namespace {
+            let itself = self.namespace(namespace).await?;
+            if itself.is_none() {
+                let why = "the collector does not know it: does it exist?".to_owned();
+                unknown = Some(Unseen { what: format!("namespace {namespace}"), why });
+            }
             // What is in a namespace holds it.
-            found.extend(self.deleted_namespace(namespace).await?);
+            found.extend(itself.filter(|(_, deletion)| deletion.is_being_deleted()));
         }
         let limits = ViewLimits { dependents_of_a_type: MOST_DEPENDENTS, ..ViewLimits::default() };
         let silent_apis = outside.silent_apis.clone();
@@ -163,6 +168,7 @@ impl CollectorIntrospection {
             let why = "the collector reads only the first for an answer; --from lists reads more".to_owned();
             answer.miss(Unseen { what, why });
         }
+        unknown.into_iter().for_each(|unseen| answer.miss(unseen));
         if more {
             let why =
                 format!("only the first {} that are being deleted are looked at", Thousands(MOST_DELETED));
@@ -209,10 +215,16 @@ impl CollectorIntrospection {
         let outside = self.questions.outside(root.namespace.as_ref()).await?;
         let (pods, unlisted) = self.questions.pods_on(&root).await;
         let query = PlanQuery { roots: vec![root], policy: request.policy, pods, limit: MOST_PLANNED };
-        let walk = walk(graph, query).await?;
-        let question = |asker: &mut Asker<'_>| plan(asker, &walk, request.limit);
-        let asked = self.questions.ask(ViewLimits::default(), Freshness::Now, outside, question);
-        let mut answer = asked.await?;
+        let mut all = Walk::new(query);
+        let mut answer = loop {
+            walk(graph, &mut all).await?;
+            let question = |asker: &mut Asker<'_>| plan(asker, &all, request.limit);
+            let asked = self.questions.ask(ViewLimits::default(), Freshness::Now, outside.clone(), question);
+            let answer = asked.await?;
+            if !all.follow(&answer.report.unfollowed) {
+                break answer;
+            }
+        };
         unlisted.into_iter().for_each(|unseen| answer.miss(unseen));
         let plan = &mut answer.report;
         let limits = brake.limits();
@@ -224,15 +236,14 @@ impl CollectorIntrospection {
         }
         plan.forecast(limits, |resource| populations.get(resource).copied());
         if is_held && let Some(why) = brake.warning() {
-            plan.brake = Forecast::Engages { why };
+            plan.stops(why);
         }
         Ok(Some(answer))
     }
 }
 
 /// Walks to the end, with small questions to the partitions.
-async fn walk(graph: &GraphHandle, query: PlanQuery) -> Result<Walk, PartitionEnded> {
-    let mut walk = Walk::new(query);
+async fn walk(graph: &GraphHandle, walk: &mut Walk) -> Result<(), PartitionEnded> {
     loop {
         let needs = walk.needs();
         if needs.is_empty() {
@@ -261,7 +272,7 @@ async fn walk(graph: &GraphHandle, query: PlanQuery) -> Result<Walk, PartitionEn
         }
     }
     walk.finish();
-    Ok(walk)
+    Ok(())
 }
 
 impl CollectorIntrospection {

@@ -15,7 +15,7 @@ use kube_gc_core::object::{
 };
 use kube_gc_core::text::bounded;
 use kube_gc_insight::{
-    Answer, Asker, Details, Fact, Knowledge, Live, Need, ObjectName, Outside, Report, Unseen, ask,
+    Answer, Asker, Details, Fact, Knowledge, Live, Need, ObjectName, Outside, Report, Source, Unseen, ask,
 };
 use kube_gc_observe::access::Cache;
 
@@ -81,20 +81,26 @@ impl Questions {
         let discovery = self.status.discovery();
         let failures = discovery.failing.iter().map(|failing| &failing.failure);
         let mut outside = GroupFailure::outside(failures);
+        outside.source = if self.status.gate.is_dry_run() { Source::DryRun } else { Source::Collector };
         let matters = |resource: &ResourceType| of.is_none() || resource.scope == Scope::Namespaced;
-        let types = &mut outside.types;
         if discovery.discovered.is_none() {
             let why = "the collector has just started, and has not discovered any type yet".to_owned();
-            types.push(Unseen { what: "all objects".to_owned(), why });
+            outside.types.push(Unseen { what: "all objects".to_owned(), why });
         }
         for monitor in self.status.registry.all().iter().filter(|monitor| !monitor.is_up_to_date()) {
             if matters(&monitor.resource) {
                 let why = bounded(monitor.last_error.as_deref().unwrap_or("not listed yet"));
-                types.push(Unseen { what: monitor.resource.group_resource.to_string(), why });
+                // Without the right to list it, this collector alone fails.
+                let is_broken = monitor.last_error.as_deref().is_some_and(|error| !error.contains(": 403 "));
+                let unseen = Unseen { what: monitor.resource.group_resource.to_string(), why };
+                if is_broken && monitor.resource.scope == Scope::Namespaced {
+                    outside.silent_apis.push(unseen.clone());
+                }
+                outside.types.push(unseen);
             }
         }
         let ignored = self.status.ignored.iter().filter_map(|resource| catalog.resource(resource));
-        types.extend(ignored.filter(|resource| matters(resource)).map(|resource| Unseen {
+        outside.types.extend(ignored.filter(|resource| matters(resource)).map(|resource| Unseen {
             what: resource.group_resource.to_string(),
             why: "the collector ignores this type (`discovery.ignored`)".to_owned(),
         }));

@@ -14,7 +14,7 @@ use kube_gc_client::ReplicaRole;
 use kube_gc_controller::actors::graph_handle::PartitionEnded;
 use kube_gc_controller::actors::pool::{AskStuck, StuckKey, StuckKeys};
 use kube_gc_core::graph::{StuckCause, StuckCount, StuckDetail, StuckFilter, StuckObject, StuckObjects};
-use kube_gc_core::object::{Identity, Key, OwnerReference};
+use kube_gc_core::object::{GroupResource, Identity, Key, OwnerReference, Uid};
 use kube_gc_core::text::{listed, word};
 use kube_gc_observe::telemetry::{ObjectView, StuckReason, Timestamp};
 
@@ -111,7 +111,8 @@ impl CollectorStatus {
         // Keys do not contain names.
         let keys: Vec<Key> = in_pools.iter().map(|stuck| stuck.key.clone()).collect();
         let identities = self.graph.identify_all(&keys).await?;
-        let in_pools = in_pools.into_iter().zip(identities).map(|(key, name)| in_pool(key, name, now));
+        let in_pools = in_pools.into_iter().zip(identities);
+        let in_pools = in_pools.map(|(key, name)| in_pool(key, name, &self.ignored, now));
         let objects = graph.into_iter().flat_map(|partition| partition.objects);
         let mut found: Vec<Found> = in_pools.chain(objects.map(|object| in_graph(object, now))).collect();
         found.sort_by_key(|found| std::cmp::Reverse(found.waited));
@@ -266,7 +267,7 @@ fn item(object: ObjectView, reason: StuckReason, waited: Duration, now: SystemTi
     }
 }
 
-fn in_pool(stuck: StuckKey, identity: Option<Identity>, now: SystemTime) -> Found {
+fn in_pool(stuck: StuckKey, identity: Option<Identity>, ignored: &[GroupResource], now: SystemTime) -> Found {
     let StuckKey { key, reason, waited, failure, next_retry } = stuck;
     let object = identity.as_ref().map_or_else(|| (&key).into(), ObjectView::from);
     let mut item = item(object, reason, waited, now);
@@ -277,6 +278,10 @@ fn in_pool(stuck: StuckKey, identity: Option<Identity>, now: SystemTime) -> Foun
         Some((attempts, error)) => (Some(attempts), error.to_string()),
         None => (None, "its dependents are being released before its finalizer is removed".to_owned()),
     };
+    let mut owner = identity.iter();
+    if reason == StuckReason::NotObserved && owner.any(|of| ignored.contains(&of.resource.group_resource)) {
+        item.message = "the collector ignores its type (`discovery.ignored`)".to_owned();
+    }
     Found { identity, waited, item }
 }
 
@@ -307,6 +312,9 @@ fn in_graph(stuck: StuckObject, now: SystemTime) -> Found {
         }
         StuckDetail::Held { by_finalizers: true } => {
             "it was deleted, and finalizers of others hold it".to_owned()
+        }
+        StuckDetail::Held { .. } if &*object.resource.kind == "Namespace" => {
+            "it was deleted; `explain` says what is left in it, or holds it".to_owned()
         }
         StuckDetail::Held { by_finalizers: false } => {
             "it was deleted, and is still there without a finalizer of others".to_owned()

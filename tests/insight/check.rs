@@ -97,6 +97,13 @@ async fn each_class_is_found_and_the_collector_does_what_is_foretold() -> Result
         ensure!(found == *classes, "{object}: {found:?} instead of {classes:?}");
     }
 
+    // What is asked about one namespace is found in another.
+    let narrow = caller.json("check --kinds configmaps,secrets").await?;
+    let is_meant = |(object, _): &&(Obj, Vec<(&str, &str)>)| object.name == "other-namespace";
+    let (object, classes) = expected.iter().find(is_meant).context("no such object")?;
+    let found = findings(&narrow, object)?;
+    ensure!(found == [(classes[0].0.to_owned(), classes[0].1.to_owned())], "{found:?}");
+
     let collector = world.stage.collector().await?;
     cluster.settled_with_parked(&collector).await?;
     for (object, classes) in &expected {
@@ -128,7 +135,7 @@ async fn the_exit_code_follows_from_the_worst_effect() -> Result<()> {
     ns.secret("deletes").owned_by(&absent).create().await?;
     codes([1, 1, 1, 1, 0]).await?;
     for (flags, code, said) in [
-        ("", 1, &["3 of 5 owner references are wrong; 1 object would be deleted.\n"][..]),
+        ("", 1, &["3 of 5 owner references are wrong; 1 object would be deleted, and what it owns.\n"][..]),
         ("-o name", 1, &["secret/deletes\nsecret/leaks\nsecret/odd\n"]),
         ("-o wide", 1, &["NAMESPACE EFFECT", &absent.uid]),
         ("--no-headers", 1, &["!EFFECT", "deletes absent secret/deletes"]),

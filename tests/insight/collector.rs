@@ -11,7 +11,7 @@ use super::stream::Events;
 use super::{Caller, fits_schema, words};
 use kube_gc_testkit::cluster::{create_all, poll};
 use kube_gc_testkit::proxy::{Fault, Matcher, Proxy, Reply, Rule, Verb};
-use kube_gc_testkit::{Collector, Obj, Policy};
+use kube_gc_testkit::{Collector, Obj, Options, Policy};
 
 kube_gc_testkit::scenarios! {
     lists_and_a_collector_answer_alike,
@@ -20,6 +20,8 @@ kube_gc_testkit::scenarios! {
     a_stream_follows_a_cascade_and_ends_with_the_collector,
     a_collector_is_asked_directly_and_through_the_api_server,
     what_is_no_collector_is_said,
+    a_namespace_that_nobody_knows_is_not_in_order,
+    a_collector_in_a_dry_run_says_so,
     what_is_not_found_is_said_or_answered_from_lists,
 }
 
@@ -273,12 +275,72 @@ async fn what_is_no_collector_is_said() -> Result<()> {
     let proxy = Proxy::start(world.stage.plane).await?;
     let other = json!({ "metadata": { "name": "default", "uid": "of another cluster" } });
     let other = Fault::Instead(Reply::json(200, &other));
-    let _other = proxy.always(Matcher::verb(Verb::Get).of("namespaces").named("default"), other);
+    let rule = proxy.always(Matcher::verb(Verb::Get).of("namespaces").named("default"), other);
     let caller = Caller { kubeconfig: proxy.kubeconfig(), ..caller };
     for command in ["tree cm/root", "explain cm/gone", "plan uid:nobody", "stuck"] {
         caller.says(&format!("{command} {debug}"), 9, &["it is of another cluster, or has not"]).await?;
     }
+    rule.remove();
+    let namespaces = || Matcher::verb(Verb::Get).of("namespaces");
+    let denied = ["default", "kube-system"].map(|name| proxy.always(namespaces().named(name), forbidden()));
+    // Its own namespace shows it, too.
+    caller.says(&format!("stuck {debug}"), 0, &["Nothing is stuck.\n"]).await?;
+    let other = json!({ "metadata": { "name": caller.namespace, "uid": "of another cluster" } });
+    let _other = proxy.always(namespaces().named(caller.namespace), Fault::Instead(Reply::json(200, &other)));
+    caller.says(&format!("stuck {debug}"), 9, &["it is of another cluster, or has not"]).await?;
+    let _denied = (denied, proxy.always(namespaces(), forbidden()));
+    let nowhere = Caller { namespace: "nowhere", ..caller };
+    for command in ["tree cm/root", "explain cm/gone", "plan cm/root", "stuck"] {
+        let said = ["nothing shows that the collector at "];
+        nowhere.says(&format!("{command} {debug}"), 9, &said).await?;
+    }
     collector.stop().await
+}
+
+/// Who may not get namespaces may have misspelled one.
+async fn a_namespace_that_nobody_knows_is_not_in_order() -> Result<()> {
+    let world = World::set().await?;
+    let (_, ns, caller) = world.parts();
+    ns.configmap("root").create().await?;
+    let collector = world.stage.collector().await?;
+    let proxy = Proxy::start(world.stage.plane).await?;
+    proxy.forward_ports(collector.debug_address().parse()?);
+    let _shown = show_pods(&proxy, "kube-gc");
+    let _denied = proxy.always(Matcher::verb(Verb::Get).of("namespaces"), forbidden());
+    let caller = Caller { kubeconfig: proxy.kubeconfig(), ..caller };
+    let nowhere = Caller { namespace: "nowhere", ..caller };
+    for command in ["stuck --from collector", "stuck --from lists", "check"] {
+        caller.says(command, 0, &["Nothing is "]).await?;
+        nowhere.says(command, 7, &["Not looked at: namespace nowhere: ", "does it exist?"]).await?;
+    }
+    collector.stop().await
+}
+
+/// What it has to do stays undone.
+async fn a_collector_in_a_dry_run_says_so() -> Result<()> {
+    let world = World::set().await?;
+    let (cluster, ns, caller) = world.parts();
+    let root = ns.configmap("root").create().await?;
+    let item = ns.secret("item").owned_by(&root).blocking().create().await?;
+    let collector = world.stage.collector_with(Options::default().arg("--dry-run")).await?;
+    let url = format!("--collector http://{}", collector.debug_address());
+    caller.says(&format!("plan cm/root {url}"), 0, &["in a dry run: it deletes no dependent.\n"]).await?;
+    cluster.delete(&root, Policy::Foreground).await?;
+    stuck(caller, &format!("stuck --older 0s {url}"), 1).await?;
+    let does_nothing = "has this to do, but it is in a dry run, and writes nothing.\n";
+    caller.says(&format!("stuck --older 0s {url}"), 1, &[does_nothing, "!look whether it runs"]).await?;
+    for command in ["plan cm/root", "stuck --older 0s", "tree cm/root"] {
+        let said = format!(
+            "The collector at http://{} is in a dry run: it writes nothing\n",
+            collector.debug_address()
+        );
+        let ran = caller.ask(&format!("{command} {url}")).await?;
+        ensure!(ran.out.contains(&said), "{ran:?}");
+        ensure!(caller.json(&format!("{command} {url}")).await?["dryRun"] == true, "{command}");
+        ensure!(caller.json(&format!("{command} --from lists")).await?["dryRun"] == false, "{command}");
+    }
+    collector.stop().await?;
+    cluster.assert_kept([&root, &item]).await
 }
 
 async fn what_is_not_found_is_said_or_answered_from_lists() -> Result<()> {

@@ -8,11 +8,13 @@ use super::fixtures::{World, stuck, unserved};
 use crate::conformance::stage::{HOLD, own};
 use crate::conformance::user::User;
 use kube_gc_testkit::Policy;
+use kube_gc_testkit::proxy::{Fault, Matcher, Proxy, Reply, Verb};
 
 kube_gc_testkit::scenarios! {
     who_may_not_look_at_everything_is_told,
     who_may_not_read_what_is_deleted_is_told,
     who_may_list_nothing_is_not_told_that_all_is_well,
+    who_may_list_one_namespace_plans_for_it,
 }
 
 async fn who_may_not_look_at_everything_is_told() -> Result<()> {
@@ -67,7 +69,7 @@ async fn who_may_not_look_at_everything_is_told() -> Result<()> {
             secrets,
             "check --kinds secrets".to_owned(),
             7,
-            &[not_read, "Nothing that could be looked at is wrong with 1 owner reference.\n"],
+            &[not_read, "Found nothing wrong with 1 owner reference; not everything could be read.\n"],
         ),
         (secrets, "check --kinds configmaps".to_owned(), 7, &["Not looked at: configmaps: you may not list"]),
     ] {
@@ -118,4 +120,19 @@ async fn who_may_list_nothing_is_not_told_that_all_is_well() -> Result<()> {
         nowhere.says(command, 8, &["namespaces \"nowhere\" not found"]).await?;
     }
     Ok(())
+}
+
+/// A namespace is cluster-scoped, and what is in it is not.
+async fn who_may_list_one_namespace_plans_for_it() -> Result<()> {
+    let world = World::set().await?;
+    let (_, ns, all) = world.parts();
+    let proxy = Proxy::start(world.stage.plane).await?;
+    let of_all = Matcher::verb(Verb::List).when(|request| request.namespace.is_none());
+    let _denied = proxy.always(of_all, Fault::Instead(Reply::status(403, "Forbidden", "not of all")));
+    let lead = Caller { kubeconfig: proxy.kubeconfig(), ..all };
+    let root = ns.configmap("root").create().await?;
+    ns.secret("item").owned_by(&root).create().await?;
+    let only = format!("you may list this only in namespace {} (403)\nNamespace/", ns.name());
+    let said = [only.as_str(), "deleted ConfigMap/root", "deleted Secret/item"];
+    lead.says(&format!("plan ns/{} --kinds configmaps,secrets -o wide", ns.name()), 7, &said).await
 }

@@ -31,6 +31,10 @@ async fn each_kind_of_failure_has_its_exit_code() -> Result<()> {
             caller.says(&format!("{command} {object}"), code, &[says]).await?;
         }
     }
+    for command in COMMANDS {
+        let said = ["the server doesn't have a resource type \"nonsense\""];
+        caller.says(&format!("{command} --kinds nonsense"), 8, &said).await?;
+    }
     let nobody = tempfile::NamedTempFile::new()?;
     // Nobody listens on this port.
     let server = json!({ "server": "http://127.0.0.1:1" });

@@ -1,11 +1,11 @@
 //! `kube-gc plan`: each effect, each exit code, and what the collector then does.
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 
-use super::fits_schema;
 use super::fixtures::World;
 use super::truth::Truth;
+use super::{Caller, fits_schema};
 use crate::conformance::stage::HOLD;
 use kube_gc_testkit::cluster::{create_all, poll};
 use kube_gc_testkit::proxy::{Fault, Matcher, Proxy, Reply, Verb};
@@ -52,7 +52,12 @@ async fn several_objects_are_planned_together() -> Result<()> {
             "{line}: {other}"
         );
     }
+    let directory = tempfile::tempdir()?;
+    std::fs::write(file.path(), object("a").replace("name: a", "name: a, namespace: elsewhere"))?;
     for (line, code, said) in [
+        (format!("plan -f {}", directory.path().display()).as_str(), 2, "a directory is not read"),
+        ("plan -f https://example.com/a.yaml", 2, "a URL is not read"),
+        (&by_file, 2, "the namespace from the provided object \"elsewhere\" does not match the namespace"),
         ("plan cm -l app=nobody", 8, "no cm has the labels app=nobody"),
         ("plan cm -l app=(", 2, "does not understand the selector"),
         ("plan cm/a -l app=web", 8, "doesn't have a resource type \"cm/a\""),
@@ -89,8 +94,8 @@ async fn a_namespace_goes_last_and_a_silent_api_keeps_it() -> Result<()> {
         let held = doomed.secret("held").finalizer(HOLD).create().await?;
         let namespace = format!("Namespace/{}", doomed.name());
         let last = format!("{namespace} is deleted last, after its ");
-        let hangs = format!("{namespace} never ends until silent.example.com/v1 answers.");
-        let hangs = if is_silent { hangs } else { format!("!{namespace} never") };
+        let hangs = format!("{namespace} cannot go until silent.example.com/v1 answers.");
+        let hangs = if is_silent { hangs } else { format!("!{namespace} cannot") };
         let truth = Truth {
             line: format!("plan ns/{}", doomed.name()),
             says: &[&last, &hangs, &format!("{namespace} waits for Secret/held.")],
@@ -153,6 +158,18 @@ async fn a_collector_says_what_it_cannot_see() -> Result<()> {
         let ran = ask().await?;
         ensure!(ran.out.contains("no other object that was looked at goes"), "{ran:?}");
     }
+    // What the server cannot list, its namespace controller cannot delete.
+    let keeper = ns.secret("keeper").create().await?;
+    ns.configmap("kept").owned_by(&keeper).create().await?;
+    let asked = format!("stuck --older 0s --collector http://{}", ignoring.debug_address());
+    let is_said = async || Ok(caller.ask(&asked).await?.out.contains("the collector ignores its type"));
+    poll("the collector to say so", is_said).await?;
+    let (namespace, url) = (format!("ns/{}", ns.name()), format!("http://{}", unsynced.debug_address()));
+    let of_proxy = Caller { kubeconfig: proxy.kubeconfig(), ..caller };
+    for (caller, source) in [(of_proxy, "--from lists".to_owned()), (caller, format!("--collector {url}"))] {
+        let hangs = format!("Namespace/{} cannot go until secrets answers.", ns.name());
+        caller.says(&format!("plan {namespace} {source}"), 7, &[&hangs, "held Namespace/"]).await?;
+    }
     broken.remove();
     let url = format!("--collector http://{}", unsynced.debug_address());
     poll(
@@ -178,6 +195,11 @@ async fn too_many_deletions_fail_and_the_brake_is_foreseen() -> Result<()> {
     caller.says("plan cm/root -o wide", 0, &["Secret/s29", ns.name()]).await?;
     let file = tempfile::NamedTempFile::new()?;
     for (setting, code, said) in [
+        (
+            "deletions_per_minute = 29",
+            0,
+            "30 others go. The brake of the collector stops this before it is done.",
+        ),
         ("deletions_per_minute = 29", 0, "The brake of the collector engages: "),
         ("deletions_per_minute = 30", 0, "does not engage"),
         ("nonsense = 1", 2, "nonsense"),
@@ -185,7 +207,10 @@ async fn too_many_deletions_fail_and_the_brake_is_foreseen() -> Result<()> {
         std::fs::write(file.path(), format!("[brake]\n{setting}\n"))?;
         caller.says(&format!("plan cm/root --config {}", file.path().display()), code, &[said]).await?;
     }
-    Ok(())
+    // A collector deletes nothing that it ignores.
+    std::fs::write(file.path(), "[discovery]\nignored = [\"secrets\"]\n")?;
+    let said = ["no other object goes", "Left out on request: 1 type"];
+    caller.says(&format!("plan cm/root --config {}", file.path().display()), 0, &said).await
 }
 
 async fn a_definition_is_planned_with_all_objects_of_its_type() -> Result<()> {
@@ -231,12 +256,15 @@ async fn the_debug_page_has_the_same_plan() -> Result<()> {
         fits_schema(&page)?;
         let line = format!("plan uid:{} --cascade {policy}", root.uid);
         let command = caller.json(&line).await?;
-        for field in
-            ["object", "cascade", "verdict", "deletes", "byType", "notListed", "notes", "dependsOnUnseen"]
-        {
+        for field in ["object", "cascade", "deletes", "byType", "notListed", "notes", "dependsOnUnseen"] {
             ensure!(page[field] == command[field], "{policy}, {field}: {page} {command}");
         }
         ensure!(effects(&page) == effects(&command), "{policy}: {page} {command}");
+        // The collector alone knows its brake.
+        let of_brake =
+            if policy == "orphan" { "" } else { " The brake of the collector stops this before it is done." };
+        let verdict = format!("{}{of_brake}", command["verdict"].as_str().context("no verdict")?);
+        ensure!(page["verdict"] == *verdict, "{policy}: {page}");
         let brake = if policy == "orphan" { "passes" } else { "engages" };
         ensure!(page["brake"]["state"] == brake, "{page}");
         // The page is what the command asks.

@@ -192,7 +192,7 @@ async fn a_selector_says_what_is_reported() -> Result<()> {
     let sentence = format!("ConfigMap/root waits for Secret/held (finalizer {HOLD})");
     for (selector, code, said) in [
         ("app=web", 1, &["1 object is stuck", &sentence][..]),
-        ("app!=web,app", 0, &["Nothing is stuck.\n"]),
+        ("app!=web,app", 0, &["Nothing with the labels app!=web,app is stuck.\n"]),
         ("=x", 2, &["the server does not understand the selector"]),
         ("app=web --from collector", 2, &["--selector needs --from lists"]),
     ] {

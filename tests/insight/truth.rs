@@ -160,7 +160,7 @@ async fn what_protects_a_claim_or_a_volume_keeps_it() -> Result<()> {
             line: format!("plan {kind}/{}", object.name),
             says: &[
                 &format!(
-                    "{}/{} itself stays until its finalizers are removed.\n",
+                    "{}/{} is marked for deletion and stays until finalizer {finalizer} is removed; nothing else goes.\n",
                     object.resource.kind, object.name
                 ),
                 &format!("\nheld {}/{} finalizer {finalizer} (", object.resource.kind, object.name),
@@ -185,7 +185,7 @@ async fn a_finalizer_in_the_spec_of_a_namespace_keeps_it() -> Result<()> {
     let truth = Truth {
         line: format!("plan ns/{}", doomed.name()),
         says: &[
-            &format!("Namespace/{} itself stays until its finalizers are removed.", doomed.name()),
+            &format!("Namespace/{} itself stays until finalizer {HOLD} is removed.", doomed.name()),
             &format!("\nheld Namespace/{} finalizer {HOLD}\n", doomed.name()),
         ],
         policy: Policy::Background,
@@ -239,8 +239,10 @@ async fn who_sees_nothing_is_promised_nothing() -> Result<()> {
     let nowhere = Caller { namespace: "nowhere", ..all };
     let root = ns.configmap("root").create().await?;
     let item = ns.secret("item").owned_by(&root).create().await?;
-    let said = ["no other object that was looked at goes", "you may not list this (403)"];
-    user.says("plan cm/root", 7, &said).await?;
+    for command in ["plan", "tree"] {
+        let said = format!("you may not list anything in namespace {}; ", ns.name());
+        user.says(&format!("{command} cm/root"), 6, &[&said]).await?;
+    }
     for command in ["plan", "explain", "tree"] {
         let said = ["configmaps \"root\" not found in namespace nowhere"];
         nowhere.says(&format!("{command} cm/root"), 8, &said).await?;

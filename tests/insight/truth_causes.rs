@@ -108,14 +108,15 @@ async fn plant(world: &World, hold: Hold) -> Result<Option<Row>> {
         Hold::ToBeDeleted => {
             let root = root().await?;
             below(&root).await?;
-            let said = "ConfigMap/root waits for Secret/below (the collector to delete it)";
+            let said = "ConfigMap/root waits for Secret/below, which the collector has to delete";
             (root, foreground, said, End::Collector)
         }
         Hold::ToBeReleased => {
             let root = root().await?;
             let other = ns.configmap("other").create().await?;
             ns.secret("below").owned_by(&root).blocking().owned_by(&other).create().await?;
-            let said = "ConfigMap/root waits for Secret/below (the collector to remove its owner reference)";
+            let said =
+                "ConfigMap/root waits for Secret/below, whose owner reference the collector has to remove";
             (root, foreground, said, End::Collector)
         }
         Hold::Undecided => {

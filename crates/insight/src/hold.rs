@@ -6,7 +6,7 @@ use strum::IntoStaticStr;
 use crate::finalizers::FinalizerReport;
 use crate::judge::verdict;
 use crate::knowledge::{Asker, Details, Live, LiveObject, Particulars};
-use crate::name::{ObjectName, Unseen};
+use crate::name::{ObjectName, Source, Unseen};
 use crate::plan::{Container, OF_DEFINITIONS, OF_NAMESPACES, in_spec};
 use crate::sentence::age;
 use kube_gc_core::graph::SearchQuery;
@@ -55,6 +55,16 @@ pub enum Hold {
     Circle,
     /// There are too many causes to tell them apart.
     Other,
+}
+
+impl Hold {
+    /// Whether a collector has to do something about it.
+    pub(super) const fn is_of_collector(self) -> bool {
+        matches!(
+            self,
+            Self::Unblocked | Self::ToBeDeleted | Self::ToBeReleased | Self::Orphaning | Self::Circle
+        )
+    }
 }
 
 /// One thing that holds an object.
@@ -188,7 +198,7 @@ fn protects(
 }
 
 /// The grace period of a pod, or of another object to which the API gives one.
-fn grace(details: &Details) -> Option<Held> {
+pub(super) fn grace(details: &Details) -> Option<Held> {
     let overdue = details.overdue().filter(|_| details.grace > 0)?;
     let time = age(overdue.unsigned_abs());
     let period = format!("its grace period of {} s", details.grace);
@@ -220,6 +230,17 @@ impl Held {
     /// The same in few words.
     pub fn in_short(&self) -> String {
         if self.is_grace() { self.words(false) } else { self.of_one() }
+    }
+
+    /// The same after the name of the object.
+    pub fn clause(&self) -> String {
+        match self.hold {
+            Hold::Unblocked => ", whose finalizer the collector has to remove".to_owned(),
+            Hold::ToBeDeleted => ", which the collector has to delete".to_owned(),
+            Hold::ToBeReleased => ", whose owner reference the collector has to remove".to_owned(),
+            Hold::Orphaning => ", whose dependents the collector has to release".to_owned(),
+            _ => format!(" ({})", self.in_short()),
+        }
     }
 
     /// Whether it is the grace period of a pod.
@@ -282,7 +303,7 @@ impl Held {
                 self.about
             )],
             Hold::Unblocked | Hold::ToBeDeleted | Hold::ToBeReleased | Hold::Orphaning | Hold::Circle => {
-                one("The collector has this to do. If it does not change, look whether it runs.")
+                one(Source::Lists.advice())
             }
             Hold::Undecided => {
                 vec![format!("`explain` of {of} says which of its owners cannot be resolved.")]

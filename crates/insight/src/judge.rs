@@ -1,5 +1,6 @@
 //! The class of an owner reference with the evidence for it, and the verdict on an object.
 
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -70,6 +71,39 @@ pub(super) fn verdict(asker: &mut Asker<'_>, key: &Key) -> Option<Decision> {
     let classes: Vec<_> =
         judged(asker, &object.references)?.iter().map(|reference| reference.class).collect();
     Some(decide(object, &classes))
+}
+
+/// The most objects that are looked at, to find out whether one is garbage.
+const MOST_ABOVE: usize = 256;
+
+/// Whether the collector deletes an object sooner or later: no owner exists that is not garbage itself.
+pub(super) fn is_garbage(asker: &mut Asker<'_>, identity: &Identity) -> bool {
+    let (mut above, mut open) = (HashMap::new(), vec![identity.key()]);
+    while let Some(key) = open.pop() {
+        if above.contains_key(&key) || above.len() == MOST_ABOVE {
+            continue;
+        }
+        let object = asker.object(&key).flatten().filter(|object| precheck(object) == Precheck::Classify);
+        let owners = object.and_then(|object| judged(asker, &object.references)).unwrap_or_default();
+        open.extend(owners.iter().filter_map(|owner| Some(owner.identity.as_ref()?.key())));
+        above.insert(key, owners);
+    }
+    let mut garbage = HashSet::new();
+    loop {
+        let class = |owner: &JudgedReference| match &owner.identity {
+            Some(identity) if garbage.contains(&identity.key()) => ReferenceClass::Absent,
+            _ => owner.class,
+        };
+        let goes = above.iter().filter(|(key, owners)| {
+            let classes: Vec<ReferenceClass> = owners.iter().map(class).collect();
+            !garbage.contains(*key) && Decision::unless_garbage(&classes).is_none()
+        });
+        let goes: Vec<Key> = goes.map(|(key, _)| key.clone()).collect();
+        if goes.is_empty() {
+            return garbage.contains(&identity.key());
+        }
+        garbage.extend(goes);
+    }
 }
 
 /// Classifies all references of an object. `None` if the question needs more facts.

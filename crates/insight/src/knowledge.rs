@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::explain::NamespaceCondition;
 use crate::name::{ObjectName, Outside, Unseen};
-use crate::plan::{PlanQuery, Walk};
+use crate::plan::Walk;
 use kube_gc_core::graph::{
     DeletesProve, Effects, Epoch, NodeView, ObjectSnapshot, OwnerState, Partition, SearchQuery, Sharding,
     ViewLimits, WatchEvent,
@@ -183,9 +183,10 @@ impl Knowledge {
         &self.outside
     }
 
-    /// Some types could not be listed.
-    pub fn miss(&mut self, types: impl IntoIterator<Item = Unseen>) {
-        self.outside.types.extend(types);
+    /// A type could not be listed. If the API server fails to, a namespace waits for it, too.
+    pub fn miss(&mut self, unseen: Unseen, holds_namespaces: bool) {
+        self.outside.silent_apis.extend(holds_namespaces.then(|| unseen.clone()));
+        self.outside.types.push(unseen);
     }
 
     pub fn learn(&mut self, fact: Fact) {
@@ -439,14 +440,13 @@ impl LocalGraph {
         requests
     }
 
-    /// Walks from an object to all that its deletion may concern.
-    pub fn walk(&self, query: PlanQuery) -> Walk {
-        let mut walk = Walk::new(query);
+    /// Walks on to all that a deletion may concern.
+    pub fn walk(&self, walk: &mut Walk) {
         loop {
             let needs = walk.needs();
             if needs.is_empty() {
                 walk.finish();
-                return walk;
+                return;
             }
             for need in needs {
                 let place = need.place(self.sharding);

@@ -54,7 +54,7 @@ pub use knowledge::{
     Particulars, ask, facts,
 };
 pub use layout::{NeighbourhoodPage, Row, RowKind, join, page, rows};
-pub use name::{Answer, Document, ObjectName, Outside, Report, Unseen};
+pub use name::{Answer, Document, ObjectName, Outside, Report, Source, Unseen};
 pub use neighbourhood::{
     Edge, More, Neighbourhood, NeighbourhoodQuery, NodeExtra, Shown, Standing, State, neighbourhood,
 };

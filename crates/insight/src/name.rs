@@ -75,10 +75,39 @@ pub struct Unseen {
     pub why: String,
 }
 
+/// Who answers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Source {
+    /// A command, which does not know of any collector.
+    #[default]
+    Lists,
+    /// A collector that may write.
+    Collector,
+    /// A collector that writes nothing.
+    DryRun,
+}
+
+impl Source {
+    /// What to do about something that a collector has to do.
+    pub(crate) const fn advice(self) -> &'static str {
+        match self {
+            Self::Lists => "The collector has this to do. If it does not change, look whether it runs.",
+            Self::Collector => {
+                "The collector that answers has this to do. If it does not change, `explain` says what keeps it from that."
+            }
+            Self::DryRun => {
+                "The collector that answers has this to do, but it is in a dry run, and writes nothing."
+            }
+        }
+    }
+}
+
 /// What a source cannot see, whatever it is asked.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outside {
-    /// The parts of the API that cannot be discovered. A namespace waits for all of them.
+    pub source: Source,
+    /// The parts of the API that cannot be discovered, and the namespaced types that the API server fails to list. A
+    /// namespace waits for all of them.
     pub silent_apis: Vec<Unseen>,
     /// Those of them that may have objects.
     pub silent_objects: Vec<Unseen>,
@@ -122,12 +151,15 @@ pub struct Answer<A> {
     pub incomplete: Vec<Unseen>,
     /// How many types were left out on request.
     pub left_out: usize,
+    /// Whether a collector in a dry run answers, so that nothing of what it has to do is done.
+    #[serde(default)]
+    pub dry_run: bool,
 }
 
 impl<A: Report> Answer<A> {
     /// A report that follows from what is known, and what else the source has missed.
     pub fn new(mut report: A, known: &Knowledge, missed: Vec<Unseen>, left_out: usize) -> Self {
-        let Outside { silent_objects, types, .. } = known.outside();
+        let Outside { source, silent_objects, types, .. } = known.outside();
         let types: Vec<_> = types.iter().filter(|unseen| report.rests_on(&unseen.what)).cloned().collect();
         let misses_objects = report.rests_on_all() && !(silent_objects.is_empty() && missed.is_empty());
         if misses_objects || !types.is_empty() {
@@ -140,7 +172,7 @@ impl<A: Report> Answer<A> {
         incomplete.sort();
         // What no list shows is named once.
         incomplete.dedup_by(|one, other| one.what == other.what);
-        Self { report, incomplete, left_out }
+        Self { report, incomplete, left_out, dry_run: *source == Source::DryRun }
     }
 
     /// Notes something else that was not looked at.

@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 use crate::finalizers::FinalizerReport;
 use crate::hold::{Around, Held, Hold, holds};
 use crate::knowledge::{Asker, Live};
-use crate::name::{ObjectName, Report, Unseen};
+use crate::name::{ObjectName, Report, Source, Unseen};
 use crate::plan::Container;
 use crate::sentence::counted;
-use kube_gc_core::object::{DeletionState, Identity, Key};
+use kube_gc_core::object::{DeletionState, Identity, Key, Namespace};
 
 /// The most objects that are named in each list.
 const NAMED: usize = 20;
@@ -49,25 +49,31 @@ impl StuckReport {
         message: &str,
         since: String,
     ) {
-        let names: Vec<ObjectName> = objects.iter().take(NAMED).map(ObjectName::from).collect();
-        let Some(first) = names.first() else { return };
-        let who = match objects {
-            [_] => format!("{first}: the collector cannot finish with it"),
-            several => {
-                format!(
-                    "{}, such as {first}: the collector cannot finish with them",
-                    counted(several.len(), "object")
-                )
-            }
-        };
         self.unfinished += objects.len();
+        let mut names: Vec<ObjectName> = objects.iter().map(ObjectName::from).collect();
+        for group in &mut self.groups {
+            // What others wait for is named with them.
+            let is_named = names.iter().find(|name| group.holders.contains(name)).cloned();
+            if let Some(name) = is_named {
+                names.retain(|name| !group.holders.contains(name));
+                group.advice.push(format!("The collector cannot finish with {name} ({reason}): {message}"));
+                group.advice.push(format!("What to do ({reason}): {hint}."));
+            }
+        }
+        let count = names.len();
+        names.truncate(NAMED);
+        let Some(first) = names.first() else { return };
+        let who = match counted(count, "object") {
+            _ if count == 1 => format!("{first}: the collector cannot finish with it"),
+            several => format!("{several}, such as {first}: the collector cannot finish with them"),
+        };
         self.groups.push(StuckGroup {
             cause: reason.to_owned(),
             sentence: format!("{who} ({reason}): {message}"),
             holders: names.clone(),
-            holder_count: objects.len(),
+            holder_count: count,
             objects: names,
-            object_count: objects.len(),
+            object_count: count,
             oldest: Some(since),
             finalizers: Vec::new(),
             advice: vec![format!("What to do ({reason}): {hint}.")],
@@ -134,7 +140,8 @@ pub fn stuck(
     let mut remaining = remaining(asker, deleted);
     let blocked: HashSet<usize> = remaining.iter().flat_map(|one| one.blocks.iter().copied()).collect();
     let mut report = StuckReport::default();
-    for (place, one) in remaining.iter_mut().enumerate() {
+    for place in in_turns(&remaining) {
+        let one = &mut remaining[place];
         one.look(asker, blocked.contains(&place), query, is_meant(&one.identity), &mut report);
     }
     report.stuck = remaining.iter().filter(|one| one.stuck_since.is_some()).count();
@@ -158,16 +165,29 @@ pub fn stuck(
             let is_it = |held: &&Held| held.hold == hold && held.about == about;
             let held = remaining[holders[0]].holds.iter().find(is_it).cloned();
             let held = held.unwrap_or_else(|| Held::new(hold));
-            report.groups.push(group(&remaining, &held, &holders, &stuck));
+            report.groups.push(group(&remaining, &held, &holders, &stuck, asker.outside().source));
         }
     }
     let is_left = |place: &usize| is_stuck(place) && !explained.contains(place);
     let left: Vec<usize> = (0..remaining.len()).filter(is_left).collect();
     if !left.is_empty() {
-        report.groups.push(group(&remaining, &Held::new(Hold::Circle), &[], &left));
+        report.groups.push(group(&remaining, &Held::new(Hold::Circle), &[], &left, asker.outside().source));
     }
     report.groups.sort_by_key(|group| std::cmp::Reverse(group.object_count));
     report
+}
+
+/// All places, one of each namespace after the other: if not all can be read, some of each are.
+fn in_turns(remaining: &[Remaining]) -> Vec<usize> {
+    let mut counts: HashMap<Option<&Namespace>, usize> = HashMap::new();
+    let turns = remaining.iter().enumerate().map(|(place, one)| {
+        let count = counts.entry(one.identity.namespace.as_ref()).or_default();
+        *count += 1;
+        (*count, place)
+    });
+    let mut turns: Vec<_> = turns.collect();
+    turns.sort_unstable();
+    turns.into_iter().map(|(_, place)| place).collect()
 }
 
 /// The objects that are being deleted, and those that block one, as their dependents say. Those that hold
@@ -267,28 +287,32 @@ fn wait_for(holders: &[usize], remaining: &[Remaining]) -> Vec<usize> {
     waiting
 }
 
-fn group(remaining: &[Remaining], held: &Held, holders: &[usize], stuck: &[usize]) -> StuckGroup {
+fn group(
+    remaining: &[Remaining],
+    held: &Held,
+    holders: &[usize],
+    stuck: &[usize],
+    source: Source,
+) -> StuckGroup {
     let name = |place: &usize| ObjectName::from(&remaining[*place].identity);
     let holding: HashSet<usize> = holders.iter().copied().collect();
-    let others: Vec<&usize> = stuck.iter().filter(|place| !holding.contains(place)).collect();
-    let wait = |count: usize| counted(count, "object") + if count == 1 { " waits" } else { " wait" };
+    let others: Vec<usize> = stuck.iter().copied().filter(|place| !holding.contains(place)).collect();
     // One object has a name.
-    let waiting = |places: &[&usize]| match places {
+    let waiting = |places: &[usize]| match places {
         [only] => format!("{} waits", name(only)),
-        several => wait(several.len()),
+        several => format!("{} wait", counted(several.len(), "object")),
     };
-    let sentence = match holders {
-        [] => format!("{} for {}", wait(stuck.len()), held.words(true)),
-        [only] if others.is_empty() => format!("{}{}", name(only), held.predicate()),
-        several if others.is_empty() => format!("{} for {}", wait(several.len()), held.words(true)),
-        [only] => format!("{} for {} ({})", waiting(&others), name(only), held.in_short()),
-        [first, ..] => format!(
-            "{} for {}, such as {} ({})",
-            waiting(&others),
-            counted(holders.len(), "object"),
-            name(first),
-            held.words(false)
-        ),
+    let sentence = match (&others[..], holders) {
+        (_, []) => format!("{} for {}", waiting(stuck), held.words(stuck.len() > 1)),
+        ([], [only]) if stuck.len() == 1 => format!("{}{}", name(only), held.predicate()),
+        ([], _) => format!("{} for {}", waiting(stuck), held.words(stuck.len() > 1)),
+        (_, [only]) => format!("{} for {}{}", waiting(&others), name(only), held.clause()),
+        ([waits, ..], _) => {
+            // Each holder may hold another of them.
+            let holds = |holder: &&usize| wait_for(&[**holder], remaining).contains(waits);
+            let such = holders.iter().find(holds).map(name).unwrap_or_default();
+            format!("{} for objects that wait for {}, such as {such}", waiting(&others), held.words(true))
+        }
     };
     let first = holders.first().or(stuck.first()).map(name).unwrap_or_default();
     StuckGroup {
@@ -300,6 +324,10 @@ fn group(remaining: &[Remaining], held: &Held, holders: &[usize], stuck: &[usize
         object_count: stuck.len(),
         oldest: stuck.iter().filter_map(|&place| remaining[place].stuck_since.clone()).min(),
         finalizers: held.finalizers.clone(),
-        advice: held.advice(&first, holders.len()),
+        advice: if held.hold.is_of_collector() {
+            vec![source.advice().to_owned()]
+        } else {
+            held.advice(&first, holders.len())
+        },
     }
 }

@@ -158,19 +158,24 @@ fn reference(finding: &Finding, wide: bool) -> String {
 
 /// What there is in all; at least that, if not all could be looked at.
 pub fn summary(report: &CheckReport, is_all: bool) -> String {
-    let (seen, first, then) =
-        if is_all { ("", "", "") } else { (" that could be looked at", "At least ", "at least ") };
+    let (first, then) = if is_all { ("", "") } else { ("At least ", "at least ") };
     let CheckReport { broken_references: broken, references, broken_objects, .. } = report;
     if *broken == 0 {
-        return format!("Nothing{seen} is wrong with {}.\n", counted(*references, "owner reference"));
+        let all = counted(*references, "owner reference");
+        return match is_all {
+            true => format!("Nothing is wrong with {all}.\n"),
+            false => format!("Found nothing wrong with {all}; not everything could be read.\n"),
+        };
     }
     let of_all = counted_of(*broken, *references, "owner reference");
     let are = if *broken == 1 { "is" } else { "are" };
     let deletes = match broken_objects.deletes {
-        0 => format!("nothing{seen}"),
-        some => format!("{then}{}", counted(some, "object")),
+        0 if is_all => "nothing would be deleted".to_owned(),
+        0 => "nothing that could be looked at would be deleted".to_owned(),
+        1 => format!("{then}1 object would be deleted, and what it owns"),
+        some => format!("{then}{} would be deleted, and what they own", counted(some, "object")),
     };
-    format!("{first}{of_all} {are} wrong; {deletes} would be deleted.\n")
+    format!("{first}{of_all} {are} wrong; {deletes}.\n")
 }
 
 /// `tests/insight` compares the table of docs/check.md with what the program prints.
@@ -209,12 +214,15 @@ mod tests {
         for (answer, expected) in [
             (said(0, 0, 0, true), "Nothing is wrong with 0 owner references."),
             (said(0, 5_000, 0, true), "Nothing is wrong with 5,000 owner references."),
-            (said(0, 1, 0, false), "Nothing that could be looked at is wrong with 1 owner reference."),
-            (said(1, 1, 1, true), "1 owner reference is wrong; 1 object would be deleted."),
+            (
+                said(0, 1, 0, false),
+                "Found nothing wrong with 1 owner reference; not everything could be read.",
+            ),
+            (said(1, 1, 1, true), "1 owner reference is wrong; 1 object would be deleted, and what it owns."),
             (said(1, 2, 0, true), "1 of 2 owner references is wrong; nothing would be deleted."),
             (
                 said(2, 5_000, 2, false),
-                "At least 2 of 5,000 owner references are wrong; at least 2 objects would be deleted.",
+                "At least 2 of 5,000 owner references are wrong; at least 2 objects would be deleted, and what they own.",
             ),
         ] {
             assert_eq!(answer, format!("{expected}\n"));

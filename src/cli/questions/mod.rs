@@ -91,6 +91,7 @@ impl From<InsightError> for Failed {
                 CollectorError::Unreachable { .. } | CollectorError::NotFound { .. } => Exit::Unreachable,
                 CollectorError::NotKubeGc { .. }
                 | CollectorError::OtherCluster { .. }
+                | CollectorError::Unverified { .. }
                 | CollectorError::OtherVersion { .. }
                 | CollectorError::Failed { .. } => Exit::Unanswered,
             },

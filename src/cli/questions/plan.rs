@@ -7,13 +7,12 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use super::arguments::{Auto, OBJECT, OUTPUT, ReachArgs, SOURCE, SourceArgs};
-use super::{Failed, Format, ask, complete, footer, show, usage};
+use super::{Failed, Format, ask, complete, footer, show, unseen, usage};
 use crate::cli::exit::Exit;
 use crate::cli::shared::Cascade;
 use crate::cli::text::{Cell, Colour, Look, first, kubectl_names, line, plural};
 use crate::insight::{ObjectArgument, PlanArgument, Source};
-use kube_gc_config::Loader;
-use kube_gc_core::brake::Limits;
+use kube_gc_config::{Loader, Settings};
 use kube_gc_core::text::Thousands;
 use kube_gc_core::text::escape::Escaped;
 use kube_gc_insight::{Effect, Forecast, ObjectName, Plan, PlannedObject, TypeEffects, counted};
@@ -96,14 +95,18 @@ impl PlanArgs {
         // Before the file is read, which may be needless.
         let source = self.source(objects.len() == 1)?;
         let types = self.objects.iter().flat_map(|types| types.split(',')).map(str::to_owned).collect();
+        let (settings, mut filter) = (self.settings()?, reach.filter());
+        // The collector of this configuration deletes nothing that it ignores.
+        let ignored = settings.iter().flat_map(|settings| &settings.discovery.ignored);
+        filter.without.extend(ignored.map(ToString::to_string));
         let asked = PlanArgument {
             objects,
             is_manifest: !self.filename.is_empty(),
             selected: self.selector.clone().map(|selector| (types, selector)),
             policy: (*cascade).into(),
-            filter: reach.filter(),
+            filter,
             listed: if *output == Format::Table { NAMED } else { usize::MAX },
-            brake: self.brake()?,
+            brake: settings.map(|settings| settings.brake.limits()),
         };
         let (answer, note) = ask(
             &reach.connection(self.namespace.as_ref()),
@@ -116,8 +119,10 @@ impl PlanArgs {
             ("Plan", &answer),
             || names(&answer.report),
             || {
-                text(&answer.report, &reach.look(*output))
-                    + &footer(&answer.incomplete, answer.left_out, note.as_deref())
+                let look = reach.look(*output);
+                unseen(&answer.incomplete, Some(&look))
+                    + &text(&answer.report, &look)
+                    + &footer(&[], answer.left_out, note.as_deref())
             },
         )?;
         Ok(self.judged(&answer.report))
@@ -131,9 +136,23 @@ impl PlanArgs {
         let mut objects = ObjectArgument::read_all(&self.objects).map_err(usage)?;
         for path in &self.filename {
             let read = manifest(path).and_then(|text| ObjectArgument::read_manifest(&text));
+            let read = read.and_then(|objects| objects.into_iter().map(|one| self.is_here(one)).collect());
+            let read: Result<Vec<ObjectArgument>, String> = read;
             objects.extend(read.map_err(|why| usage(format!("{}: {why}", path.display())))?);
         }
         Ok(objects)
+    }
+
+    /// An object of a manifest, unless it is in another namespace than that of the command line.
+    fn is_here(&self, object: ObjectArgument) -> Result<ObjectArgument, String> {
+        let ObjectArgument::Named { namespace: Some(own), .. } = &object else { return Ok(object) };
+        match &self.namespace {
+            Some(asked) if *asked != *own.as_str() => Err(format!(
+                "the namespace from the provided object \"{own}\" does not match the namespace \"{asked}\". You must \
+                 pass '--namespace={own}' to perform this operation."
+            )),
+            _ => Ok(object),
+        }
     }
 
     /// A collector has all types in its graph, and its own limits.
@@ -150,11 +169,10 @@ impl PlanArgs {
         self.source.only_lists(&format!("{of_lists}, so the plan needs --from lists"))
     }
 
-    /// The limits of the brake. Without a file they are not known: the collector has its own.
-    fn brake(&self) -> Result<Option<Limits>, Failed> {
+    /// The settings of the collector, such as the limits of its brake. Without a file they are not known.
+    fn settings(&self) -> Result<Option<Settings>, Failed> {
         let Some(file) = &self.config else { return Ok(None) };
-        let settings = Loader::new().file(Some(file)).load().map_err(usage)?;
-        Ok(Some(settings.brake.limits()))
+        Loader::new().file(Some(file)).load().map(Some).map_err(usage)
     }
 
     /// What is certain comes first: too many is too many, whatever could not be looked at.
@@ -178,6 +196,12 @@ impl PlanArgs {
 const LONGEST: u64 = 16 << 20;
 
 fn manifest(path: &Path) -> Result<String, String> {
+    if path.is_dir() {
+        return Err("a directory is not read: name each file in it with -f".to_owned());
+    }
+    if path.to_str().is_some_and(|path| path.starts_with("http://") || path.starts_with("https://")) {
+        return Err("a URL is not read: use curl, and -f - for standard input".to_owned());
+    }
     let path = if path == Path::new("-") { Path::new("/dev/stdin") } else { path };
     let mut text = String::new();
     let read = File::open(path).and_then(|file| file.take(LONGEST + 1).read_to_string(&mut text));

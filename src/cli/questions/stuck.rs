@@ -72,7 +72,12 @@ impl StuckArgs {
                 let mut look = reach.look(*output).at(report.as_of.as_deref());
                 look.namespaces = scope.all_namespaces;
                 unseen(&answer.incomplete, Some(&look))
-                    + &summary(report, *older, answer.incomplete.is_empty(), &look)
+                    + &summary(
+                        report,
+                        (*older, query.selector.as_deref()),
+                        answer.incomplete.is_empty(),
+                        &look,
+                    )
                     + &text(report, &look)
                     + &footer(&[], answer.left_out, note.as_deref())
             },
@@ -153,7 +158,12 @@ fn objects(report: &StuckReport, look: &Look) -> String {
 }
 
 /// The answer in one line.
-pub fn summary(report: &StuckReport, older: Duration, is_all: bool, look: &Look) -> String {
+pub fn summary(
+    report: &StuckReport,
+    (older, selector): (Duration, Option<&str>),
+    is_all: bool,
+    look: &Look,
+) -> String {
     let StuckReport { stuck, unfinished, being_deleted, oldest, .. } = report;
     let at_least = if is_all { "" } else { "at least " };
     let mut text = String::new();
@@ -165,7 +175,9 @@ pub fn summary(report: &StuckReport, older: Duration, is_all: bool, look: &Look)
         let older = humantime::format_duration(older);
         text = format!("{at_least}{objects}{of} {are} stuck: deleted more than {older} ago.");
     } else if *unfinished == 0 {
-        text.push_str(if is_all { "Nothing is stuck." } else { "Nothing that could be looked at is stuck." });
+        let with = selector.map(|selector| format!(" with the labels {selector}")).unwrap_or_default();
+        let seen = if is_all { "" } else { " that could be looked at" };
+        text.push_str(&Escaped(format_args!("Nothing{with}{seen} is stuck.")).to_string());
         let (are, first) = if *being_deleted == 1 { ("is", "") } else { ("are", "the oldest ") };
         let oldest = oldest.as_deref().and_then(|oldest| look.age(oldest));
         let oldest = oldest.map(|age| format!(", {first}for {age}")).unwrap_or_default();
@@ -197,7 +209,7 @@ mod tests {
         let said = |stuck, being_deleted, unfinished, is_all| {
             let oldest = (being_deleted > 0).then(|| "2026-01-01T00:11:17Z".to_owned());
             let report = StuckReport { stuck, being_deleted, unfinished, oldest, ..StuckReport::default() };
-            summary(&report, Duration::from_secs(60), is_all, &look(false))
+            summary(&report, (Duration::from_secs(60), None), is_all, &look(false))
         };
         let stuck = |begin: &str| format!("{begin} stuck: deleted more than 1m ago.\n");
         for (answer, expected) in [

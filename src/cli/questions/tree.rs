@@ -3,7 +3,7 @@
 use clap::{Args, ValueEnum};
 
 use super::arguments::{Auto, CommonArgs, OUTPUT, ReachArgs, SourceArgs};
-use super::{Failed, Format, ask, complete, footer, json};
+use super::{Failed, Format, ask, complete, footer, json, unseen};
 use crate::app::insight;
 use crate::cli::exit::Exit;
 use crate::cli::invoked::Invoked;
@@ -170,9 +170,10 @@ impl TreeArgs {
             TreeFormat::Table => Format::Table,
             TreeFormat::Wide => Format::Wide,
         };
-        let table = self.table(answer, &self.reach.look(format));
+        let look = self.reach.look(format);
+        let first = unseen(&answer.incomplete, Some(&look));
         let about = about(&answer.report, most);
-        Ok(table + &about + &footer(&answer.incomplete, answer.left_out, note))
+        Ok(first + &self.table(answer, &look) + &about + &footer(&[], answer.left_out, note))
     }
 
     /// A tree for people.

@@ -76,10 +76,16 @@ pub enum CollectorError {
     NotKubeGc { at: String, why: String },
     /// It is kube-gc, and does not know this cluster.
     #[error(
-        "the collector at {at} does not know the namespace default of this cluster: it is of another cluster, or has \
-         not listed namespaces; check the address and the context, or use --from lists"
+        "the collector at {at} does not know a namespace of this cluster: it is of another cluster, or has not \
+         listed namespaces; check the address and the context, or use --from lists"
     )]
     OtherCluster { at: String },
+    /// It may be that of another cluster.
+    #[error(
+        "nothing shows that the collector at {at} is of this cluster, because you may get none of its namespaces; ask \
+         for the right to get one, or use --from lists"
+    )]
+    Unverified { at: String },
     /// It is kube-gc, and does not have the page or an answer that this version understands.
     #[error(
         "the collector at {at} is of another version ({why}): use a kube-gc of the same version, or --from lists"

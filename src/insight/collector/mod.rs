@@ -30,7 +30,8 @@ const MOST_OF_A_TYPE: usize = 200;
 pub struct Collector {
     endpoint: Endpoint,
     is_standby: bool,
-    is_dry_run: bool,
+    /// It writes nothing.
+    pub(super) is_dry_run: bool,
 }
 
 impl fmt::Display for Collector {
@@ -116,11 +117,6 @@ impl Collector {
         }
         let (is_standby, is_dry_run) = (summary["role"] == "standby", summary["dry_run"] == true);
         Ok(Self { endpoint, is_standby, is_dry_run })
-    }
-
-    /// Whether it writes nothing.
-    pub const fn is_dry_run(&self) -> bool {
-        self.is_dry_run
     }
 
     /// Whether another replica works.

@@ -12,7 +12,7 @@ use kube_gc_core::object::{
 use kube_gc_decode::{Encoding, FactsReader};
 use kube_gc_insight::{
     AbsenceEvidence, Details, Fact, Knowledge, Live, LiveObject, LocalGraph, Need, Outside, Plan, PlanQuery,
-    ask, plan,
+    Walk, ask, plan,
 };
 use kube_gc_testkit::cluster::key;
 use kube_gc_testkit::{Cluster, Ns, Obj, Policy};
@@ -130,11 +130,16 @@ impl Planner {
             Policy::Orphan => PropagationPolicy::Orphan,
         };
         let (roots, pods) = (vec![root], Vec::new());
-        let walk = self.graph.walk(PlanQuery { roots, policy, pods, limit: 10_000 });
+        let mut walk = Walk::new(PlanQuery { roots, policy, pods, limit: 10_000 });
+        self.graph.walk(&mut walk);
         let mut knowledge = Knowledge::new(Outside::default());
         loop {
             let question = ask(&knowledge, &self.catalog, 10_000, |asker| plan(asker, &walk, 10_000));
             let needs = match question {
+                Ok(plan) if walk.follow(&plan.unfollowed) => {
+                    self.graph.walk(&mut walk);
+                    continue;
+                }
                 Ok(plan) => return Ok(plan),
                 Err(needs) => needs,
             };

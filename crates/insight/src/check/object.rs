@@ -46,7 +46,10 @@ pub fn check_object(asker: &mut Asker<'_>, suspect: &Suspect, circles: &Circles)
     if object.deletion.is_being_deleted() {
         return Some(CheckedObject { effect: CheckEffect::Odd, findings: Vec::new(), not_asked: 0 });
     }
-    let judged = judged(asker, &object.references)?;
+    let mut judged = judged(asker, &object.references)?;
+    for missing in judged.iter_mut().filter(|owner| owner.is_missing_in_a_namespace()) {
+        missing.found = missing.identity.as_ref().and_then(|owner| asker.elsewhere(owner)).cloned();
+    }
     let (catalog, effect) = (asker.catalog(), effect(&judged));
     let name = ObjectName::from(&object.identity);
     let each = judged.iter().zip(&object.references).zip(&suspect.holders).enumerate();
@@ -156,7 +159,10 @@ fn broken(
             if let Some((class, holder)) = identity.and_then(|identity| elsewhere(identity, holders)) {
                 return wrong(class, Some(holder.into()));
             }
-            let Evidence::OtherUid { uid } = &judged.evidence else { return wrong(Class::Absent, None) };
+            let Evidence::OtherUid { uid } = &judged.evidence else {
+                let class = if judged.found.is_some() { Class::OtherNamespace } else { Class::Absent };
+                return wrong(class, judged.found.clone());
+            };
             wrong(
                 Class::Recreated,
                 identity.map(|identity| ObjectName { uid: uid.clone(), ..identity.into() }),

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;
 
 use crate::finalizers::FinalizerReport;
-use crate::name::{ObjectName, Report};
+use crate::name::{ObjectName, Report, Source};
 use crate::neighbourhood::State;
 use crate::sentence::counted;
 use kube_gc_core::brake::Limits;
@@ -68,6 +68,9 @@ pub struct Plan {
     /// How many of them are in the namespace that has the most.
     #[serde(skip)]
     pub most_in_namespace: Option<(u64, Namespace)>,
+    /// The objects that go and whose dependents the walk has not followed: [`Walk::follow`](super::Walk::follow).
+    #[serde(skip)]
+    pub unfollowed: Vec<u32>,
 }
 
 /// What the brake would do.
@@ -210,7 +213,17 @@ impl Plan {
     ///
     /// `population` says how many objects a type has, if that is known.
     pub fn forecast(&mut self, limits: &Limits, population: impl Fn(&GroupResource) -> Option<u64>) {
-        self.brake = if limits.is_off() { Forecast::Off } else { self.reached(limits, population) };
+        match self.reached(limits, population) {
+            _ if limits.is_off() => self.brake = Forecast::Off,
+            Forecast::Engages { why } => self.stops(why),
+            other => self.brake = other,
+        }
+    }
+
+    /// The brake engages, so not everything goes that the verdict names.
+    pub fn stops(&mut self, why: String) {
+        self.brake = Forecast::Engages { why };
+        self.verdict.push_str(" The brake of the collector stops this before it is done.");
     }
 
     fn reached(&self, limits: &Limits, population: impl Fn(&GroupResource) -> Option<u64>) -> Forecast {
@@ -248,7 +261,11 @@ pub(super) struct Verdict<'a> {
     pub(super) contents: Option<usize>,
     /// How many of the roots are held.
     pub(super) held: usize,
-    /// Why a namespace among the roots never goes.
+    /// What has to happen before one root goes that finalizers hold.
+    pub(super) held_by: Option<String>,
+    /// That one root is being deleted already.
+    pub(super) begun: Option<String>,
+    /// Why a namespace among the roots does not go.
     pub(super) hangs: Option<&'a str>,
     /// What one root waits for.
     pub(super) holders: Vec<ObjectName>,
@@ -272,6 +289,10 @@ impl Verdict<'_> {
             Cascade::Orphan => sum(|of| of.orphaned),
             _ => others + held + sum(|of| of.blocks) + plan.perhaps_deletes,
         };
+        let is_alone =
+            self.contents == Some(0) || (self.contents.is_none() && follow == 0 && !plan.depends_on_unseen);
+        let marked =
+            self.held_by.as_ref().filter(|_| is_alone && self.begun.is_none() && self.hangs.is_none());
         let mut text = match (self.contents, plan.cascade) {
             (Some(0), _) => format!("{subject} is deleted"),
             (Some(_), _) if plan.depends_on_unseen => format!("{subject} is deleted last, after its objects"),
@@ -279,19 +300,26 @@ impl Verdict<'_> {
             (Some(count), _) => {
                 format!("{subject} is deleted last, after its {}", counted(count, "object"))
             }
-            _ if follow == 0 && !plan.depends_on_unseen => format!("{subject} {are} deleted"),
+            _ if is_alone => format!("{subject} {are} deleted"),
             (None, Cascade::Background) => {
-                format!("{subject} {are} deleted at once, and {its} dependents follow")
+                let pods = if object.resource.as_deref() == Some("nodes") { "pods and " } else { "" };
+                format!("{subject} {are} deleted at once, and {its} {pods}dependents follow")
             }
             (None, Cascade::Foreground) => {
                 format!("{subject} {are} deleted after the dependents that block {it}")
             }
             (None, Cascade::Orphan) => format!("{subject} {are} deleted, and {its} dependents are released"),
         };
+        if let Some(begun) = &self.begun {
+            text = format!("{subject} {begun}");
+        } else if let Some(by) = marked {
+            text = format!("{subject} is marked for deletion and stays until {by}");
+        }
         let least = if plan.depends_on_unseen { "at least " } else { "" };
         let go = if others == 1 { "goes" } else { "go" };
         match (others, contents) {
             (0, 0) if plan.depends_on_unseen => text.push_str("; no other object that was looked at goes"),
+            (0, 0) if marked.is_some() => text.push_str("; nothing else goes"),
             (0, 0) => text.push_str("; no other object goes"),
             (0, _) => {}
             (_, 0) => text.push_str(&format!("; {least}{} {go}", counted(others, "other"))),
@@ -308,16 +336,20 @@ impl Verdict<'_> {
         add(sum(|of| of.kept), "is kept by another owner", "are kept by other owners");
         add(plan.perhaps_deletes, "may go or stay", "may go or stay");
         text.push('.');
-        match (self.hangs, self.held) {
-            (Some(hangs), _) => text.push_str(&format!(
-                " {} {hangs}.",
-                if roots == 1 { &subject } else { "A namespace among them" }
-            )),
-            (None, 0) => {}
-            (None, _) if roots == 1 => {
-                text.push_str(&format!(" {object} itself stays until its finalizers are removed."));
+        let until = self.held_by.as_ref();
+        match self.hangs {
+            Some(hangs) if roots == 1 => {
+                let until = until.map(|by| format!(", and {by}")).unwrap_or_default();
+                text.push_str(&format!(" {subject} {hangs}{until}."));
             }
-            (None, held) => text.push_str(&format!(" Finalizers hold {} of those named.", Thousands(held))),
+            Some(hangs) => text.push_str(&format!(" A namespace among them {hangs}.")),
+            None if roots > 1 && self.held > 0 => {
+                text.push_str(&format!(" Finalizers hold {} of those named.", Thousands(self.held)));
+            }
+            None => {
+                let until = until.filter(|_| marked.is_none());
+                text.extend(until.map(|by| format!(" {object} itself stays until {by}.")));
+            }
         }
         if !self.holders.is_empty() {
             let holders = listed(", ", self.holders.len(), &self.holders);
@@ -333,7 +365,10 @@ impl Verdict<'_> {
 /// What is to be said if objects of a type go.
 const NOTES: [(&str, &str); 5] = [
     ("pods", "A running Pod stays for its grace period."),
-    ("nodes", "PodGC of kube-controller-manager deletes the pods of a node that is gone."),
+    (
+        "nodes",
+        "PodGC of kube-controller-manager deletes the pods of a node that is gone, without a grace period.",
+    ),
     (
         "namespaces",
         "The namespace controller of kube-controller-manager deletes what is in a namespace, whatever its owners.",
@@ -349,13 +384,18 @@ const NOTES: [(&str, &str); 5] = [
 ];
 
 /// What nobody can know beforehand.
-pub(super) fn notes(plan: &Plan) -> Vec<String> {
+pub(super) fn notes(plan: &Plan, source: Source) -> Vec<String> {
     let always = "A plan cannot know what admission webhooks refuse, and what controllers create anew or delete \
                   besides (endpoints, pods of a node, volumes).";
-    let needs_collector =
-        (!plan.by_collector.is_empty()).then_some("Dependents go only if a collector runs.");
+    let collector = match source {
+        Source::Lists | Source::Collector => "Dependents go only if a collector runs.",
+        Source::DryRun => "The collector that answers is in a dry run: it deletes no dependent.",
+    };
+    let needs_collector = (!plan.by_collector.is_empty()).then_some(collector);
     let goes = |name: &str| plan.by_type.iter().any(|of| of.resource == name && of.deleted + of.held > 0);
-    let of_types = NOTES.iter().filter(|(resource, _)| goes(resource)).map(|(_, note)| *note);
+    let is_node = plan.object.resource.as_deref() == Some("nodes");
+    let of_types = NOTES.iter().filter(|(resource, _)| goes(resource) && !(is_node && *resource == "pods"));
+    let of_types = of_types.map(|(_, note)| *note);
     std::iter::once(always).chain(needs_collector).chain(of_types).map(str::to_owned).collect()
 }
 

@@ -12,7 +12,7 @@ fn verdict(cascade: Cascade, roots: usize, of: TypeEffects, verdict: &Verdict<'_
 }
 
 fn of_contents(contents: Option<usize>) -> Verdict<'static> {
-    Verdict { contents, held: 0, hangs: None, holders: Vec::new() }
+    Verdict { contents, held: 0, held_by: None, begun: None, hangs: None, holders: Vec::new() }
 }
 
 #[test]
@@ -79,13 +79,25 @@ fn a_verdict_agrees_with_its_numbers() {
         let all = of(1 + contents, 0, 0, 0, 0);
         assert_eq!(verdict(Background, 1, all, &of_contents(Some(contents))), said);
     }
-    for (roots, held, said) in [
-        (1, 1, " Pod/a itself stays until its finalizers are removed."),
-        (2, 1, " Finalizers hold 1 of those named."),
-        (3, 2, " Finalizers hold 2 of those named."),
+    let by = || Some("finalizer x is removed".to_owned());
+    for (roots, held, others, held_by, said) in [
+        (1, 1, 1, by(), "; 1 other goes. Pod/a itself stays until finalizer x is removed."),
+        (
+            1,
+            1,
+            0,
+            by(),
+            "Pod/a is marked for deletion and stays until finalizer x is removed; nothing else goes.",
+        ),
+        (2, 1, 0, None, " Finalizers hold 1 of those named."),
+        (3, 2, 0, None, " Finalizers hold 2 of those named."),
     ] {
-        let all = of(roots - held, held, 0, 0, 0);
-        let text = verdict(Background, roots, all, &Verdict { held, ..of_contents(None) });
+        let all = of(roots - held + others, held, 0, 0, 0);
+        let text = verdict(Background, roots, all, &Verdict { held, held_by, ..of_contents(None) });
         assert!(text.ends_with(said), "{text}");
     }
+    let both =
+        Verdict { held: 1, held_by: by(), hangs: Some("cannot go until x answers"), ..of_contents(Some(0)) };
+    let text = verdict(Background, 1, of(0, 1, 0, 0, 0), &both);
+    assert!(text.ends_with(" Pod/a cannot go until x answers, and finalizer x is removed."), "{text}");
 }

@@ -4,7 +4,7 @@
 //! every order, and may go if it does in some. The two differ only below objects that carry the
 //! finalizer `orphan`, and where an owner could not be looked at.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use crate::knowledge::Asker;
 use crate::plan::answer::Effect;
@@ -78,7 +78,7 @@ impl<'a> Consequences<'a> {
     pub(super) fn of(asker: &mut Asker<'_>, walk: &'a Walk) -> Option<Self> {
         let count = walk.visited.len();
         let (mut dependents, mut contents) = (vec![Vec::new(); count], vec![Vec::new(); count]);
-        let mut owners = Vec::with_capacity(count);
+        let (mut owners, mut garbage) = (Vec::with_capacity(count), HashMap::new());
         for (place, visited) in (0..).zip(&walk.visited) {
             let mut met = Vec::with_capacity(visited.references.len());
             for reference in &visited.references {
@@ -88,7 +88,7 @@ impl<'a> Consequences<'a> {
                         dependents[*owner as usize].push((place, reference.blocking));
                         Some(Met::Visited(*owner))
                     }
-                    Owner::Other(snapshot) => outside(asker, snapshot),
+                    Owner::Other(snapshot) => outside(asker, snapshot, &mut garbage),
                 });
             }
             owners.push(met.into_iter().collect::<Option<Vec<Met>>>());
@@ -233,7 +233,12 @@ impl<'a> Consequences<'a> {
     fn is_held(&self, asker: &mut Asker<'_>, place: Index, visited: &Visited) -> bool {
         let container = Container::of(&visited.identity);
         let is_namespace = matches!(container, Some(Container::Namespace(_)));
-        if !self.may_go(place) || !(visited.held_by_others || is_namespace || self.walk.is_root(place)) {
+        // Somebody has to confirm the end of what has no finalizer and is being deleted.
+        let waits = visited.deletion == DeletionState::Terminating && !self.goes_last(place);
+        if !self.may_go(place) || waits {
+            return waits && self.may_go(place);
+        }
+        if !(visited.held_by_others || is_namespace || self.walk.is_root(place)) {
             return false;
         }
         // A definition always has a finalizer, which the API server removes.
@@ -296,10 +301,8 @@ impl<'a> Consequences<'a> {
         let nothing = vec![None; self.walk.visited.len()];
         let (mut late, mut lingers, mut blocked) = (nothing.clone(), nothing.clone(), nothing);
         let mut open: Vec<(Index, bool, Cause)> = Vec::new();
-        for (place, visited) in (0..).zip(&self.walk.visited).filter(|(place, _)| self.may_go(*place)) {
-            // A grace period, if it is no finalizer.
-            let waits = !self.walk.is_root(place) && visited.deletion == DeletionState::Terminating;
-            if self.holds[place as usize] || waits {
+        for (place, _) in (0..).zip(&self.walk.visited).filter(|(place, _)| self.may_go(*place)) {
+            if self.holds[place as usize] {
                 open.push((place, false, Cause::Visited(place)));
             }
             if self.has_owner(place, Met::Leaving) && !self.has_begun(place) {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::finalizers::FinalizerReport;
-use crate::judge::verdict;
+use crate::hold::grace;
 use crate::knowledge::{Asker, Live, Particulars};
 use crate::name::ObjectName;
 use crate::plan::answer::{self, Effect, Plan, PlannedObject, TypeEffects, Verdict, is_precious};
@@ -13,7 +13,7 @@ use kube_gc_core::object::{
     Catalog, DeletionState, FOREGROUND_FINALIZER, GroupResource, Namespace, ORPHAN_FINALIZER,
 };
 use kube_gc_core::text::listed;
-use kube_gc_core::verdict::{Decision, ReferenceClass};
+use kube_gc_core::verdict::ReferenceClass;
 
 /// The finalizer of a definition, which the API server removes when its type has no objects.
 pub(crate) const OF_DEFINITIONS: &str = "customresourcecleanup.apiextensions.k8s.io";
@@ -67,8 +67,7 @@ impl Consequences<'_> {
             let (effects, by_collector) =
                 by_type.entry(resource).or_insert_with(|| (TypeEffects::new(&visited.identity), 0));
             effects.count(effect);
-            // The root counts even if it is being deleted with another policy.
-            let is_new = self.walk.is_root(place) || visited.deletion == DeletionState::Live;
+            let is_new = visited.deletion == DeletionState::Live;
             match effect {
                 Effect::Deleted | Effect::Held if is_new => {
                     plan.deletes += 1;
@@ -99,14 +98,18 @@ impl Consequences<'_> {
                 plan.by_collector.push((resource.clone(), by_collector));
             }
         }
+        let unfollowed = (0..)
+            .zip(&self.walk.visited)
+            .filter(|(place, visited)| self.may_go(*place) && !visited.is_open && visited.has_dependents);
+        plan.unfollowed = unfollowed.map(|(place, _)| place).collect();
         order.truncate(limit);
         plan.objects = order.into_iter().filter_map(|(_, place)| self.object(asker, place)).collect();
-        plan.verdict = self.verdict().of(plan);
-        plan.notes = answer::notes(plan);
+        plan.verdict = self.verdict(asker).of(plan);
+        plan.notes = answer::notes(plan, asker.outside().source);
     }
 
     /// What the verdict says, besides the numbers of the plan.
-    fn verdict(&self) -> Verdict<'_> {
+    fn verdict(&self, asker: &mut Asker<'_>) -> Verdict<'_> {
         let roots = 0..self.walk.roots;
         let held = roots.clone().filter(|&root| self.effect(root) == Some(Effect::Held)).count();
         let is_one = roots.len() == 1;
@@ -114,9 +117,28 @@ impl Consequences<'_> {
         Verdict {
             contents: (is_one && self.goes_last(0)).then(|| self.contents[0].len()),
             held,
+            held_by: if is_one && held == 1 { self.held_by(asker) } else { None },
+            begun: if is_one { self.begun(asker) } else { None },
             hangs: self.hangs.as_deref().filter(|_| has_namespace),
             holders: if is_one { self.holders(0) } else { Vec::new() },
         }
+    }
+
+    /// What has to happen before the root goes, if finalizers hold it.
+    fn held_by(&self, asker: &mut Asker<'_>) -> Option<String> {
+        let Some(finalizers) = foreign(asker, self.visited(0)) else {
+            return Some("its finalizers are removed".to_owned());
+        };
+        let are = if finalizers.len() == 1 { "is" } else { "are" };
+        (!finalizers.is_empty()).then(|| format!("{} {are} removed", FinalizerReport::names(&finalizers)))
+    }
+
+    /// When the root was deleted, if it was.
+    fn begun(&self, asker: &mut Asker<'_>) -> Option<String> {
+        let Some(Live::Found(live)) = asker.live(&self.visited(0).identity) else { return None };
+        let deleted = live.details.deleted.as_ref()?;
+        let grace = grace(&live.details).map(|held| format!(" ({})", held.of_one()));
+        Some(format!("was deleted at {deleted} and is still there{}", grace.unwrap_or_default()))
     }
 
     /// The order in which objects are listed: those whose data or contents go first, then those
@@ -160,6 +182,11 @@ impl Consequences<'_> {
             object.why = Some(self.why(place).to_owned());
         } else if effect == Effect::Held && self.is_namespace(place) {
             object.why.clone_from(&self.hangs);
+        } else if effect == Effect::Held && object.finalizers.as_ref().is_some_and(Vec::is_empty) {
+            let live = asker.live(&visited.identity);
+            let grace =
+                live.and_then(|live| if let Live::Found(live) = live { grace(&live.details) } else { None });
+            object.why = Some(grace.map_or("is being deleted already".to_owned(), |held| held.of_one()));
         }
         if !matches!(effect, Effect::Deleted | Effect::Held) {
             let keeps = |met: Met| match met {
@@ -171,9 +198,6 @@ impl Consequences<'_> {
                 Met::Leaving | Met::Orphaning | Met::Unseen => false,
             };
             object.kept_by = self.owners(place, keeps).take(NAMED).collect();
-        }
-        if effect == Effect::Kept && object.why.is_none() {
-            object.why = self.kept_for_now(asker, place);
         }
         Some(object)
     }
@@ -197,24 +221,6 @@ impl Consequences<'_> {
             Owner::Visited(owner) => self.name(*owner),
             Owner::Other(seen) => ObjectName::of_owner(seen),
         })
-    }
-
-    /// What is to be said of an object that is kept only by owners that are garbage themselves.
-    fn kept_for_now(&self, asker: &mut Asker<'_>, place: Index) -> Option<String> {
-        let mut is_garbage = true;
-        let mut names = Vec::new();
-        for (met, reference) in self.owners[place as usize].iter().zip(&self.visited(place).references) {
-            let owner = match (&reference.owner, met) {
-                (Owner::Visited(owner), _) if !self.may_go(*owner) => &self.visited(*owner).identity,
-                (Owner::Other(seen), Met::Known(ReferenceClass::Solid)) => seen.owner.identity()?,
-                _ => continue,
-            };
-            names.push(ObjectName::from(owner));
-            // All are asked about at once, so no needed one may end the loop.
-            is_garbage &= matches!(verdict(asker, &owner.key()), Some(Decision::Delete { .. }));
-        }
-        (is_garbage && !names.is_empty())
-            .then(|| format!("goes later, because {} is garbage", listed(" and ", names.len(), &names)))
     }
 
     /// Why it is not known whether an object goes.
@@ -251,8 +257,7 @@ impl Consequences<'_> {
                 continue;
             }
             let blocks = self.stays.get(&at).is_some_and(|stay| stay.effect == Effect::Blocks);
-            let waits = at != place && self.visited(at).deletion == DeletionState::Terminating;
-            if at != place && (blocks || waits || self.holds[at as usize]) {
+            if at != place && (blocks || self.holds[at as usize]) {
                 holders.push(self.name(at));
             }
             if self.modes[at as usize] > Mode::Background {
@@ -275,7 +280,7 @@ pub(super) fn hangs(asker: &Asker<'_>) -> Option<String> {
     let silent = &asker.outside().silent_apis;
     let names = listed(" and ", silent.len(), silent.iter().map(|api| &api.what));
     let answer = if silent.len() == 1 { "answers" } else { "answer" };
-    (!silent.is_empty()).then(|| format!("never ends until {names} {answer}"))
+    (!silent.is_empty()).then(|| format!("cannot go until {names} {answer}"))
 }
 
 /// The finalizers that others have to remove, those in the spec of a namespace included; `None` if they were not

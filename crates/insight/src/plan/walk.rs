@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};
 
+use crate::judge::is_garbage;
 use crate::knowledge::{Asker, Live};
 use kube_gc_core::graph::{Member, MemberPage, MembersOf, OwnerState, OwnerView, ReferenceSnapshot};
 use kube_gc_core::object::{
@@ -25,6 +26,9 @@ pub struct PlanQuery {
     pub limit: usize,
 }
 
+/// The most owners that are looked at, to find out whether they are garbage.
+const MOST_OWNERS: usize = 1_000;
+
 /// The index of an object in the list of those that were visited.
 pub(super) type Index = u32;
 
@@ -43,7 +47,7 @@ pub(super) struct Visited {
     /// References to owners that may go, and take it along.
     taken_by: u32,
     /// It may go, so its dependents matter.
-    is_open: bool,
+    pub(super) is_open: bool,
     pub(super) has_dependents: bool,
 }
 
@@ -179,6 +183,13 @@ impl Walk {
         place < self.roots
     }
 
+    /// Follows the dependents of objects that go though an owner of them was taken for one that stays. Returns
+    /// whether the walk needs anything for that.
+    pub fn follow(&mut self, places: &[u32]) -> bool {
+        places.iter().for_each(|place| self.open(*place));
+        !self.needs.is_empty()
+    }
+
     /// What the walk needs next; nothing if it is at its end. All pages of each answer go to
     /// [`learn`](Self::learn).
     pub fn needs(&mut self) -> Vec<MembersOf> {
@@ -238,8 +249,9 @@ impl Walk {
         let Member { identity, deletion, finalizers, held_by_others, references, has_dependents } = member;
         if let Some(place) = self.find(&identity) {
             if self.is_root(place) && self.visited[place as usize].references.is_empty() {
-                self.visited[place as usize].references =
-                    references.into_iter().map(Reference::unknown).collect();
+                let root = &mut self.visited[place as usize];
+                root.deletion = deletion;
+                root.references = references.into_iter().map(Reference::unknown).collect();
             }
             if let Some(container) = container
                 && place != container
@@ -356,7 +368,7 @@ pub(super) enum Met {
     Visited(Index),
     /// Its owner was not visited, and stays as it is.
     Known(ReferenceClass),
-    /// Its owner exists, is being deleted, and is held. When it has gone, the reference is absent.
+    /// Its owner exists, and is being deleted and held, or garbage. When it has gone, the reference is absent.
     Leaving,
     /// Its owner is being deleted, and the dependents of that are being released.
     Orphaning,
@@ -366,7 +378,23 @@ pub(super) enum Met {
 
 /// Classifies a reference to an owner that was not visited, as a worker does; `None` if the question needs
 /// more facts.
-pub(super) fn outside(asker: &mut Asker<'_>, seen: &ReferenceSnapshot) -> Option<Met> {
+pub(super) fn outside(
+    asker: &mut Asker<'_>,
+    seen: &ReferenceSnapshot,
+    garbage: &mut HashMap<Key, bool>,
+) -> Option<Met> {
+    let met = stays(asker, seen)?;
+    let owner = seen.owner.identity().filter(|_| met == Met::Known(ReferenceClass::Solid));
+    let Some(owner) = owner.filter(|owner| garbage.len() < MOST_OWNERS || garbage.contains_key(&owner.key()))
+    else {
+        return Some(met);
+    };
+    let is_garbage = *garbage.entry(owner.key()).or_insert_with(|| is_garbage(asker, owner));
+    Some(if is_garbage { Met::Leaving } else { met })
+}
+
+/// The same, if an owner that exists and is not being deleted stays.
+fn stays(asker: &mut Asker<'_>, seen: &ReferenceSnapshot) -> Option<Met> {
     let (identity, state) = match named(&seen.owner) {
         Err(ReferenceClass::Unresolved) if asker.catalog().is_unread(&seen.reference.api_version) => {
             return Some(Met::Unseen);

@@ -135,8 +135,19 @@ impl Cluster {
     pub fn plan(&mut self, root: &Obj, policy: PropagationPolicy) -> Plan {
         let (roots, pods) = (vec![root.identity()], Vec::new());
         let query = PlanQuery { roots, policy, pods, limit: 1000 };
-        let walk = self.graph.walk(query);
-        self.ask(|asker| plan(asker, &walk, 1000))
+        self.plan_of(query, 1000)
+    }
+
+    /// The same of several objects, or of not so many.
+    pub fn plan_of(&mut self, query: PlanQuery, listed: usize) -> Plan {
+        let mut walk = Walk::new(query);
+        loop {
+            self.graph.walk(&mut walk);
+            let plan = self.ask(|asker| plan(asker, &walk, listed));
+            if !walk.follow(&plan.unfollowed) {
+                return plan;
+            }
+        }
     }
 
     pub fn neighbourhood(&mut self, obj: &Obj) -> Neighbourhood {

@@ -196,7 +196,7 @@ fn a_namespace_goes_last_and_never_if_an_api_does_not_answer() {
     silent.outside.silent_objects.push(api.clone());
     silent.outside.silent_apis.push(api);
     let plan = silent.plan(&namespace, Background);
-    let says = " Namespace/ns never ends until example.com/v1 answers.";
+    let says = " Namespace/ns cannot go until example.com/v1 answers.";
     assert!(plan.verdict.contains(says) && plan.depends_on_unseen, "{}", plan.verdict);
     assert_eq!((plan.objects[0].effect, plan.objects[0].name.name.as_str()), (Effect::Held, "ns"));
     // It hangs, and what is in it goes all the same.
@@ -228,24 +228,69 @@ fn a_node_takes_its_pods_along_and_does_not_wait_for_them() {
     let mut cluster = Cluster::of(&[&node, &runs, &other]).read(&runs, &["example.com/x"]);
     let pods = vec![(0, runs.key())];
     let query = PlanQuery { roots: vec![node.identity()], policy: Background, pods, limit: 100 };
-    let walk = cluster.graph.walk(query);
-    let plan = cluster.ask(|asker| plan(asker, &walk, 100));
+    let plan = cluster.plan_of(query, 100);
     assert_eq!(effects(&plan), ["n deleted", "runs held"]);
     assert!(plan.by_collector.is_empty() && !plan.verdict.contains("waits"), "{}", plan.verdict);
+    assert!(plan.verdict.contains("its pods and dependents follow"), "{}", plan.verdict);
+    assert!(!plan.notes.iter().any(|note| note.contains("stays for its grace period")), "{:?}", plan.notes);
+}
+
+/// A chain of owners ends with one that is absent: all of it goes, and so does what it seems to keep.
+#[test]
+fn what_only_garbage_keeps_goes_after_it() {
+    let (a, gone) = (config("a"), config("gone"));
+    let top = config("top").owned(&gone);
+    let garbage = config("garbage").owned(&top);
+    let kept = pod("kept").owned(&a).owned(&garbage);
+    let below = pod("below").owned(&kept);
+    let objects = [&a, &top, &garbage, &kept, &below];
+    let of_kept = ["a deleted", "below deleted after garbage", "kept deleted after garbage"];
+    let plan = Cluster::of(&objects).plan(&a, Background);
+    assert_eq!(effects(&plan), of_kept);
+    assert_eq!((plan.deletes, plan.depends_on_unseen), (3, false));
+    assert!(plan.verdict.ends_with("; 2 others go."), "{}", plan.verdict);
+    // Either reference may be the last one.
+    let plan = Cluster::of(&objects).plan(&a, Orphan);
+    assert_eq!(effects(&plan), ["a deleted", "below unknown after garbage", "kept unknown after garbage"]);
+    assert!(plan.verdict.ends_with("; no other object goes; 2 may go or stay."), "{}", plan.verdict);
+    // Objects that own each other keep each other, and an owner that exists keeps the chain.
+    let ring = garbage.clone().owned(&config("ring"));
+    let back = config("ring").owned(&ring);
+    let kept = pod("kept").owned(&a).owned(&ring);
+    for objects in [[&a, &top, &ring, &kept, &back], [&a, &gone, &top, &garbage, &objects[3].clone()]] {
+        assert_eq!(effects(&Cluster::of(&objects).plan(&a, Background)), ["a deleted", "kept kept"]);
+    }
 }
 
 #[test]
-fn what_is_kept_by_garbage_is_kept_for_now() {
-    let (a, gone) = (config("a"), config("gone"));
-    let garbage = config("garbage").owned(&gone);
-    for (keeper, why) in
-        [(&garbage, Some("goes later, because ConfigMap/garbage is garbage")), (&config("other"), None)]
-    {
-        let kept = pod("kept").owned(&a).owned(keeper);
-        let plan = Cluster::of(&[&a, &garbage, &config("other"), &kept]).plan(&a, Background);
-        let kept = plan.objects.iter().find(|object| object.effect == Effect::Kept).unwrap();
-        assert_eq!(kept.why.as_deref(), why);
-    }
+fn what_is_being_deleted_already_is_said_to_be() {
+    let claim = obj("persistentvolumeclaims", "ns", "data").terminating().held();
+    let of_claim = || Cluster::of(&[&claim]).read(&claim, &["example.com/x"]);
+    let plan = of_claim().plan(&claim, Background);
+    assert_eq!(
+        plan.verdict,
+        "PersistentVolumeClaim/data was deleted at 2026-01-01T00:00:00Z and is still there; no other object goes. \
+         PersistentVolumeClaim/data itself stays until finalizer example.com/x is removed."
+    );
+    assert_eq!((plan.deletes, plan.objects[0].state), (0, State::Terminating));
+    let live = obj("persistentvolumeclaims", "ns", "data").held();
+    assert_eq!(
+        Cluster::of(&[&live]).read(&live, &["example.com/x"]).plan(&live, Background).verdict,
+        "PersistentVolumeClaim/data is marked for deletion and stays until finalizer example.com/x is removed; \
+         nothing else goes."
+    );
+    // A pod on a dead node holds its namespace.
+    let (namespace, pod) = (obj("namespaces", "", "ns"), pod("p").terminating());
+    let plan = Cluster::of(&[&namespace, &pod])
+        .with(&pod, |details| {
+            details.grace = 5;
+            details.particulars = Particulars::Pod { node: Some("n1".to_owned()) };
+        })
+        .plan(&namespace, Background);
+    assert_eq!(effects(&plan), ["ns deleted after p", "p held"]);
+    let why = plan.objects.iter().find_map(|object| object.why.clone()).unwrap();
+    assert!(why.starts_with("its grace period of 5 s ended 55s ago, and the kubelet of node n1"), "{why}");
+    assert!(plan.verdict.ends_with(" Namespace/ns waits for Pod/p."), "{}", plan.verdict);
 }
 
 #[test]
@@ -273,14 +318,12 @@ fn claims_are_listed_first_and_the_rest_is_counted() {
     let claim = obj("persistentvolumeclaims", "ns", "data").owned(&a);
     let objects: Vec<&Obj> = [&a].into_iter().chain(&pods).chain([&claim]).collect();
     let mut cluster = Cluster::of(&objects);
-    let walk = cluster.graph.walk(of_one(&a, Background, 1000));
-    let shown = cluster.ask(|asker| plan(asker, &walk, 0));
+    let shown = cluster.plan_of(of_one(&a, Background, 1000), 0);
     assert_eq!(effects(&shown), ["data deleted"]);
     assert_eq!((shown.deletes, shown.not_listed), (7, 6));
     assert!(shown.notes.iter().any(|note| note.contains("reclaim policy")));
     // A walk is bounded.
-    let walk = cluster.graph.walk(of_one(&a, Background, 3));
-    let plan = cluster.ask(|asker| plan(asker, &walk, 9));
+    let plan = cluster.plan_of(of_one(&a, Background, 3), 9);
     assert!(plan.truncated && plan.depends_on_unseen && plan.deletes == 3);
 }
 
@@ -325,7 +368,6 @@ fn a_chain_of_many_objects_and_an_owner_of_many_are_walked() {
     let wide: Vec<Obj> = (0..3000).map(|number| pod(&format!("p{number}")).blocking(&a)).collect();
     let objects: Vec<&Obj> = chain.iter().chain(&wide).collect();
     let mut cluster = Cluster::of(&objects);
-    let walk = cluster.graph.walk(of_one(&a, Foreground, 100_000));
-    let plan = cluster.ask(|asker| plan(asker, &walk, 1));
+    let plan = cluster.plan_of(of_one(&a, Foreground, 100_000), 1);
     assert_eq!(plan.deletes, objects.len());
 }

@@ -45,6 +45,80 @@ fn what_is_not_meant_holds_others_and_is_not_counted() {
     assert_eq!((report.stuck, report.being_deleted, report.groups[0].object_count), (1, 1, 1));
 }
 
+/// Objects that wait for the same finalizer are one group, and hold only what they are in.
+#[test]
+fn a_namespace_waits_only_for_what_is_in_it() {
+    let namespace = obj("namespaces", "", "ns").terminating();
+    let inside = config("held").terminating();
+    let mut all: Vec<Obj> =
+        (0..4).map(|number| obj("configmaps", "other", &format!("c{number}")).terminating()).collect();
+    let report_of = |all: &[Obj]| {
+        let finalizers: &[&str] = &["example.com/c"];
+        let of = |obj: &Obj| if obj.facts.namespace.is_some() { finalizers } else { &[] };
+        let objects = all.iter().chain([&inside]).map(|obj| (obj, of(obj)));
+        let objects: Vec<_> = objects.chain([(&namespace, &[][..])]).collect();
+        let report = report(&mut cluster(&objects), NOW, |_| true);
+        assert_eq!(report.groups.len(), 1);
+        report.groups[0].sentence.clone()
+    };
+    let others = "objects that wait for finalizer example.com/c";
+    assert_eq!(report_of(&all), format!("Namespace/ns waits for {others}, such as ConfigMap/held"));
+    all.push(obj("namespaces", "", "other").terminating());
+    assert!(report_of(&all).starts_with(&format!("2 objects wait for {others}, such as ConfigMap/")));
+}
+
+/// Some of each namespace are read, whichever has most.
+#[test]
+fn no_namespace_pushes_out_another() {
+    let mut all: Vec<Obj> =
+        (0..9).map(|number| obj("configmaps", "many", &format!("c{number}")).terminating()).collect();
+    all.push(obj("configmaps", "other", "c").terminating());
+    let finalizers: &[&str] = &["example.com/a"];
+    let mut cluster = cluster(&all.iter().map(|obj| (obj, finalizers)).collect::<Vec<_>>());
+    let deleted = cluster.graph.search(&SearchQuery { being_deleted: true, ..SearchQuery::default() });
+    let report = cluster.ask_with(2, |asker| stuck(asker, &deleted, &context(NOW), |_| true));
+    let group = report.groups.iter().find(|group| group.cause == "finalizers").unwrap();
+    let mut namespaces: Vec<_> = group.objects.iter().map(|name| name.namespace.clone().unwrap()).collect();
+    namespaces.sort();
+    assert_eq!((namespaces, report.not_read), (vec!["many".to_owned(), "other".to_owned()], 8));
+}
+
+/// What the collector has to do and cannot is said where others wait for it, and nowhere else.
+#[test]
+fn what_the_collector_cannot_finish_is_named_once() {
+    let root = config("root").foreground();
+    let (below, alone) = (pod("below").blocking(&root), pod("alone"));
+    let mut cluster = cluster(&[(&root, &["foregroundDeletion"]), (&below, &[]), (&alone, &[])]);
+    let mut report = report(&mut cluster, NOW, |_| true);
+    let objects = [below.identity(), alone.identity()];
+    report.add_unfinished(("denied", "ask"), &objects, "not today", "2026-01-01T00:00:00Z".to_owned());
+    assert_eq!(
+        sentences(&report),
+        [
+            "ConfigMap/root waits for Pod/below, which the collector has to delete",
+            "Pod/alone: the collector cannot finish with it (denied): not today",
+        ]
+    );
+    let advice =
+        ["The collector cannot finish with Pod/below (denied): not today", "What to do (denied): ask."];
+    assert_eq!((&report.groups[0].advice[1..], report.unfinished), (&advice.map(str::to_owned)[..], 2));
+}
+
+/// One that holds others, and was deleted less long ago than is asked about, is not counted.
+#[test]
+fn a_number_counts_what_is_stuck() {
+    let all = ["a", "b", "c"].map(|name| config(name).terminating());
+    let mut cluster = Cluster::of(&all.iter().collect::<Vec<_>>());
+    for (obj, second) in all.iter().zip(["00:00:30", "00:00:00", "00:00:00"]) {
+        cluster = cluster.with(obj, |details| {
+            details.deleted = Some(format!("2026-01-01T{second}Z"));
+            details.finalizers = vec!["example.com/a".to_owned()];
+        });
+    }
+    let report = report(&mut cluster, NOW, |_| true);
+    assert_eq!(sentences(&report), ["2 objects wait for finalizer example.com/a"]);
+}
+
 #[test]
 fn objects_with_the_same_finalizer_have_one_cause_and_the_first_are_named() {
     let all: Vec<Obj> = (0..30).map(|number| config(&format!("c{number}")).terminating()).collect();

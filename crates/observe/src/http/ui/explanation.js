@@ -89,10 +89,10 @@ function chain({ chain }, moveOn) {
 }
 
 /** @param {Explanation} of @param {MoveOn} moveOn */
-function namespace({ namespace }, moveOn) {
+function namespace({ object, namespace }, moveOn) {
   if (!namespace) return null;
   const { left, beingDeleted, byType, held, notRead, conditions, silentApis } = namespace;
-  return part("Left in the namespace",
+  return part(object.kind === "Namespace" ? "Left in the namespace" : "Left of the type",
     h("p", {}, `${plural(left, "object")}, ${number(beingDeleted)} terminating${notRead > 0 ? `, ${number(notRead)} not read` : ""}`),
     h("ul", { class: "rows" },
       ...held.map(({ finalizer, count, objects }) => h("li", {}, h("p", {}, `${number(count)} held by `, foreign(finalizer.name, { class: "title" })),
