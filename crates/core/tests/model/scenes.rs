@@ -127,6 +127,7 @@ pub const GATE: &[&str] = &[
     "a b>a, delete standby, 1, 1",
     "a b>a, delete break restore, 1, 1",
     "a b>a, background touch restore, 2, 1",
+    "a, foreground restore, 2, 1",
     "-a b, birth refer crash, 2, 1",
     // Chains, rings and diamonds.
     "a b>a c>b, delete, 1, 0",
