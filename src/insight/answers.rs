@@ -83,9 +83,10 @@ impl Session {
         let depends_on_lists = contents.is_some()
             || (matches!(object, ObjectArgument::Named { .. }) && explanation.depends_on_dependents());
         if let Some(contents) = contents {
-            explanation = lists.explain_namespace(&root, contents, filter).await?;
+            explanation = lists.explain_namespace(&root, contents, filter).await;
         } else if depends_on_lists {
-            lists.list(root.namespace.as_ref(), filter).await?;
+            // If nothing may be listed, the answer says so, and what is known without.
+            lists.list(root.namespace.as_ref(), filter).await.ok();
             explanation = lists.ask(|asker| explain(asker, &root)).await;
         }
         if explanation.is_kept()
@@ -220,12 +221,12 @@ impl Lists<'_> {
         root: &Identity,
         contents: SearchQuery,
         filter: &TypeFilter,
-    ) -> Result<Explanation, InsightError> {
+    ) -> Explanation {
         let only = contents
             .resource
             .as_ref()
             .map(|resource| TypeFilter { only: vec![resource.to_string()], ..TypeFilter::default() });
-        self.list(contents.namespace.as_ref(), only.as_ref().unwrap_or(filter)).await?;
+        self.list(contents.namespace.as_ref(), only.as_ref().unwrap_or(filter)).await.ok();
         if let Some(only) = &only {
             // The others have nothing to do with it.
             self.left_out = 0;
@@ -242,6 +243,6 @@ impl Lists<'_> {
                 .unwrap_or_default(),
             is_all: self.unseen.is_empty() && self.left_out == 0,
         };
-        Ok(self.ask(|asker| explain_namespace(asker, root, &contents)).await)
+        self.ask(|asker| explain_namespace(asker, root, &contents)).await
     }
 }

@@ -143,6 +143,11 @@ impl<'a> Lists<'a> {
         Ok(())
     }
 
+    /// Whether not a single type may be listed.
+    pub fn may_list_nothing(&self) -> bool {
+        !self.may_list && self.left_out == 0 && self.unseen.iter().any(|unseen| unseen.why == NOT_ALLOWED)
+    }
+
     /// Lists what may depend on an object in this namespace, or on a cluster-scoped one. Earlier
     /// answers of the graph are forgotten.
     ///
@@ -212,7 +217,7 @@ impl<'a> Lists<'a> {
         }
         drop(lists);
         self.knowledge.forget_graph();
-        if self.may_list || self.left_out > 0 || !self.unseen.iter().any(|unseen| unseen.why == NOT_ALLOWED) {
+        if !self.may_list_nothing() {
             return Ok(());
         }
         let place = namespace.map(|namespace| format!("namespace {namespace}"));

@@ -16,8 +16,8 @@ use kube_gc_core::graph::{MemberMark, MembersOf, PartitionId, SearchQuery, ViewL
 use kube_gc_core::object::{DeletionState, GroupResource, Identity, Namespace};
 use kube_gc_core::text::{Thousands, bounded};
 use kube_gc_insight::{
-    Answer, Asker, Explanation, Forecast, Leaf, NamespaceContents, NeighbourhoodPage, NeighbourhoodQuery,
-    Outcome, Plan, PlanQuery, StuckContext, StuckReport, Unseen, Walk, contents_of, counted, explain,
+    Answer, Asker, Explanation, Leaf, NamespaceContents, NeighbourhoodPage, NeighbourhoodQuery, Outcome,
+    Plan, PlanQuery, StuckContext, StuckReport, Unseen, Walk, contents_of, counted, explain,
     explain_namespace, neighbourhood, page, plan, stuck,
 };
 use kube_gc_observe::telemetry::StuckReason;
@@ -49,7 +49,11 @@ impl CollectorIntrospection {
     ) -> Result<Option<ExplanationPage>, PartitionEnded> {
         let Some(root) = self.questions.find(&query.uid, query.resource.as_ref()).await? else {
             let is_ignored = |resource: &GroupResource| self.status.ignored.contains(resource);
-            return Ok(query.resource.filter(is_ignored).map(ExplanationPage::of_ignored));
+            return Ok(query
+                .resource
+                .as_ref()
+                .filter(|resource| is_ignored(resource))
+                .map(ExplanationPage::of_ignored));
         };
         let outside = self.questions.outside(root.namespace.as_ref()).await?;
         let question = |asker: &mut Asker<'_>| explain(asker, &root);

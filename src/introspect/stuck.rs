@@ -14,7 +14,7 @@ use kube_gc_client::ReplicaRole;
 use kube_gc_controller::actors::graph_handle::PartitionEnded;
 use kube_gc_controller::actors::pool::{AskStuck, StuckKey, StuckKeys};
 use kube_gc_core::graph::{StuckCause, StuckCount, StuckDetail, StuckFilter, StuckObject, StuckObjects};
-use kube_gc_core::object::{GroupResource, Identity, Key, OwnerReference, Uid};
+use kube_gc_core::object::{GroupResource, Identity, Key, OwnerReference};
 use kube_gc_core::text::{listed, word};
 use kube_gc_observe::telemetry::{ObjectView, StuckReason, Timestamp};
 
