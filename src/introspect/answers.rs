@@ -48,8 +48,8 @@ impl CollectorIntrospection {
         query: ExplainQuery,
     ) -> Result<Option<ExplanationPage>, PartitionEnded> {
         let Some(root) = self.questions.find(&query.uid, query.resource.as_ref()).await? else {
-            let is_ignored = |resource: &GroupResource| self.status.ignored.contains(resource);
-            return Ok(query.resource.filter(is_ignored).map(ExplanationPage::of_ignored));
+            let ignored = query.resource.as_ref().filter(|resource| self.status.ignored.contains(resource));
+            return Ok(ignored.map(ExplanationPage::of_ignored));
         };
         let outside = self.questions.outside(root.namespace.as_ref()).await?;
         let question = |asker: &mut Asker<'_>| explain(asker, &root);

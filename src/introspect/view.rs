@@ -360,7 +360,7 @@ pub struct ExplanationPage {
 
 impl ExplanationPage {
     /// About an object of a type that the collector ignores.
-    pub fn of_ignored(resource: GroupResource) -> Self {
+    pub fn of_ignored(resource: &GroupResource) -> Self {
         let what = resource.to_string();
         let why = "the collector ignores this type (`discovery.ignored`)".to_owned();
         let verdict = format!("The collector ignores {what}, so it does nothing about this object.");
