@@ -9,7 +9,7 @@ use std::time::SystemTime;
 use indexmap::IndexSet;
 use serde::{Deserialize, Serialize};
 
-use crate::explain::NamespaceCondition;
+use crate::contents::NamespaceCondition;
 use crate::name::{ObjectName, Outside, Unseen};
 use crate::plan::Walk;
 use kube_gc_core::graph::{

@@ -15,7 +15,7 @@
 //! | `knowledge` | facts, needs, and a graph that is filled from lists |
 //! | `judge` | the class of an owner reference with the evidence for it, and the verdict on an object |
 //! | `neighbourhood`, `layout` | what belongs to an object, the worst of it, in pages, and as the rows of a tree |
-//! | `explain`, `hold`, `finalizers`, `sentence` | why an object or a namespace is still there, and what holds it |
+//! | `explain`, `contents`, `hold`, `finalizers`, `sentence` | why an object or a namespace is still there, and what holds it |
 //! | `check` | what is wrong with owner references |
 //! | `plan` | what a deletion does to every object |
 //! | `stuck` | what was deleted long ago, by what holds it |
@@ -24,6 +24,7 @@
 #![allow(missing_docs, reason = "a comment has to say more than the name; the crate is not published")]
 
 mod check;
+mod contents;
 mod explain;
 mod finalizers;
 mod hold;
@@ -42,10 +43,10 @@ pub use check::{
     CheckEffect, CheckReport, CheckedObject, Circles, Class, EffectCounts, Finding, Survey, Suspect,
     check_object,
 };
-pub use explain::{
-    Chain, ChainLink, Explanation, HeldObjects, Leaf, NamespaceCondition, NamespaceContents, NamespaceReport,
-    Outcome, TypeLeft, explain, explain_namespace,
+pub use contents::{
+    HeldObjects, NamespaceCondition, NamespaceContents, NamespaceReport, TypeLeft, explain_namespace,
 };
+pub use explain::{Chain, ChainLink, Explanation, Leaf, Outcome, explain};
 pub use finalizers::FinalizerReport;
 pub use hold::{Hold, contents_of};
 pub use judge::{Evidence, JudgedReference, classify};

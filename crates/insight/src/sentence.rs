@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::explain::{Chain, NamespaceReport};
+use crate::contents::NamespaceReport;
+use crate::explain::Chain;
 use crate::finalizers::FinalizerReport;
 use crate::hold::{Held, Hold};
 use crate::judge::{Evidence, JudgedReference};

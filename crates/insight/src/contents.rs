@@ -1,0 +1,213 @@
+//! Why a namespace, or the definition of a custom resource, is still there: what is left in it.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use serde::{Deserialize, Serialize};
+
+use crate::explain::{Explanation, Outcome, explain};
+use crate::finalizers::{FinalizerReport, is_a_tool};
+use crate::hold::{Around, holds};
+use crate::knowledge::{Asker, Live, Particulars};
+use crate::name::{ObjectName, Unseen};
+use crate::sentence;
+use kube_gc_core::object::{DeletionState, Identity};
+use kube_gc_core::text::LISTED;
+
+/// What is known of what is in a namespace, or of the objects of a definition.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NamespaceContents {
+    /// All objects in it that could be listed.
+    pub objects: Vec<(Identity, DeletionState)>,
+    /// Parts of the API that do not answer. A namespace only goes after all of them have.
+    pub silent_apis: Vec<Unseen>,
+    /// All types were listed.
+    pub is_all: bool,
+}
+
+/// A condition of a namespace that is true.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct NamespaceCondition {
+    pub kind: String,
+    pub message: String,
+}
+
+/// What is left in a namespace.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct NamespaceReport {
+    /// The number of objects that are left.
+    pub left: usize,
+    /// How many of them are being deleted.
+    pub being_deleted: usize,
+    pub by_type: Vec<TypeLeft>,
+    /// The finalizers that hold objects, those of most objects first.
+    pub held: Vec<HeldObjects>,
+    /// The number of objects that finalizers hold, as far as they were read.
+    pub held_objects: usize,
+    /// What holds objects besides, each in a sentence.
+    pub others: Vec<String>,
+    /// How many objects were not read, because there are too many.
+    pub not_read: usize,
+    pub conditions: Vec<NamespaceCondition>,
+    pub silent_apis: Vec<Unseen>,
+}
+
+impl NamespaceReport {
+    /// Whether one finalizer holds everything that is left.
+    pub(super) fn is_held_by_one(&self) -> bool {
+        // These conditions say that something is left, and not why.
+        let says_what_is_left = |condition: &NamespaceCondition| {
+            matches!(&*condition.kind, "NamespaceContentRemaining" | "NamespaceFinalizersRemaining")
+        };
+        matches!(&self.held[..], [only] if only.count == self.left)
+            && self.others.is_empty()
+            && self.conditions.iter().all(says_what_is_left)
+    }
+}
+
+/// The objects of one type that are left.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct TypeLeft {
+    pub kind: String,
+    /// Resource and group as kubectl writes them.
+    pub resource: String,
+    pub count: usize,
+}
+
+/// The objects that one finalizer holds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct HeldObjects {
+    pub finalizer: FinalizerReport,
+    /// When whoever set it did so first on one of them, as far as that was read.
+    pub first_set: Option<String>,
+    /// When the same manager last wrote any object of the namespace, as far as that was read.
+    pub last_write: Option<String>,
+    pub count: usize,
+    /// The first of them.
+    pub objects: Vec<ObjectName>,
+}
+
+/// The most objects whose finalizers are read.
+const READ: usize = 100;
+/// The most objects that are named for each finalizer.
+const NAMED: usize = 5;
+
+/// Explains a namespace, or the definition of a custom resource. One that is not being deleted is explained like
+/// any object.
+pub fn explain_namespace(
+    asker: &mut Asker<'_>,
+    identity: &Identity,
+    contents: &NamespaceContents,
+) -> Explanation {
+    let mut explanation = explain(asker, identity);
+    if explanation.deleted.is_none() {
+        return explanation;
+    }
+    let (mut report, of_others) = report(asker, contents);
+    if let Some(Live::Found(live)) = asker.live(identity)
+        && let Particulars::Namespace { conditions, .. } = &live.details.particulars
+    {
+        report.conditions.clone_from(conditions);
+    }
+    let NamespaceContents { silent_apis, is_all, .. } = contents;
+    let around = Around { has_contents: report.left > 0, is_all: *is_all, silent_apis };
+    let own = holds(asker, identity, DeletionState::Terminating, around);
+    explanation.outcome = Outcome::Waits;
+    explanation.verdict = sentence::namespace(&explanation.object, &report, *is_all, &own);
+    explanation.advice = sentence::advice_on_namespace(&report, *is_all && own.is_empty());
+    explanation.advice.extend(own.iter().flat_map(|held| held.advice(&explanation.object, 1)));
+    explanation.advice.extend(of_others);
+    explanation.depends_on_unseen |= report.not_read > 0;
+    explanation.namespace = Some(report);
+    explanation
+}
+
+/// What is left, and what a person can do about what no finalizer holds.
+fn report(asker: &mut Asker<'_>, contents: &NamespaceContents) -> (NamespaceReport, BTreeSet<String>) {
+    let NamespaceContents { objects, silent_apis, .. } = contents;
+    let mut by_type: BTreeMap<String, TypeLeft> = BTreeMap::new();
+    for (identity, _) in objects {
+        let (kind, resource) =
+            (identity.resource.kind.to_string(), identity.resource.group_resource.to_string());
+        by_type.entry(resource.clone()).or_insert(TypeLeft { kind, resource, count: 0 }).count += 1;
+    }
+    let deleted = objects.iter().filter(|(_, deletion)| deletion.is_being_deleted());
+    let mut deleted: Vec<_> = deleted.collect();
+    // The graph has them in no order.
+    deleted.sort_by(|(a, _), (b, _)| place(a).cmp(&place(b)));
+    let mut held: BTreeMap<String, HeldObjects> = BTreeMap::new();
+    let mut writes: HashMap<&str, &String> = HashMap::new();
+    let mut held_objects = 0;
+    let (mut others, mut advice) = (Vec::new(), BTreeSet::new());
+    for (identity, deletion) in deleted.iter().copied().take(READ) {
+        let Some(Live::Found(live)) = asker.live(identity) else { continue };
+        if live.details.finalizers.is_empty() {
+            let name = ObjectName::from(identity);
+            for held in holds(asker, identity, *deletion, Around::default()) {
+                others.push(format!("{name}{}", held.predicate()));
+                advice.extend(held.advice(&name, 1));
+            }
+        } else {
+            held_objects += 1;
+        }
+        for setter in &live.details.setters {
+            if let Some(time) = &setter.last_write {
+                let last = writes.entry(&setter.manager).or_insert(time);
+                *last = time.max(last);
+            }
+        }
+        for finalizer in FinalizerReport::of(&live.details, asker.catalog()) {
+            let set = finalizer.set_by.clone();
+            let of_finalizer = held.entry(finalizer.name.clone()).or_insert_with(|| HeldObjects {
+                finalizer,
+                first_set: None,
+                last_write: None,
+                count: 0,
+                objects: Vec::new(),
+            });
+            // Another manager says nothing about this one.
+            let first_manager = of_finalizer.finalizer.set_by.as_ref().map(|setter| &setter.manager);
+            if let Some(set) = set.filter(|set| first_manager == Some(&set.manager)) {
+                of_finalizer.first_set = of_finalizer.first_set.take().into_iter().chain(set.time).min();
+            }
+            of_finalizer.count += 1;
+            if of_finalizer.objects.len() < NAMED {
+                of_finalizer.objects.push(ObjectName::from(identity));
+            }
+        }
+    }
+    let mut held: Vec<HeldObjects> = held.into_values().collect();
+    for of_finalizer in &mut held {
+        let manager = of_finalizer.finalizer.set_by.as_ref().map(|setter| setter.manager.as_str());
+        // When a person last used a tool says nothing about a controller.
+        let manager = manager.filter(|manager| !is_a_tool(manager));
+        of_finalizer.last_write = manager.and_then(|manager| writes.get(manager)).map(ToString::to_string);
+    }
+    // A command names the place of a finalizer, so the last of an object is to be removed first.
+    held.sort_by_key(|held| std::cmp::Reverse((held.count, held.finalizer.place)));
+    held.truncate(LISTED);
+    others.truncate(LISTED);
+    let report = NamespaceReport {
+        left: objects.len(),
+        being_deleted: deleted.len(),
+        by_type: by_type.into_values().collect(),
+        held,
+        held_objects,
+        others,
+        not_read: deleted.len().saturating_sub(READ),
+        conditions: Vec::new(),
+        silent_apis: silent_apis.clone(),
+    };
+    (report, advice)
+}
+
+fn place(identity: &Identity) -> impl Ord + '_ {
+    (&identity.resource.group_resource, &identity.name, &identity.uid)
+}
