@@ -195,6 +195,10 @@ impl Row {
         // What the collector does at once goes; everything else waits.
         let outcome = if matches!(hold, Hold::Unblocked | Hold::Circle) { "goes" } else { "waits" };
         ensure!(explained["outcome"] == outcome, "{hold:?}: {explained}");
+        if matches!(hold, Hold::Finalizers | Hold::SpecFinalizers | Hold::NamespaceController | Hold::Kubelet)
+        {
+            ensure!(explained["heldBy"][0]["cause"] == hold.into_str(), "{hold:?}: {explained}");
+        }
         if user.is_some() {
             return Ok(());
         }

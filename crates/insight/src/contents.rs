@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde::{Deserialize, Serialize};
 
-use crate::explain::{Explanation, Outcome, explain};
+use crate::explain::{Explanation, HeldBy, Outcome, explain};
 use crate::finalizers::{FinalizerReport, is_a_tool};
 use crate::hold::{Around, holds};
 use crate::knowledge::{Asker, Live, Particulars};
@@ -120,6 +120,7 @@ pub fn explain_namespace(
     let around = Around { has_contents: report.left > 0, is_all: *is_all, silent_apis };
     let own = holds(asker, identity, DeletionState::Terminating, around);
     explanation.outcome = Outcome::Waits;
+    explanation.held_by = own.iter().map(HeldBy::from).collect();
     explanation.verdict = sentence::namespace(&explanation.object, &report, *is_all, &own);
     explanation.advice = sentence::advice_on_namespace(&report, *is_all && own.is_empty());
     explanation.advice.extend(own.iter().flat_map(|held| held.advice(&explanation.object, 1)));

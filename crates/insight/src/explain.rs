@@ -8,7 +8,7 @@ use crate::contents::NamespaceReport;
 use crate::finalizers::FinalizerReport;
 use crate::hold::{Around, Held, Hold, holds};
 use crate::judge::{Evidence, JudgedReference, doomed, judged, locate, snapshot};
-use crate::knowledge::{Asker, Live, Particulars};
+use crate::knowledge::{Asker, Live};
 use crate::name::{ObjectName, Report};
 use crate::sentence;
 use kube_gc_core::graph::ObjectSnapshot;
@@ -62,6 +62,8 @@ pub struct Explanation {
     pub references: Vec<JudgedReference>,
     pub reference_count: usize,
     pub finalizers: Vec<FinalizerReport>,
+    /// What it waits for itself, if it is being deleted.
+    pub held_by: Vec<HeldBy>,
     /// What blocks its foreground deletion, down to what holds everything.
     pub chain: Chain,
     /// Of a namespace that is being deleted, or of the definition of a custom resource: what is left in it.
@@ -73,6 +75,22 @@ pub struct Explanation {
     /// Whether it goes because no dependent is known to block it.
     #[serde(skip)]
     pub is_unblocked: bool,
+}
+
+/// One thing that an object waits for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct HeldBy {
+    pub cause: Hold,
+    /// The same in words.
+    pub what: String,
+}
+
+impl From<&Held> for HeldBy {
+    fn from(held: &Held) -> Self {
+        Self { cause: held.hold, what: held.of_one() }
+    }
 }
 
 /// Explains an object. An incomplete explanation is returned if more facts are needed.
@@ -224,6 +242,7 @@ impl Explanation {
     /// It is being deleted, and this holds it.
     fn held(&mut self, holds: &[Held]) {
         self.outcome = Outcome::Waits;
+        self.held_by = holds.iter().map(HeldBy::from).collect();
         self.verdict = sentence::held(&self.object, holds);
         self.advice = holds.iter().flat_map(|held| held.advice(&self.object, 1)).take(LISTED).collect();
     }

@@ -46,7 +46,7 @@ pub use check::{
 pub use contents::{
     HeldObjects, NamespaceCondition, NamespaceContents, NamespaceReport, TypeLeft, explain_namespace,
 };
-pub use explain::{Chain, ChainLink, Explanation, Leaf, Outcome, explain};
+pub use explain::{Chain, ChainLink, Explanation, HeldBy, Leaf, Outcome, explain};
 pub use finalizers::FinalizerReport;
 pub use hold::{Hold, contents_of};
 pub use judge::{Evidence, JudgedReference, classify};
