@@ -185,24 +185,27 @@ impl<'a> Lists<'a> {
                     graph().add(&resource, batch);
                     listed
                 };
+                let has_failed = |listed: &Option<Result<_, ApiError>>| {
+                    resource.scope == Scope::Namespaced
+                        && matches!(listed, Some(Err(error)) if error.class != ErrorClass::Denied)
+                };
                 let listed = list(namespace).await;
-                let is_broken = matches!(&listed, Some(Err(error)) if error.class != ErrorClass::Denied)
-                    && resource.scope == Scope::Namespaced;
-                let why = match read(listed) {
+                let mut is_broken = namespace.is_some() && has_failed(&listed);
+                let mut why = match read(listed) {
                     Ok(version) => {
                         graph().end(&resource, version.as_ref());
                         return Ok(());
                     }
                     Err(why) => why,
                 };
-                let within = within.filter(|_| why == NOT_ALLOWED && resource.scope == Scope::Namespaced);
-                let why = match within {
+                if let Some(within) = within.filter(|_| resource.scope == Scope::Namespaced) {
                     // Such a list shows what there is, and proves nothing absent.
-                    Some(within) if matches!(list(Some(within)).await, Some(Ok(_))) => {
-                        format!("you may list this only in namespace {within} (403)")
+                    let inside = list(Some(within)).await;
+                    is_broken = has_failed(&inside);
+                    if why == NOT_ALLOWED && matches!(inside, Some(Ok(_))) {
+                        why = format!("you may list this only in namespace {within} (403)");
                     }
-                    _ => why,
-                };
+                }
                 Err((unseen(&resource, why), is_broken))
             })
             .buffer_unordered(AT_ONCE);

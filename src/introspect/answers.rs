@@ -55,7 +55,7 @@ impl CollectorIntrospection {
                 .filter(|resource| is_ignored(resource))
                 .map(ExplanationPage::of_ignored));
         };
-        let outside = self.questions.outside(root.namespace.as_ref()).await?;
+        let outside = self.questions.outside(root.namespace.as_ref(), None).await?;
         let question = |asker: &mut Asker<'_>| explain(asker, &root);
         let mut answer = self.questions.ask(ViewLimits::default(), Freshness::Now, outside, question).await?;
         if let Some(contents) = contents_of(&root).filter(|_| answer.report.deleted.is_some()) {
@@ -101,7 +101,8 @@ impl CollectorIntrospection {
         root: &Identity,
         contents: SearchQuery,
     ) -> Result<Answer<Explanation>, PartitionEnded> {
-        let outside = self.questions.outside(contents.namespace.as_ref()).await?;
+        let outside =
+            self.questions.outside(contents.namespace.as_ref(), contents.namespace.as_ref()).await?;
         let silent_apis =
             contents.namespace.as_ref().map(|_| outside.silent_apis.clone()).unwrap_or_default();
         let (_, objects, more) = self.questions.search(vec![contents], MOST_LEFT).await?;
@@ -148,7 +149,7 @@ impl CollectorIntrospection {
     /// What was deleted longer ago than a time and is still there, by what holds it.
     pub(super) async fn causes(&self, query: CausesQuery) -> Result<Answer<StuckReport>, PartitionEnded> {
         let CausesQuery { namespace, older } = query;
-        let outside = self.questions.outside(namespace.as_ref()).await?;
+        let outside = self.questions.outside(namespace.as_ref(), namespace.as_ref()).await?;
         let deleted = SearchQuery { being_deleted: true, ..SearchQuery::default() };
         let inside = SearchQuery { namespace: namespace.clone(), ..deleted };
         let (_, mut found, more) = self.questions.search(vec![inside], MOST_DELETED).await?;
@@ -216,7 +217,8 @@ impl CollectorIntrospection {
         };
         let (brake, graph) = (&self.status.brake, &self.status.graph);
         let is_held = brake.holds(root.namespace.as_ref()).is_some();
-        let outside = self.questions.outside(root.namespace.as_ref()).await?;
+        let ending = contents_of(&root).and_then(|contents| contents.namespace);
+        let outside = self.questions.outside(root.namespace.as_ref(), ending.as_ref()).await?;
         let (pods, unlisted) = self.questions.pods_on(&root).await;
         let query = PlanQuery { roots: vec![root], policy: request.policy, pods, limit: MOST_PLANNED };
         let mut all = Walk::new(query);
@@ -292,7 +294,7 @@ impl CollectorIntrospection {
         let limits = ViewLimits { dependents_of_a_type: query.max, ..ViewLimits::default() };
         // One more than the page, which shows whether there is another page.
         let limit = query.after + query.limit + 1;
-        let outside = self.questions.outside(root.namespace.as_ref()).await?;
+        let outside = self.questions.outside(root.namespace.as_ref(), None).await?;
         let question = NeighbourhoodQuery { root, up: query.up, down: query.down, limit };
         let asked =
             self.questions.ask(limits, Freshness::Recent, outside, |asker| neighbourhood(asker, &question));

@@ -71,12 +71,17 @@ impl Questions {
         Self { graph: status.graph.clone(), status, api, pace, recent: Cache::new(MOST_KEPT) }
     }
 
-    /// What the graph does not show of a namespace, or of the cluster, whatever it is asked. What becomes
-    /// complete during a question was not when it began, so this is asked first.
+    /// What the graph does not show of a namespace, or of the cluster, whatever it is asked, and what `ending`,
+    /// the namespace that the question is about, waits for. What becomes complete during a question was not
+    /// when it began, so this is asked first.
     ///
     /// # Errors
     /// When a partition has ended.
-    pub async fn outside(&self, of: Option<&Namespace>) -> Result<Outside, PartitionEnded> {
+    pub async fn outside(
+        &self,
+        of: Option<&Namespace>,
+        ending: Option<&Namespace>,
+    ) -> Result<Outside, PartitionEnded> {
         let catalog = self.graph.catalog().await?;
         let discovery = self.status.discovery();
         let failures = discovery.failing.iter().map(|failing| &failing.failure);
@@ -92,9 +97,15 @@ impl Questions {
                 let why = bounded(monitor.last_error.as_deref().unwrap_or("not listed yet"));
                 // Without the right to list it, this collector alone fails.
                 let is_broken = monitor.last_error.as_deref().is_some_and(|error| !error.contains(": 403 "));
-                let unseen = Unseen { what: monitor.resource.group_resource.to_string(), why };
-                if is_broken && monitor.resource.scope == Scope::Namespaced {
-                    outside.silent_apis.push(unseen.clone());
+                let resource = &monitor.resource.group_resource;
+                let unseen = Unseen { what: resource.to_string(), why };
+                // A list of a namespace without such objects may succeed.
+                if let Some(namespace) = ending.filter(|_| is_broken) {
+                    let (namespace, resource) = (Some(namespace.clone()), Some(resource.clone()));
+                    let inside = SearchQuery { namespace, resource, ..SearchQuery::default() };
+                    if !self.search(vec![inside], 1).await?.1.is_empty() {
+                        outside.silent_apis.push(unseen.clone());
+                    }
                 }
                 outside.types.push(unseen);
             }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::explain::{Explanation, HeldBy, Outcome, explain};
 use crate::finalizers::{FinalizerReport, is_a_tool};
-use crate::hold::{Around, holds};
+use crate::hold::{Around, Held, Hold, holds};
 use crate::knowledge::{Asker, Live, Particulars};
 use crate::name::{ObjectName, Unseen};
 use crate::sentence;
@@ -119,7 +119,9 @@ pub fn explain_namespace(
     let NamespaceContents { silent_apis, is_all, .. } = contents;
     let around = Around { has_contents: report.left > 0, is_all: *is_all, silent_apis };
     let own = holds(asker, identity, DeletionState::Terminating, around);
-    explanation.outcome = Outcome::Waits;
+    let is_unknown = report.left == 0
+        && matches!(&own[..], [held @ Held { hold: Hold::Unknown, .. }] if !held.is_explained());
+    explanation.outcome = if is_unknown { Outcome::Unknown } else { Outcome::Waits };
     explanation.held_by = own.iter().map(HeldBy::from).collect();
     explanation.verdict = sentence::namespace(&explanation.object, &report, *is_all, &own);
     explanation.advice = sentence::advice_on_namespace(&report, *is_all && own.is_empty());

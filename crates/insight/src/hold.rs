@@ -227,6 +227,11 @@ impl Held {
         self.detail.clone().unwrap_or_else(|| self.words(false))
     }
 
+    /// Whether more is known than its cause.
+    pub const fn is_explained(&self) -> bool {
+        self.detail.is_some()
+    }
+
     /// The same in few words.
     pub fn in_short(&self) -> String {
         if self.is_grace() { self.words(false) } else { self.of_one() }

@@ -106,8 +106,8 @@ impl Source {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outside {
     pub source: Source,
-    /// The parts of the API that cannot be discovered, and the namespaced types that the API server fails to list. A
-    /// namespace waits for all of them.
+    /// The parts of the API that cannot be discovered, and the types of which the API server fails to list the objects
+    /// in the namespace of the question, which waits for all of them.
     pub silent_apis: Vec<Unseen>,
     /// Those of them that may have objects.
     pub silent_objects: Vec<Unseen>,

@@ -227,10 +227,16 @@ pub(super) fn namespace(object: &ObjectName, report: &NamespaceReport, is_all: b
     let also: Vec<String> = own.iter().map(Held::of_one).collect();
     let also = also.join(", and for ");
     if *left == 0 {
-        if !is_all && let [Held { hold: Hold::Unknown, .. }] = own {
-            return format!(
-                "{object} cannot go: not all that is left in it can be listed, and it waits for {also}."
-            );
+        if !is_all && let [held @ Held { hold: Hold::Unknown, .. }] = own {
+            return if held.is_explained() {
+                format!(
+                    "{object} cannot go: not all that is left in it can be listed, and it waits for {also}."
+                )
+            } else {
+                format!(
+                    "{object} is being deleted. It is not known what it waits for: not all in it can be listed."
+                )
+            };
         }
         let known = if is_all { "" } else { " that can be listed" };
         return match own {
@@ -247,6 +253,8 @@ pub(super) fn namespace(object: &ObjectName, report: &NamespaceReport, is_all: b
     let are = if *left == 1 { "is" } else { "are" };
     let names = FinalizerReport::names(held.iter().map(|held| &held.finalizer));
     let holding = match left - held_objects {
+        _ if held.is_empty() && report.being_deleted == 0 => "not deleted yet".to_owned(),
+        _ if held.is_empty() && report.being_deleted < *left => "some not deleted yet".to_owned(),
         _ if held.is_empty() => "not held by any finalizer".to_owned(),
         0 if *left == 1 => format!("held by {names}"),
         0 => format!("all held by {names}"),

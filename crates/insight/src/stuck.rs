@@ -51,12 +51,14 @@ impl StuckReport {
     ) {
         self.unfinished += objects.len();
         let mut names: Vec<ObjectName> = objects.iter().map(ObjectName::from).collect();
+        let named = names.first().cloned().unwrap_or_default();
         for group in &mut self.groups {
             // What others wait for is named with them.
             let is_named = names.iter().find(|name| group.holders.contains(name)).cloned();
             if let Some(name) = is_named {
                 names.retain(|name| !group.holders.contains(name));
-                group.advice.push(format!("The collector cannot finish with {name} ({reason}): {message}"));
+                let words = if name == named { format!(": {message}") } else { String::new() };
+                group.advice.push(format!("The collector cannot finish with {name} ({reason}){words}"));
                 group.advice.push(format!("What to do ({reason}): {hint}."));
             }
         }
@@ -67,9 +69,14 @@ impl StuckReport {
             _ if count == 1 => format!("{first}: the collector cannot finish with it"),
             several => format!("{several}, such as {first}: the collector cannot finish with them"),
         };
+        let words = match count {
+            _ if *first != named => String::new(),
+            1 => format!(": {message}"),
+            _ => format!("; of {first}: {message}"),
+        };
         self.groups.push(StuckGroup {
             cause: reason.to_owned(),
-            sentence: format!("{who} ({reason}): {message}"),
+            sentence: format!("{who} ({reason}){words}"),
             holders: names.clone(),
             holder_count: count,
             objects: names,

@@ -317,13 +317,14 @@ impl Verdict<'_> {
         }
         let least = if plan.depends_on_unseen { "at least " } else { "" };
         let go = if others == 1 { "goes" } else { "go" };
+        let again = if self.begun.is_some() { " if it is deleted again" } else { "" };
         match (others, contents) {
             (0, 0) if plan.depends_on_unseen => text.push_str("; no other object that was looked at goes"),
             (0, 0) if marked.is_some() => text.push_str("; nothing else goes"),
             (0, 0) => text.push_str("; no other object goes"),
             (0, _) => {}
-            (_, 0) => text.push_str(&format!("; {least}{} {go}", counted(others, "other"))),
-            _ => text.push_str(&format!("; {least}{} more {go}", Thousands(others))),
+            (_, 0) => text.push_str(&format!("; {least}{} {go}{again}", counted(others, "other"))),
+            _ => text.push_str(&format!("; {least}{} more {go}{again}", Thousands(others))),
         }
         let mut add = |count: usize, one: &str, several: &str| match count {
             0 => {}

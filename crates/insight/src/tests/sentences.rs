@@ -153,7 +153,7 @@ fn what_is_left_in_a_namespace_is_counted() {
         objects: Vec::new(),
     };
     for (left, held, said) in [
-        (1, vec![], "1 object is left, not held by any finalizer."),
+        (1, vec![], "1 object is left, not deleted yet."),
         (1, vec![held("a", 1)], "1 object is left, held by finalizer a."),
         (1, vec![held("a", 1), held("b", 1)], "1 object is left, held by finalizers a, b."),
         (2, vec![held("a", 2)], "2 objects are left, all held by finalizer a."),

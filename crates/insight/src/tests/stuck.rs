@@ -96,7 +96,7 @@ fn what_the_collector_cannot_finish_is_named_once() {
         sentences(&report),
         [
             "ConfigMap/root waits for Pod/below, which the collector has to delete",
-            "Pod/alone: the collector cannot finish with it (denied): not today",
+            "Pod/alone: the collector cannot finish with it (denied)",
         ]
     );
     let advice =
