@@ -128,11 +128,18 @@ async fn who_may_list_one_namespace_plans_for_it() -> Result<()> {
     let (_, ns, all) = world.parts();
     let proxy = Proxy::start(world.stage.plane).await?;
     let of_all = Matcher::verb(Verb::List).when(|request| request.namespace.is_none());
-    let _denied = proxy.always(of_all, Fault::Instead(Reply::status(403, "Forbidden", "not of all")));
+    let denied = proxy.always(of_all, Fault::Instead(Reply::status(403, "Forbidden", "not of all")));
     let lead = Caller { kubeconfig: proxy.kubeconfig(), ..all };
     let root = ns.configmap("root").create().await?;
     ns.secret("item").owned_by(&root).create().await?;
     let only = format!("you may list this only in namespace {} (403)\nNamespace/", ns.name());
     let said = [only.as_str(), "deleted ConfigMap/root", "deleted Secret/item"];
-    lead.says(&format!("plan ns/{} --kinds configmaps,secrets -o wide", ns.name()), 7, &said).await
+    let line = format!("plan ns/{} --kinds configmaps,secrets -o wide", ns.name());
+    lead.says(&line, 7, &said).await?;
+    denied.remove();
+    // The namespace controller lists inside the namespace, and is answered.
+    let of_all = Matcher::verb(Verb::List).of("secrets").when(|request| request.namespace.is_none());
+    let _broken = proxy.always(of_all, Fault::Instead(Reply::broken()));
+    let may_go = "unless something that was not looked at holds it";
+    lead.says(&line, 7, &[may_go, "!cannot go", "deleted Secret/item"]).await
 }

@@ -123,7 +123,7 @@ async fn a_finalizer_whose_api_is_gone_is_named() -> Result<()> {
     } else {
         ["cannot go: ", row, "-; its API is not served", "the server has no API of its domain."]
     };
-    let goes = format!("stays only as long as namespace {} exists, which is being deleted.\n", ns.name());
+    let goes = format!("stays at most as long as namespace {} exists, which is being deleted.\n", ns.name());
     caller.says("explain cm/alive", 0, &[&goes]).await?;
     let collector = world.stage.collector().await?;
     let explained = collector.get_debug(&format!("/debug/explain?uid={}", alive.uid)).await?.json()?;

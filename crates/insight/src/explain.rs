@@ -169,7 +169,7 @@ impl Explanation {
     /// It stays only as long as others do, and those go.
     pub fn stays_for_now(&mut self, others: &str) {
         self.outcome = Outcome::StaysForNow;
-        self.verdict = format!("{} stays only as long as {others}.", self.object);
+        self.verdict = format!("{} stays at most as long as {others}.", self.object);
     }
 
     /// A collector could not do what it has to do with this object at the end of the chain.

@@ -12,7 +12,7 @@ use kube_gc_core::graph::{
     ReferenceSnapshot,
 };
 use kube_gc_core::object::{
-    Catalog, DeletionState, Identity, Key, Namespace, ObjectFacts, OwnerReference, Scope,
+    Catalog, DeletionState, Identity, Key, Namespace, ObjectFacts, OwnerReference, PropagationPolicy, Scope,
 };
 use kube_gc_core::verdict::{
     Decision, IdleReason, KeepReason, Precheck, ReferenceClass, decide, from_live, from_state, named,
@@ -183,7 +183,9 @@ fn goes(asker: &mut Asker<'_>, reference: &JudgedReference, levels: usize) -> Op
             let judged = judged(asker, &owner.references)?;
             let classes: Vec<_> = judged.iter().map(|reference| reference.class).collect();
             match decide(&owner, &classes) {
-                Decision::Delete { .. } => Some(format!("{} exists, which is garbage", reference.owner)),
+                Decision::Delete { policy, .. } if policy != PropagationPolicy::Orphan => {
+                    Some(format!("{} exists, which is garbage", reference.owner))
+                }
                 Decision::Keep(KeepReason::Owned) => doomed(asker, &judged, levels - 1),
                 _ => None,
             }

@@ -294,8 +294,12 @@ impl Verdict<'_> {
         let marked =
             self.held_by.as_ref().filter(|_| is_alone && self.begun.is_none() && self.hangs.is_none());
         let mut text = match (self.contents, plan.cascade) {
+            (Some(_), _) if plan.depends_on_unseen => {
+                format!(
+                    "{subject} is deleted last, after its objects, unless something that was not looked at holds it"
+                )
+            }
             (Some(0), _) => format!("{subject} is deleted"),
-            (Some(_), _) if plan.depends_on_unseen => format!("{subject} is deleted last, after its objects"),
             (Some(1), _) => format!("{subject} is deleted last, after its only object"),
             (Some(count), _) => {
                 format!("{subject} is deleted last, after its {}", counted(count, "object"))

@@ -79,26 +79,28 @@ fn what_only_owners_keep_that_go_is_said_to_stay_for_now() {
     let (gone, dying, live) = (config("gone"), config("dying").terminating(), config("live"));
     let garbage = config("garbage").owned(&gone);
     let below = config("below").owned(&garbage);
+    let releasing = config("releasing").owned(&gone).with_finalizers(false, true);
     for (item, outcome, verdict) in [
         (
             pod("p").owned(&dying),
             Outcome::StaysForNow,
-            "only as long as ConfigMap/dying exists, which is being deleted.",
+            "at most as long as ConfigMap/dying exists, which is being deleted.",
         ),
         (
             pod("p").owned(&below),
             Outcome::StaysForNow,
-            "only as long as ConfigMap/garbage exists, which is garbage.",
+            "at most as long as ConfigMap/garbage exists, which is garbage.",
         ),
         (
             pod("p").owned(&garbage).owned(&dying),
             Outcome::StaysForNow,
-            "only as long as ConfigMap/garbage exists, which is garbage, or ConfigMap/dying exists, which is being \
+            "at most as long as ConfigMap/garbage exists, which is garbage, or ConfigMap/dying exists, which is being \
              deleted.",
         ),
         (pod("p").owned(&garbage).owned(&live), Outcome::Stays, "its 2 owners exist."),
+        (pod("p").owned(&releasing), Outcome::Stays, "its owner ConfigMap/releasing exists."),
     ] {
-        let all = [&dying, &live, &garbage, &below, &item];
+        let all = [&dying, &live, &garbage, &below, &releasing, &item];
         // Whether lists or live reads show them.
         for mut cluster in [Cluster::of(&all), Cluster::of(&[]).known(&all)] {
             let explained = cluster.explain(&item);
@@ -110,7 +112,7 @@ fn what_only_owners_keep_that_go_is_said_to_stay_for_now() {
     let mut explained = Cluster::of(&[&live]).explain(&live);
     assert!(explained.is_kept());
     explained.stays_for_now("namespace ns exists, which is being deleted");
-    let verdict = "ConfigMap/live stays only as long as namespace ns exists, which is being deleted.";
+    let verdict = "ConfigMap/live stays at most as long as namespace ns exists, which is being deleted.";
     assert_eq!((explained.outcome, &*explained.verdict), (Outcome::StaysForNow, verdict));
 }
 
