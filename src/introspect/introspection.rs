@@ -29,6 +29,8 @@ const FAILING: usize = 100;
 
 /// How long a question waits for discovery.
 const DISCOVERY: Duration = Duration::from_secs(5);
+/// How long after a discovery that lacks a type another one decides.
+const LAG: Duration = Duration::from_secs(1);
 
 /// The running collector, as its pages show it.
 #[derive(Clone, Debug)]
@@ -172,10 +174,14 @@ impl CollectorIntrospection {
 
     /// Whether any work is left. A type that is not watched may have been created a moment ago.
     pub async fn idle(&self, query: IdleQuery) -> IdleReport {
-        let mut is_looked_for = self.status.lacks_a_type_of(&query);
-        if is_looked_for {
-            self.questions.pace.acquire().await;
-            is_looked_for = tokio::time::timeout(DISCOVERY, self.status.rediscovered()).await.is_ok();
+        let mut is_looked_for = false;
+        // An API server may serve a type a little before discovery shows it.
+        for lag in [Duration::ZERO, LAG] {
+            if self.status.lacks_a_type_of(&query) {
+                tokio::time::sleep(lag).await;
+                self.questions.pace.acquire().await;
+                is_looked_for = tokio::time::timeout(DISCOVERY, self.status.rediscovered()).await.is_ok();
+            }
         }
         let report = self.status.idleness(&query).await;
         IdleReport { unknown: report.unknown.filter(|_| is_looked_for), ..report }

@@ -123,7 +123,16 @@ impl CollectorStatus {
     fn would_be_watched(&self, resource: &GroupResource) -> bool {
         let discovery = self.discovery.borrow();
         let may_be_hidden = discovery.failing.iter().any(|failing| failing.may_hide(resource));
-        !discovery.busy && !may_be_hidden && self.is_collecting()
+        // The monitor of a type that was discovered just now is about to start.
+        let mut watchable = discovery.discovered.iter().flat_map(|discovered| &discovered.watchable);
+        let is_meant = |served: &GroupResource| {
+            served == resource || (resource.group.is_empty() && served.resource == resource.resource)
+        };
+        let is_about_to_be = watchable.any(|watchable| {
+            let served = &watchable.resource.group_resource;
+            is_meant(served) && !self.ignored.contains(served)
+        });
+        !discovery.busy && !may_be_hidden && !is_about_to_be && self.is_collecting()
     }
 
     /// Whether the collector has seen these versions and has nothing left to do.
