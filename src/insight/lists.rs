@@ -145,7 +145,7 @@ impl<'a> Lists<'a> {
 
     /// Whether not a single type may be listed.
     pub fn may_list_nothing(&self) -> bool {
-        !self.may_list && self.unseen.iter().any(|unseen| unseen.why == NOT_ALLOWED)
+        !self.may_list && self.left_out == 0 && self.unseen.iter().any(|unseen| unseen.why == NOT_ALLOWED)
     }
 
     /// Lists what may depend on an object in this namespace, or on a cluster-scoped one. Earlier
