@@ -39,13 +39,13 @@ impl<E: Watched> ListWatch<E> {
         self.arrived = Instant::now();
         listing.deadline = self.arrived + limit;
         let Ok(data) = frame.into_data() else { return };
-        let (reader, batch) = (&mut self.reader, &mut listing.batch);
+        let batch = &mut listing.batch;
         let encoding = listing.items.encoding();
         let mut came: usize = 0;
         let fed = listing.items.feed(&data, &mut |item| {
             came += 1;
             // An object without a uid is nothing (rule 1.13).
-            batch.extend(E::read(Change::Added, encoding, item, reader)?.object);
+            batch.extend(E::read(Change::Added, encoding, item)?.object);
             Ok(())
         });
         listing.objects += came;
@@ -168,13 +168,10 @@ impl<E: Watched> ListWatch<E> {
                     }
                 }
                 Some(DecodedEvent::Object(change, object)) => {
-                    let Decoded { version, object } =
-                        match E::read(change, encoding, &object, &mut self.reader) {
-                            Ok(decoded) => decoded,
-                            Err(message) => {
-                                break Some(End::Failed(self.unreadable(action, encoding, message)));
-                            }
-                        };
+                    let Decoded { version, object } = match E::read(change, encoding, &object) {
+                        Ok(decoded) => decoded,
+                        Err(message) => break Some(End::Failed(self.unreadable(action, encoding, message))),
+                    };
                     let is_listed = watching.list.is_some();
                     if is_listed {
                         self.machine.stream_showed(version.as_ref());
