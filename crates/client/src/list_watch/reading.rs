@@ -240,20 +240,16 @@ impl<E: Watched> ListWatch<E> {
             }
         };
         if action == "LIST" {
-            let fail = |message: String| failure("LIST", &self.resource, ErrorClass::Transient, message);
-            return match (listed, end) {
-                (Some(version), _) => self.finish_stream(version, events),
-                (None, None) => self.deliver(None, events),
-                (None, Some(End::Failed(error))) => self.end_list(Err(error)),
-                (None, Some(End::Closed)) => {
-                    let error = fail("the stream ended before the list was complete".into());
-                    self.end_list(Err(error));
-                }
+            let why = match (listed, end) {
+                (Some(version), _) => return self.finish_stream(version, events),
+                (None, None) => return self.deliver(None, events),
+                (None, Some(End::Failed(error))) => return self.end_list(Err(error)),
+                (None, Some(End::Closed)) => "the stream ended before the list was complete".to_owned(),
                 (None, Some(End::Silent)) => {
-                    let error = fail(format!("the list stalled: no data within {limit:?}, and not its end"));
-                    self.end_list(Err(error));
+                    format!("the list stalled: no data within {limit:?}, and not its end")
                 }
             };
+            return self.end_list(Err(failure("LIST", &self.resource, ErrorClass::Transient, why)));
         }
         if !events.is_empty() {
             self.ready.push_back(Step::Events(events));
