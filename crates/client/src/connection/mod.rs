@@ -29,8 +29,8 @@ pub(super) use proxy::{Carrier, choose as choose_proxy, dial};
 #[derive(Clone)]
 pub struct Connection {
     config: Arc<kube::Config>,
-    pub(super) credentials: Arc<Credentials>,
-    pub(super) tls: ClientConfig,
+    credentials: Arc<Credentials>,
+    tls: ClientConfig,
 }
 
 impl fmt::Debug for Connection {
@@ -61,6 +61,14 @@ impl Connection {
     /// Why no client can be set up.
     pub(super) fn unusable(&self, error: &(dyn Error + 'static)) -> ConnectError {
         unusable(&self.config, error)
+    }
+
+    pub(super) const fn tls(&self) -> &ClientConfig {
+        &self.tls
+    }
+
+    pub(super) const fn credentials(&self) -> &Arc<Credentials> {
+        &self.credentials
     }
 
     /// Asks the exec plugin, if there is one. Without this, the first request does, within its time

@@ -155,7 +155,7 @@ where
     let service = option_layer(gate.map(gate_layer)).layer(transport);
     let service = config.extra_headers_layer()?.layer(service);
     let service = config.base_uri_layer().layer(service);
-    let credentials = Arc::clone(&connection.credentials);
+    let credentials = Arc::clone(connection.credentials());
     let service = service_fn(move |request| {
         authorized(service.clone(), Arc::clone(&credentials), repeats_writes, request)
     });
@@ -180,8 +180,8 @@ fn tcp(config: &kube::Config) -> HttpConnector {
 /// Opens connections, through a proxy if there is one, with TLS.
 fn connector(connection: &Connection, offers_http2: bool) -> Result<Connector, BoxError> {
     let config = connection.config();
-    let dial = dial(config.proxy_url.as_ref(), tcp(config), connection.tls.clone())?;
-    let mut builder = HttpsConnectorBuilder::new().with_tls_config(connection.tls.clone()).https_or_http();
+    let dial = dial(config.proxy_url.as_ref(), tcp(config), connection.tls().clone())?;
+    let mut builder = HttpsConnectorBuilder::new().with_tls_config(connection.tls().clone()).https_or_http();
     if let Some(name) = &config.tls_server_name {
         builder = builder.with_server_name_resolver(FixedServerNameResolver::new(name.clone().try_into()?));
     }
@@ -222,6 +222,8 @@ struct Http2 {
     /// Whether the server is known not to offer HTTP/2.
     is_refused: Arc<AtomicBool>,
     pings: Pings,
+    /// A request that gets no answer for this long may wait for the end of another stream.
+    patience: Duration,
 }
 
 /// The connections in use.
@@ -229,39 +231,49 @@ struct Connections {
     /// The client certificate to which they belong.
     generation: u64,
     http1: Pooled,
-    /// Connections that streams share, the oldest first. Each stream has a clone.
-    http2: Vec<Arc<Pooled>>,
+    /// The oldest first.
+    http2: Vec<Shared>,
+    /// The greatest number of streams on one connection, as far as known.
+    streams: usize,
+}
+
+/// A connection that streams share. Each of them has a clone, and `waiting` until it is answered.
+#[derive(Clone)]
+struct Shared {
+    client: Pooled,
+    open: Arc<()>,
+    waiting: Arc<()>,
 }
 
 impl Connections {
     fn new(generation: u64, http1: &Connector, idle: usize) -> Self {
         let mut client = Client::builder(TokioExecutor::new());
         let http1 = client.pool_idle_timeout(IDLE_FOR).pool_max_idle_per_host(idle).build(http1.clone());
-        Self { generation, http1, http2: Vec::new() }
+        Self { generation, http1, http2: Vec::new(), streams: STREAMS as usize }
     }
 
     /// A place on the oldest connection that has one, to keep the number of connections small. Drops
     /// connections without streams.
-    fn place(&mut self, http2: &Http2) -> Arc<Pooled> {
-        let has_room = |shared: &&Arc<Pooled>| Arc::strong_count(shared) <= STREAMS as usize;
+    fn place(&mut self, http2: &Http2) -> Shared {
+        let has_room = |shared: &&Shared| Arc::strong_count(&shared.open) <= self.streams;
         let place = match self.http2.iter().find(has_room) {
-            Some(shared) => Arc::clone(shared),
+            Some(shared) => shared.clone(),
             None => {
-                let shared = Arc::new(http2.client());
-                self.http2.push(Arc::clone(&shared));
+                let shared = Shared { client: http2.client(), open: Arc::default(), waiting: Arc::default() };
+                self.http2.push(shared.clone());
                 shared
             }
         };
-        self.http2.retain(|shared| Arc::strong_count(shared) > 1);
+        self.http2.retain(|shared| Arc::strong_count(&shared.open) > 1);
         place
     }
 }
 
 impl Http2 {
-    fn new(connection: &Connection, pings: Pings) -> Result<Self, BoxError> {
+    fn new(connection: &Connection, patience: Duration, pings: Pings) -> Result<Self, BoxError> {
         let is_refused = Arc::new(AtomicBool::new(false));
         let connector = only_http2(connector(connection, true)?, Arc::clone(&is_refused));
-        Ok(Self { connector, is_refused, pings })
+        Ok(Self { connector, is_refused, pings, patience })
     }
 
     /// A client with one connection, which is made anew if it breaks.
@@ -308,7 +320,7 @@ fn only_http2(connector: Connector, is_refused: Arc<AtomicBool>) -> Connector {
 
 impl Transport {
     fn new(connection: &Connection, http2: Option<Http2>, idle: usize) -> Result<Self, BoxError> {
-        let credentials = Arc::clone(&connection.credentials);
+        let credentials = Arc::clone(connection.credentials());
         let http1 = connector(connection, false)?;
         let connections = Mutex::new(Connections::new(credentials.generation(), &http1, idle));
         Ok(Self { credentials, http1, idle, http2, connections })
@@ -320,7 +332,8 @@ impl Transport {
         // TLS negotiates it.
         let is_possible = settings.watch_protocol == WatchProtocol::Http2
             && config.cluster_url.scheme() == Some(&Scheme::HTTPS);
-        let http2 = is_possible.then(|| Http2::new(connection, pings)).transpose()?;
+        let http2 = is_possible.then(|| Http2::new(connection, settings.request_timeout / 2, pings));
+        let http2 = http2.transpose()?;
         Self::new(connection, http2, usize::MAX)
     }
 
@@ -353,10 +366,25 @@ impl Transport {
         };
         let (head, _) = request.into_parts();
         let bodiless = |head| Request::from_parts(head, Body::empty());
-        let place = self.connections().place(http2);
-        match place.request(bodiless(head.clone())).await {
+        let Shared { client, open, waiting } = self.connections().place(http2);
+        let mut answer = client.request(bodiless(head.clone()));
+        let answered = match timeout(http2.patience, &mut answer).await {
+            Ok(answered) => answered,
+            Err(_) => {
+                // The number of those that were answered is the limit of the server, if there are any.
+                let others = Arc::strong_count(&open) - Arc::strong_count(&waiting);
+                if others > 0 {
+                    let mut connections = self.connections();
+                    connections.streams = connections.streams.min(others);
+                }
+                answer.await
+            }
+        };
+        drop(waiting);
+        match answered {
             // The stream keeps its place until its body is dropped.
             Ok(response) => Ok(response.map(|body| {
+                let place = (client, open);
                 let keep = move |frame| {
                     let _ = &place;
                     frame

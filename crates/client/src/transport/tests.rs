@@ -10,7 +10,7 @@ use kube::client::Body;
 use tokio::time::timeout;
 
 use super::*;
-use server::Server;
+use server::{Manners, Server};
 
 /// The time limit for events that are certain to follow.
 const SOON: Duration = Duration::from_secs(30);
@@ -20,7 +20,7 @@ const SOON: Duration = Duration::from_secs(30);
 #[tokio::test]
 async fn watches_on_a_broken_or_dead_connection_end_and_are_replaced() {
     for end in [Server::cut, Server::freeze] {
-        let server = Server::start(true).await;
+        let server = Server::start(Manners::default()).await;
         let connection = Connection::new(server.config()).unwrap();
         let pings = Pings { interval: Duration::from_millis(50), timeout: Duration::from_millis(500) };
         let transport = Transport::shared(&connection, &ApiSettings::default(), pings).unwrap();
@@ -59,9 +59,9 @@ async fn the_kernel_probes_every_connection() {
     assert!((1..=KEEPALIVE_AFTER.as_secs() * 100).contains(&left), "{row}");
 }
 
-fn connect(server: &Server) -> kube::Client {
-    let connection = Connection::new(server.config()).unwrap();
-    super::watches(&connection, &ApiSettings::default(), WriteGate::open()).unwrap()
+fn connect(config: &kube::Config, request_timeout: Duration) -> kube::Client {
+    let settings = ApiSettings { request_timeout, ..ApiSettings::default() };
+    super::watches(&Connection::new(config.clone()).unwrap(), &settings, WriteGate::open()).unwrap()
 }
 
 async fn watch(client: &kube::Client, path: &str) -> Response<Body> {
@@ -81,8 +81,8 @@ async fn next(watch: &mut Response<Body>) -> Result<Bytes, kube::Error> {
 
 #[tokio::test]
 async fn many_watches_share_few_connections() {
-    let server = Server::start(true).await;
-    let client = connect(&server);
+    let server = Server::start(Manners::default()).await;
+    let client = connect(&server.config(), SOON);
     let mut open = watches(&client, "/hello", 2 * STREAMS as usize + 1).await;
     assert_eq!(server.connections(), 3);
     for watch in &mut open {
@@ -96,8 +96,8 @@ async fn many_watches_share_few_connections() {
 
 #[tokio::test]
 async fn an_answer_by_http1_has_its_own_connection_and_ends_with_it() {
-    let server = Server::start(false).await;
-    let client = connect(&server);
+    let server = Server::start(Manners { http2: false, ..Manners::default() }).await;
+    let client = connect(&server.config(), SOON);
     let mut open = watches(&client, "/flood", 3).await;
     for watch in &mut open {
         let mut size = 0;
@@ -118,8 +118,8 @@ async fn an_answer_by_http1_has_its_own_connection_and_ends_with_it() {
 
 #[tokio::test]
 async fn a_watch_that_is_not_read_delays_no_other() {
-    let server = Server::start(true).await;
-    let client = connect(&server);
+    let server = Server::start(Manners::default()).await;
+    let client = connect(&server.config(), SOON);
     let _unread = watches(&client, "/flood", STREAMS as usize - 1).await;
     server.until_flooded(STREAMS as usize - 1).await;
     let mut read = watch(&client, "/flood").await;
@@ -131,8 +131,30 @@ async fn a_watch_that_is_not_read_delays_no_other() {
 }
 
 #[tokio::test]
+async fn a_server_that_admits_fewer_streams_gets_more_connections() {
+    let server = Server::start(Manners { streams: 4, ..Manners::default() }).await;
+    let patience = Duration::from_secs(2);
+    let client = connect(&server.config(), patience);
+    let open = watches(&client, "/hello", 4).await;
+    let request = || Request::get("/hello").body(Body::empty()).unwrap();
+    let mut fifth = Box::pin(client.send(request()));
+    // It has its slot before its time counts: on a busy machine, it might be given up too early to
+    // show anything. No network is needed for that.
+    for _ in 0..10 {
+        assert!(futures::poll!(&mut fifth).is_pending());
+        tokio::task::yield_now().await;
+    }
+    timeout(patience, fifth).await.expect_err("it waits in silence");
+    let mut more = watches(&client, "/hello", 4).await;
+    for watch in &mut more {
+        assert_eq!(next(watch).await.unwrap(), "hello");
+    }
+    assert_eq!((server.connections(), open.len()), (2, 4));
+}
+
+#[tokio::test]
 async fn nothing_is_written_past_the_gate() {
-    let server = Server::start(true).await;
+    let server = Server::start(Manners::default()).await;
     let connection = Connection::new(server.config()).unwrap();
     let client = super::watches(&connection, &ApiSettings::default(), WriteGate::dry_run()).unwrap();
     let request = Request::delete("/hello").body(Body::empty()).unwrap();

@@ -25,6 +25,21 @@ use tokio_util::task::AbortOnDropHandle;
 /// One part of a flood.
 const WAVE: &[u8] = &[b'.'; 16 << 10];
 
+/// How it behaves.
+#[derive(Clone, Copy, Debug)]
+pub struct Manners {
+    /// Whether it offers HTTP/2.
+    pub http2: bool,
+    /// The number of streams on a connection.
+    pub streams: u32,
+}
+
+impl Default for Manners {
+    fn default() -> Self {
+        Self { http2: true, streams: 100 }
+    }
+}
+
 /// Answers `/hello` with a word and then silence, and `/flood` without end. A stream of `/flood` counts as
 /// flooded when it has filled its window.
 pub struct Server {
@@ -46,8 +61,7 @@ struct Observed {
 }
 
 impl Server {
-    /// A server that offers HTTP/2, or none.
-    pub async fn start(http2: bool) -> Self {
+    pub async fn start(manners: Manners) -> Self {
         let key = KeyPair::generate().unwrap();
         let params = CertificateParams::new(["127.0.0.1".to_owned()]).unwrap();
         let certificate = params.self_signed(&key).unwrap().der().clone();
@@ -58,7 +72,10 @@ impl Server {
                 PrivateKeyDer::try_from(key.serialize_der()).unwrap(),
             )
             .unwrap();
-        tls.alpn_protocols = vec![if http2 { b"h2".to_vec() } else { b"http/1.1".to_vec() }];
+        tls.alpn_protocols = match manners.http2 {
+            true => vec![b"h2".to_vec(), b"http/1.1".to_vec()],
+            false => vec![b"http/1.1".to_vec()],
+        };
         let tls = TlsAcceptor::from(Arc::new(tls));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -76,7 +93,7 @@ impl Server {
                 let seen = Arc::clone(&shared);
                 let (cut, frozen) = (seen.cut.lock().unwrap().clone(), seen.frozen.lock().unwrap().clone());
                 let open = seen.open.clone();
-                let serving = serve(stream, tls.clone(), http2, seen);
+                let serving = serve(stream, tls.clone(), manners, seen);
                 tokio::spawn(async move {
                     open.send_modify(|open| *open += 1);
                     let mut serving = std::pin::pin!(serving);
@@ -128,7 +145,7 @@ impl Server {
     }
 }
 
-async fn serve(stream: TcpStream, tls: TlsAcceptor, http2: bool, seen: Arc<Observed>) {
+async fn serve(stream: TcpStream, tls: TlsAcceptor, manners: Manners, seen: Arc<Observed>) {
     seen.connections.fetch_add(1, Ordering::SeqCst);
     // A client that rejects the certificate ends here.
     let Ok(stream) = tls.accept(stream).await else { return };
@@ -142,11 +159,15 @@ async fn serve(stream: TcpStream, tls: TlsAcceptor, http2: bool, seen: Arc<Obser
     });
     let io = TokioIo::new(stream);
     // That it breaks off is what some tests are about.
-    let _ = if http2 {
-        let mut builder = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
-        builder.timer(TokioTimer::new()).serve_connection(io, service).await
-    } else {
-        hyper::server::conn::http1::Builder::new().serve_connection(io, service).await
+    let _ = match manners.http2 {
+        true => {
+            hyper::server::conn::http2::Builder::new(TokioExecutor::new())
+                .timer(TokioTimer::new())
+                .max_concurrent_streams(manners.streams)
+                .serve_connection(io, service)
+                .await
+        }
+        false => hyper::server::conn::http1::Builder::new().serve_connection(io, service).await,
     };
 }
 
