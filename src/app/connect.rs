@@ -72,7 +72,7 @@ pub async fn check(api: &Api, server: &str, settings: &Settings) -> Result<(), E
     if settings.finish_namespaces || settings.remove_protection_finalizers {
         check_alone(api, server).await?;
     }
-    tracing::info!(%server, version = version.git_version, dry_run = settings.dry_run, "connected");
+    tracing::info!(%server, version, dry_run = settings.dry_run, "connected");
     Ok(())
 }
 

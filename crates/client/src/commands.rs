@@ -1,7 +1,6 @@
 //! What commands ask for: single objects with what the graph does not keep, their tables, and pods with a
 //! label.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -196,36 +195,26 @@ fn details(resource: &ResourceType, answer: &Answer) -> Result<Details, ApiError
     let time = |time: Time| time.0.to_string();
     let mut finalizers = metadata.finalizers.unwrap_or_default();
     finalizers.truncate(MOST_FINALIZERS);
-    let mut setters: Vec<FinalizerSetter> = Vec::new();
-    let mut writes: BTreeMap<String, String> = BTreeMap::new();
-    for entry in metadata.managed_fields.unwrap_or_default() {
-        let Some(manager) = entry.manager.filter(|name| !name.is_empty() && name != UNNAMED_MANAGER) else {
-            continue;
-        };
-        let (manager, at) = (word(&manager).to_string(), entry.time.map(time));
-        if let Some(at) = &at {
-            // Times of the server are in UTC, so the later one is also the greater text.
-            let last = writes.entry(manager.clone()).or_default();
-            *last = std::mem::take(last).max(at.clone());
-        }
+    let writes = metadata.managed_fields.unwrap_or_default().into_iter().filter_map(|entry| {
+        let manager = entry.manager.filter(|name| !name.is_empty() && name != UNNAMED_MANAGER)?;
         let fields = entry.fields_v1.unwrap_or_default().0;
         let owned = fields["f:metadata"]["f:finalizers"].as_object().into_iter().flatten();
-        let owned: Vec<String> =
-            owned.filter_map(|(key, _)| serde_json::from_str(key.strip_prefix("v:")?).ok()).collect();
-        for finalizer in &finalizers {
-            if owned.contains(finalizer) && !setters.iter().any(|setter| setter.finalizer == *finalizer) {
-                setters.push(FinalizerSetter {
-                    finalizer: finalizer.clone(),
-                    manager: manager.clone(),
-                    time: at.clone(),
-                    last_write: None,
-                });
-            }
-        }
-    }
-    for setter in &mut setters {
-        setter.last_write = writes.get(&setter.manager).cloned();
-    }
+        let owned = owned.filter_map(|(key, _)| serde_json::from_str(key.strip_prefix("v:")?).ok());
+        Some((word(&manager).to_string(), entry.time.map(time), owned.collect::<Vec<String>>()))
+    });
+    let writes: Vec<_> = writes.collect();
+    let setter = |finalizer: &String| {
+        let (manager, at, _) = writes.iter().find(|(_, _, owned)| owned.contains(finalizer))?;
+        let by_manager = writes.iter().filter(|(other, ..)| other == manager);
+        Some(FinalizerSetter {
+            finalizer: finalizer.clone(),
+            manager: manager.clone(),
+            time: at.clone(),
+            // Times of the server are in UTC, so the later one is also the greater text.
+            last_write: by_manager.filter_map(|(_, at, _)| at.clone()).max(),
+        })
+    };
+    let setters = finalizers.iter().filter_map(setter).collect();
     // The server puts the end of the grace period there.
     let grace = u32::try_from(metadata.deletion_grace_period_seconds.unwrap_or_default()).unwrap_or_default();
     let before = |end: Time| Time(end.0.checked_sub(Duration::from_secs(grace.into())).unwrap_or(end.0));

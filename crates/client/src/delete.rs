@@ -1,6 +1,5 @@
 //! DELETE with preconditions.
 
-use serde_json::value::RawValue;
 use serde_json::{Map, json};
 
 use super::call::{Call, JSON};
@@ -11,7 +10,7 @@ use super::read::{AbsenceProof, read_object};
 use super::settings::Verb;
 use kube_gc_core::mutation::{self, Mutation};
 use kube_gc_core::object::{ObjectFacts, ResourceVersion};
-use kube_gc_decode::Text;
+use kube_gc_decode::Status;
 
 /// The result of a DELETE.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,16 +37,6 @@ impl Api {
         resource_version: Option<&ResourceVersion>,
     ) -> Result<Deleted, ApiError> {
         let identity = order.object();
-        #[derive(serde::Deserialize)]
-        struct Kind<'a> {
-            #[serde(borrow, default)]
-            kind: Text<'a>,
-            #[serde(borrow, default, rename = "apiVersion")]
-            api_version: Text<'a>,
-            // A string in a `Status`, an object in any other object.
-            #[serde(borrow, default)]
-            status: Option<&'a RawValue>,
-        }
         let mut preconditions = Map::new();
         if !mutation::is(Mutation::DeleteWithoutUid) {
             preconditions.insert("uid".to_owned(), json!(identity.uid));
@@ -71,15 +60,10 @@ impl Api {
         };
         // When the object is removed, some types answer with a `Status`, others with the
         // object's last state. When it still exists, all answer with the object.
-        let status = serde_json::from_slice::<Kind<'_>>(&answer.body)
-            .ok()
-            .filter(|answer| &*answer.kind == "Status" && &*answer.api_version == "v1");
-        if let Some(Kind { status, .. }) = status {
-            let outcome = status.and_then(|status| serde_json::from_str::<&str>(status.get()).ok());
-            return match outcome {
-                Some("Success") => Ok(Deleted::Removed),
-                _ => Err(answer.unusable("the response is a Status, but not Success")),
-            };
+        match Status::outcome(&answer.body).as_deref() {
+            Some("Success") => return Ok(Deleted::Removed),
+            Some(_) => return Err(answer.unusable("the response is a Status, but not Success")),
+            None => {}
         }
         let object = read_object(identity.namespace.as_ref(), &identity.name, &answer)?;
         Ok(if object.is_held { Deleted::Pending(object.facts) } else { Deleted::Removed })

@@ -1,9 +1,9 @@
 //! Kubernetes Events about objects, and reports of wrong owner references by log lines, events and
 //! counters.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-use std::mem::{Discriminant, discriminant};
+use std::mem::discriminant;
 
 use k8s_openapi::api::core::v1::Event;
 use serde_json::{Value, json};
@@ -17,7 +17,7 @@ use super::patch::MERGE_PATCH;
 use super::path;
 use super::settings::{EVENT_COMPONENT, FIELD_MANAGER, Verb};
 use kube_gc_core::graph::Report;
-use kube_gc_core::object::{Digest, Identity, Namespace, OwnerReference, Scope, Uid};
+use kube_gc_core::object::{Digest, Identity, Namespace, OwnerReference, Scope};
 use kube_gc_core::text::{LISTED, excerpt};
 use kube_gc_observe::telemetry::{InvalidReference, PrintedReference, Structured, owner_reference, record};
 
@@ -241,21 +241,15 @@ async fn run(api: Api, mut inbox: mpsc::Receiver<Report>, ending: CancellationTo
                 None => return,
             },
         };
-        // One pair can be reported for more than one reason.
-        let why = discriminant(&report);
-        let (about, other) = match &report {
-            Report::NamespaceMismatch { dependent, reference }
-            | Report::InvalidScope { dependent, reference } => (dependent, &reference.uid),
-            Report::UidCollision { first, second } => (first, &second.uid),
-        };
-        if !told.first(why, about, other) {
+        let key = RecentReports::key(&report);
+        if !told.first(key) {
             continue;
         }
         match &report {
             Report::NamespaceMismatch { dependent, reference } => {
                 // The next decision on the dependent reports it again.
                 if !namespace_mismatch(&api, dependent, reference).await {
-                    told.forget(why, about, other);
+                    told.forget(key);
                 }
             }
             Report::UidCollision { first, second } => {
@@ -305,46 +299,49 @@ fn mismatch_message(reference: &OwnerReference, place: &str) -> String {
     message(&excerpt(&reference, room))
 }
 
-/// What was reported lately.
+/// What was reported lately about each object, in the order of their first reports.
 #[derive(Debug, Default)]
-struct RecentReports {
-    /// What was reported about each object.
-    reports: HashMap<Digest, Vec<Digest>>,
-    /// The objects, in the order of their first reports.
-    order: VecDeque<Digest>,
-}
+struct RecentReports(VecDeque<(Digest, Vec<Digest>)>);
 
 impl RecentReports {
-    fn digests(why: Discriminant<Report>, about: &Identity, other: &Uid) -> (Digest, Digest) {
-        (Digest::of(&about.uid), Digest::of(&(why, &about.uid, other)))
+    /// An object, and what is reported about it. One pair can be reported for more than one reason.
+    fn key(report: &Report) -> (Digest, Digest) {
+        let (about, other) = match report {
+            Report::NamespaceMismatch { dependent, reference }
+            | Report::InvalidScope { dependent, reference } => (dependent, &reference.uid),
+            Report::UidCollision { first, second } => (first, &second.uid),
+        };
+        (Digest::of(&about.uid), Digest::of(&(discriminant(report), &about.uid, other)))
     }
 
-    fn first(&mut self, why: Discriminant<Report>, about: &Identity, other: &Uid) -> bool {
-        let (about, report) = Self::digests(why, about, other);
-        let reports = self.reports.entry(about).or_insert_with(|| {
-            self.order.push_back(about);
-            Vec::new()
-        });
-        if reports.contains(&report) {
-            return false;
+    fn about(&mut self, about: Digest) -> Option<&mut Vec<Digest>> {
+        self.0.iter_mut().find(|(object, _)| *object == about).map(|(_, reports)| reports)
+    }
+
+    fn first(&mut self, (about, report): (Digest, Digest)) -> bool {
+        match self.about(about) {
+            Some(reports) if reports.contains(&report) => false,
+            Some(reports) if reports.len() >= OF_ONE_DEPENDENT => {
+                record::report_dropped();
+                false
+            }
+            Some(reports) => {
+                reports.push(report);
+                true
+            }
+            None => {
+                self.0.push_back((about, vec![report]));
+                if self.0.len() > REMEMBERED {
+                    self.0.pop_front();
+                }
+                true
+            }
         }
-        if reports.len() >= OF_ONE_DEPENDENT {
-            record::report_dropped();
-            return false;
-        }
-        reports.push(report);
-        if self.order.len() > REMEMBERED
-            && let Some(oldest) = self.order.pop_front()
-        {
-            self.reports.remove(&oldest);
-        }
-        true
     }
 
     /// It could not be recorded after all.
-    fn forget(&mut self, why: Discriminant<Report>, about: &Identity, other: &Uid) {
-        let (about, report) = Self::digests(why, about, other);
-        if let Some(reports) = self.reports.get_mut(&about) {
+    fn forget(&mut self, (about, report): (Digest, Digest)) {
+        if let Some(reports) = self.about(about) {
             reports.retain(|told| *told != report);
         }
     }
@@ -358,6 +355,7 @@ mod tests {
 
     use super::*;
     use crate::testing::{Reply, Server, order, widget};
+    use kube_gc_core::object::Uid;
 
     #[tokio::test]
     async fn a_warning_is_an_event_of_the_control_planes_component() {
@@ -404,13 +402,15 @@ mod tests {
     #[test]
     fn few_warnings_are_sent_about_a_dependent_with_thousands_of_wrong_references() {
         let mut told = RecentReports::default();
-        let why = discriminant(&Report::UidCollision { first: widget(), second: widget() });
-        let uid = |number: usize| Uid::parse(&format!("owner-{number}")).unwrap();
-        let first = (0..8000).filter(|number| told.first(why, &widget(), &uid(*number))).count();
-        assert_eq!((first, told.order.len()), (LISTED, 1));
-        told.forget(why, &widget(), &uid(0));
-        assert!(told.first(why, &widget(), &uid(5000)), "there is room for another one");
-        assert!(!told.first(why, &widget(), &uid(6000)));
+        let key = |number: usize| {
+            let second = Identity { uid: Uid::parse(&format!("owner-{number}")).unwrap(), ..widget() };
+            RecentReports::key(&Report::UidCollision { first: widget(), second })
+        };
+        let first = (0..8000).filter(|number| told.first(key(*number))).count();
+        assert_eq!((first, told.0.len()), (LISTED, 1));
+        told.forget(key(0));
+        assert!(told.first(key(5000)), "there is room for another one");
+        assert!(!told.first(key(6000)));
     }
 
     fn reference_with(text: &str, uid: Uid) -> OwnerReference {

@@ -5,7 +5,7 @@ use super::call::{Call, JSON, list_accept};
 use super::client::Api;
 use super::error::{ApiError, ErrorClass};
 use kube_gc_core::object::{Namespace, ObjectFacts, ResourceType, ResourceVersion};
-use kube_gc_decode::{Encoding, FactsReader, ListReader};
+use kube_gc_decode::{Decoded, Encoding, ListReader};
 
 /// A list that expires this often before its last page is too large to be read.
 const ATTEMPTS: u32 = 3;
@@ -69,9 +69,8 @@ impl Api {
         mut visit: impl FnMut(ObjectFacts) + Send,
     ) -> Result<Option<ResourceVersion>, ApiError> {
         let namespace = namespace.map(Namespace::as_str);
-        let mut reader = FactsReader::default();
         let mut visit = |encoding: Encoding, item: &[u8]| -> Result<(), String> {
-            reader.read(encoding, item)?.object.into_iter().for_each(&mut visit);
+            Decoded::read(encoding, item)?.object.into_iter().for_each(&mut visit);
             Ok(())
         };
         let selection = Selection { resource, namespace, selector, cached: false, whole: false };

@@ -47,9 +47,7 @@ impl LiveNamespace {
 
     /// The conditions in the status.
     pub fn conditions(&self) -> Vec<Condition> {
-        let text = |condition: &Value, field: &str| {
-            condition.get(field).and_then(Value::as_str).unwrap_or_default().to_owned()
-        };
+        let text = |condition: &Value, field: &str| condition[field].as_str().unwrap_or_default().to_owned();
         let conditions = self.list("/status/conditions").map(|condition| Condition {
             kind: text(condition, "type"),
             is_true: text(condition, "status") == "True",
@@ -63,14 +61,14 @@ impl LiveNamespace {
     /// Who owns conditions, by `managedFields`.
     pub fn condition_owners(&self) -> Vec<FieldOwner> {
         let owners = self.list("/metadata/managedFields").filter_map(|entry| {
-            let fields = entry.pointer("/fieldsV1/f:status/f:conditions")?.as_object()?;
+            let fields = entry["fieldsV1"]["f:status"]["f:conditions"].as_object()?;
             let kind = |key: &String| {
                 let key: Value = serde_json::from_str(key.strip_prefix("k:")?).ok()?;
-                Some(key.get("type")?.as_str()?.to_owned())
+                Some(key["type"].as_str()?.to_owned())
             };
             Some(FieldOwner {
-                manager: entry.get("manager").and_then(Value::as_str).unwrap_or_default().to_owned(),
-                at: entry.get("time").and_then(Value::as_str).and_then(time),
+                manager: entry["manager"].as_str().unwrap_or_default().to_owned(),
+                at: entry["time"].as_str().and_then(time),
                 conditions: fields.keys().filter_map(kind).collect(),
             })
         });
@@ -128,7 +126,7 @@ impl Api {
             })
             .collect();
         let patch = json!({
-            "metadata": { "uid": read.uid, "resourceVersion": read.object.pointer("/metadata/resourceVersion") },
+            "metadata": { "uid": read.uid, "resourceVersion": read.object["metadata"]["resourceVersion"] },
             "status": { "conditions": conditions },
         });
         let call = Call::object(Verb::Patch, namespace)?
@@ -220,7 +218,7 @@ impl Api {
             });
             let call = Call::collection(Verb::Create, &reviews, None, JSON);
             let answer = self.call(call.writing(JSON, review.to_string().into_bytes())).await?;
-            let allowed = answer.json::<Value>()?.pointer("/status/allowed").and_then(Value::as_bool);
+            let allowed = answer.json::<Value>()?["status"]["allowed"].as_bool();
             if !allowed.ok_or_else(|| answer.unusable("the response is not a review"))? {
                 missing.push(format!("{verb} {plural}"));
             }
@@ -241,9 +239,9 @@ impl Api {
 
 fn live(namespace: &Identity, answer: &Answer) -> Result<LiveNamespace, ApiError> {
     let object: Value = answer.json()?;
-    let is_it = object.get("kind").and_then(Value::as_str) == Some("Namespace")
-        && object.pointer("/metadata/name").and_then(Value::as_str) == Some(&*namespace.name);
-    let uid = object.pointer("/metadata/uid").and_then(Value::as_str).and_then(Uid::parse);
+    let metadata = &object["metadata"];
+    let is_it = object["kind"] == "Namespace" && metadata["name"] == *namespace.name;
+    let uid = metadata["uid"].as_str().and_then(Uid::parse);
     match uid.filter(|_| is_it) {
         Some(uid) => Ok(LiveNamespace { object, uid }),
         None => Err(answer.unusable("the response is not this namespace, or has no uid")),

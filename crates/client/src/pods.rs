@@ -22,7 +22,7 @@ use super::list_watch::{ListWatch, Step, WatchStart, Watched};
 use super::path;
 use super::restore_fence::HighWater;
 use kube_gc_core::object::{ResourceType, ResourceVersion, Scope};
-use kube_gc_decode::{Change, Decoded, Encoding, FactsReader, Keyed, keyed_or_default, read_json};
+use kube_gc_decode::{Change, Decoded, Encoding, Keyed, keyed_or_default, read_json};
 use kube_gc_node::PodRef;
 use kube_gc_node::view::{Answer as Proved, Phase, Pod};
 
@@ -202,12 +202,7 @@ struct PodEvent(Change, Pod);
 impl Watched for PodEvent {
     const WHOLE: bool = true;
 
-    fn read(
-        change: Change,
-        _: Encoding,
-        object: &[u8],
-        _: &mut FactsReader,
-    ) -> Result<Decoded<Self>, String> {
+    fn read(change: Change, _: Encoding, object: &[u8]) -> Result<Decoded<Self>, String> {
         let (version, pod) = read(object)?;
         if version.is_none() {
             return Err("a pod has no version".to_owned());

@@ -17,7 +17,7 @@ use kube_gc_core::graph::OwnerState;
 use kube_gc_core::mutation::{self, Mutation};
 use kube_gc_core::object::{Identity, Namespace, ObjectFacts, ResourceType, ResourceVersion, Uid};
 use kube_gc_core::verdict::{ReferenceClass, from_state};
-use kube_gc_decode::{Encoding, Envelope, FactsReader, ListReader, ObjectView};
+use kube_gc_decode::{Encoding, Envelope, ListReader, ObjectView};
 
 /// The result of a live look-up of an identity.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -217,8 +217,7 @@ pub(super) fn read_object(
     answer: &Answer,
 ) -> Result<ReadObject, ApiError> {
     let view = ObjectView::read(Encoding::Json, &answer.body).map_err(|why| answer.unusable(why))?;
-    let facts = FactsReader::default().facts(&view);
-    let facts = facts.ok_or_else(|| answer.unusable("the object in the response has no uid"))?;
+    let facts = view.facts().ok_or_else(|| answer.unusable("the object in the response has no uid"))?;
     if *facts.name != *name || facts.namespace.as_ref() != namespace {
         return Err(answer.unusable("the response is an object with another name"));
     }

@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use dashmap::{DashMap, Entry};
+use dashmap::DashMap;
 use tokio::sync::{Notify, watch};
 use tokio::time::timeout;
 
@@ -391,15 +391,9 @@ impl HighWater {
     /// Notes a version that was seen. Never goes back, except among versions that cannot be
     /// compared.
     pub(super) fn advance(&self, resource: &GroupResource, version: &ResourceVersion) {
-        match self.0.entry(resource.clone()) {
-            Entry::Vacant(entry) => {
-                entry.insert(version.clone());
-            }
-            Entry::Occupied(mut entry) => {
-                if !entry.get().is_after(version) {
-                    entry.insert(version.clone());
-                }
-            }
+        let mut known = self.0.entry(resource.clone()).or_insert_with(|| version.clone());
+        if !known.is_after(version) {
+            known.clone_from(version);
         }
     }
 

@@ -8,7 +8,6 @@
 //! `settings` has each key with its type and its range. `config/default.toml` documents each key for
 //! users, and is the [`Default`] of [`Settings`].
 
-mod error;
 mod load;
 mod settings;
 #[doc(hidden)]
@@ -20,8 +19,7 @@ use std::num::{NonZeroU32, NonZeroUsize};
 use kube_gc_core::brake::{Limits, Share};
 use kube_gc_core::object::GroupResource;
 
-pub use error::{ConfigError, Origin};
-pub use load::Loader;
+pub use load::{ConfigError, Loader, Origin};
 pub use settings::{
     AccessSettings, BrakeSettings, ClientSettings, ComparisonSettings, DebugSettings, DiscoverySettings,
     EventSettings, GraphSettings, HttpSettings, LeaderSettings, LogSettings, NamespaceSettings,
@@ -34,7 +32,6 @@ pub use values::{
 };
 
 /// The number of cores that this process may use.
-#[must_use]
 pub fn available_cores() -> usize {
     std::thread::available_parallelism().map_or(1, NonZeroUsize::get)
 }
@@ -42,7 +39,6 @@ pub fn available_cores() -> usize {
 impl GraphSettings {
     /// The number of partitions on a machine with this many cores. The default is at most 8: each takes
     /// a thread and some memory, and events rarely keep more of them busy.
-    #[must_use]
     pub fn partition_count(&self, cores: usize) -> usize {
         match self.partitions {
             0 => cores.clamp(1, 8),
@@ -52,7 +48,6 @@ impl GraphSettings {
 
     /// Whether each partition has its own thread on a machine with this many cores. With one or two,
     /// reading what the API server sends keeps all of them busy.
-    #[must_use]
     pub fn has_own_threads(&self, cores: usize) -> bool {
         match self.threads {
             GraphThreads::Auto => cores > 2,
@@ -65,7 +60,6 @@ impl GraphSettings {
 impl WatchSettings {
     /// The number of list threads on a machine with this many cores. The default is at most 4: the API
     /// server does not send faster than these read.
-    #[must_use]
     pub fn list_thread_count(&self, cores: usize) -> usize {
         match self.list_threads {
             0 => cores.clamp(1, 4),
@@ -76,7 +70,6 @@ impl WatchSettings {
 
 impl DiscoverySettings {
     /// Events. A cluster has many of them, they expire soon, and they have no owners.
-    #[must_use]
     pub fn never_collected() -> [GroupResource; 2] {
         [GroupResource::new("", "events"), GroupResource::new("events.k8s.io", "events")]
     }
@@ -84,7 +77,6 @@ impl DiscoverySettings {
 
 impl BrakeSettings {
     /// The limits that the brake enforces.
-    #[must_use]
     pub fn limits(&self) -> Limits {
         let Self { window, percent_floor: floor, .. } = *self;
         Limits {
@@ -98,7 +90,6 @@ impl BrakeSettings {
 impl Settings {
     /// Settings that are valid but may have unexpected effects. The log shows these warnings
     /// at start, and `/readyz?verbose` those for ignored types.
-    #[must_use]
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = self.ignored_type_warnings();
         if self.client.qps == 0 && self.client.burst > 0 {
@@ -150,7 +141,6 @@ impl Settings {
     }
 
     /// One warning for each ignored type that is not an event.
-    #[must_use]
     pub fn ignored_type_warnings(&self) -> Vec<String> {
         let warning = |ignored: &GroupResource| {
             format!(

@@ -1,13 +1,13 @@
-//! Loads and merges the sources of the configuration.
+//! Loads and merges the sources of the configuration. Errors are in words for their author.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use config::{Config, File, FileFormat, Map, Source as _, Value, ValueKind};
 
 use super::Settings;
-use super::error::{ConfigError, Origin};
 use super::settings::RULES;
 
 /// The prefix of the environment variables. It ends with two underscores, so that
@@ -32,34 +32,29 @@ pub struct Loader {
 
 impl Loader {
     /// A loader that has only the built-in defaults.
-    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
     /// Adds a TOML file.
-    #[must_use]
     pub fn file(mut self, path: Option<&Path>) -> Self {
         self.file = path.map(Path::to_owned);
         self
     }
 
     /// Adds a TOML file with this content, which errors call `text`.
-    #[must_use]
     pub fn text(self, text: &str) -> Self {
         Self { file: Some(PathBuf::from("text")), text: Some(text.to_owned()), ..self }
     }
 
     /// Adds environment variables, usually all of [`std::env::vars_os`]. It ignores those
     /// of other programs.
-    #[must_use]
     pub fn environment(mut self, variables: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
         self.environment.extend(variables);
         self
     }
 
     /// Adds a command-line flag, if it was given, as the value of a key.
-    #[must_use]
     pub fn flag(
         mut self,
         flag: &'static str,
@@ -258,4 +253,56 @@ fn similarity(known: &str, key: &str) -> f64 {
     let last = |path: &str| path.rsplit('.').next().unwrap_or_default().replace(['-', '_'], "");
     let same_end = if last(known) == last(key) { 0.95 } else { 0.0 };
     strsim::jaro_winkler(known, key).max(same_end)
+}
+
+/// Where a value came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// The built-in defaults.
+    Default,
+    /// A configuration file.
+    File(PathBuf),
+    /// An environment variable, by its name.
+    Variable(String),
+    /// A command-line flag, such as `--delete-workers`.
+    Flag(&'static str),
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Default => f.write_str("the built-in defaults"),
+            Self::File(path) => write!(f, "the file {}", path.display()),
+            Self::Variable(name) => write!(f, "the environment variable {name}"),
+            Self::Flag(flag) => write!(f, "the flag {flag}"),
+        }
+    }
+}
+
+/// Why the settings could not be loaded.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say what the fields are")]
+pub enum ConfigError {
+    /// The file cannot be read.
+    #[error("cannot read the configuration file {}: {error}", path.display())]
+    Unreadable { path: PathBuf, error: std::io::Error },
+    /// The file is not valid TOML. The message has line and column.
+    #[error("the configuration file {} is not valid TOML: {message}", path.display())]
+    Syntax { path: PathBuf, message: String },
+    /// No setting has this key.
+    #[error("unknown key `{key}` in {origin}{}", did_you_mean(suggestion.as_deref()))]
+    UnknownKey { key: String, origin: Origin, suggestion: Option<String> },
+    /// A section in place of a value.
+    #[error("`{key}` in {origin} is a section, not a value")]
+    Section { key: String, origin: Origin },
+    /// The value has the wrong type or is out of bounds.
+    #[error("bad value for `{key}` in {origin}: {value}; it must be {allowed}")]
+    BadValue { key: String, origin: Origin, value: String, allowed: &'static str },
+    /// Any other error of the `config` crate.
+    #[error("cannot merge the configuration sources: {0}")]
+    Other(#[from] config::ConfigError),
+}
+
+fn did_you_mean(suggestion: Option<&str>) -> String {
+    suggestion.map(|key| format!("; did you mean `{key}`?")).unwrap_or_default()
 }

@@ -31,14 +31,14 @@ pub(super) struct Rule {
     pub(super) holds: fn(&Settings) -> bool,
 }
 
-/// Sections, each with its keys: a name, a type, the values that are allowed in words, and whether a
-/// section obeys that. The sections within a section come first, in brackets.
+/// Sections, each with its keys: a name, a type and how it is written, the values that are allowed in words,
+/// and whether a section obeys that. The sections within a section come first, in brackets.
 macro_rules! sections {
     ($(
         $(#[$about:meta])*
         $section:ident, $prefix:literal, $at:expr =>
         $([$($(#[$inner_doc:meta])* $inner:ident: $inner_type:ty,)*])?
-        { $($(#[$doc:meta])* $key:ident: $type:ty, $allowed:expr, $holds:expr;)* }
+        { $($(#[$doc:meta])* $key:ident: $type:ty $(as $form:literal)?, $allowed:expr, $holds:expr;)* }
     )*) => {
         $(
             $(#[$about])*
@@ -46,7 +46,7 @@ macro_rules! sections {
             #[serde(deny_unknown_fields)]
             #[non_exhaustive]
             pub struct $section {
-                $($(#[$doc])* pub $key: $type,)*
+                $($(#[$doc])* $(#[serde(with = $form)])? pub $key: $type,)*
                 $($($(#[$inner_doc])* pub $inner: $inner_type,)*)?
             }
 
@@ -147,15 +147,13 @@ sections! {
     /// `[namespaces]`
     NamespaceSettings, "namespaces.", |settings| &settings.namespaces => {
         /// For how long looks must have shown nothing before a namespace is finalized.
-        #[serde(with = "duration")]
-        quiet: Duration, UP_TO_AN_HOUR, |s| s.quiet <= HOUR;
+        quiet: Duration as "duration", UP_TO_AN_HOUR, |s| s.quiet <= HOUR;
     }
 
     /// `[comparison]`
     ComparisonSettings, "comparison.", |settings| &settings.comparison => {
         /// How long another collector may take to do what a dry run decided.
-        #[serde(with = "duration")]
-        grace: Duration, TIMEOUT, |s| (millis(100)..=HOUR).contains(&s.grace);
+        grace: Duration as "duration", TIMEOUT, |s| (millis(100)..=HOUR).contains(&s.grace);
     }
 
     /// `[workers]`
@@ -178,21 +176,18 @@ sections! {
         absent_owner_capacity: usize, "a whole number from 1 to 10000000",
             |s| (1..=10_000_000).contains(&s.absent_owner_capacity);
         /// How old a dependent must be before a GET that does not find its owner counts.
-        #[serde(with = "duration")]
-        birth_grace: Duration, r#"a duration from "0s" to "1m", with its unit"#, |s| s.birth_grace <= 60 * SECOND;
+        birth_grace: Duration as "duration", r#"a duration from "0s" to "1m", with its unit"#,
+            |s| s.birth_grace <= 60 * SECOND;
     }
 
     /// `[discovery]`
     DiscoverySettings, "discovery.", |settings| &settings.discovery => {
         /// The interval between rounds of discovery that no event has triggered.
-        #[serde(with = "duration")]
-        interval: Duration, TIMEOUT, |s| (millis(100)..=HOUR).contains(&s.interval);
+        interval: Duration as "duration", TIMEOUT, |s| (millis(100)..=HOUR).contains(&s.interval);
         /// How long a part of the API that cannot be listed holds owners that orphan their dependents.
-        #[serde(with = "duration")]
-        orphan_wait: Duration, UP_TO_AN_HOUR, |s| s.orphan_wait <= HOUR;
+        orphan_wait: Duration as "duration", UP_TO_AN_HOUR, |s| s.orphan_wait <= HOUR;
         /// Resource types that are neither watched nor collected.
-        #[serde(with = "group_resources")]
-        ignored: Vec<GroupResource>,
+        ignored: Vec<GroupResource> as "group_resources",
             r#"a list of resource types such as ["events", "jobs.batch"] (in a variable: events,jobs.batch)"#,
             |_| true;
     }
@@ -207,28 +202,23 @@ sections! {
         /// See [`WatchSettings::list_thread_count`].
         list_threads: u16, "a whole number from 0 (one for each core, at most 4) to 256", |s| s.list_threads <= 256;
         /// The first backoff after a list or watch failed.
-        #[serde(with = "duration")]
-        min_backoff: Duration, MIN_PAUSE, |s| (millis(1)..=s.max_backoff).contains(&s.min_backoff);
+        min_backoff: Duration as "duration", MIN_PAUSE, |s| (millis(1)..=s.max_backoff).contains(&s.min_backoff);
         /// The longest backoff after lists or watches failed.
-        #[serde(with = "duration")]
-        max_backoff: Duration, MAX_PAUSE, |s| s.max_backoff <= HOUR;
+        max_backoff: Duration as "duration", MAX_PAUSE, |s| s.max_backoff <= HOUR;
     }
 
     /// `[retry]`
     RetrySettings, "retry.", |settings| &settings.retry => {
         /// The backoff after the first failure of an object.
-        #[serde(with = "duration")]
-        min: Duration, MIN_PAUSE, |s| (millis(1)..=s.max).contains(&s.min);
+        min: Duration as "duration", MIN_PAUSE, |s| (millis(1)..=s.max).contains(&s.min);
         /// The longest backoff between two attempts at an object.
-        #[serde(with = "duration")]
-        max: Duration, MAX_PAUSE, |s| s.max <= HOUR;
+        max: Duration as "duration", MAX_PAUSE, |s| s.max <= HOUR;
     }
 
     /// `[events]`
     EventSettings, "events.", |settings| &settings.events => {
         /// How long an object is stuck before a Warning event about it; zero for no such events.
-        #[serde(with = "duration")]
-        stuck_after: Duration, r#"a duration from "1s" to "24h", with its unit, or "0s""#,
+        stuck_after: Duration as "duration", r#"a duration from "1s" to "24h", with its unit, or "0s""#,
             |s| s.stuck_after.is_zero() || (SECOND..=DAY).contains(&s.stuck_after);
     }
 
@@ -246,16 +236,13 @@ sections! {
         identity: String, "a text of at most 200 printable ASCII characters without spaces, or empty",
             |s| s.identity.len() <= 200 && s.identity.chars().all(|c| c.is_ascii_graphic());
         /// How long other replicas wait for a renewal.
-        #[serde(with = "duration")]
-        lease_duration: Duration, r#"a duration in whole seconds from "1s" to "1h", with its unit"#,
+        lease_duration: Duration as "duration", r#"a duration in whole seconds from "1s" to "1h", with its unit"#,
             |s| s.lease_duration.subsec_nanos() == 0 && (SECOND..=HOUR).contains(&s.lease_duration);
         /// How long this replica writes after a renewal.
-        #[serde(with = "duration")]
-        renew_deadline: Duration, "a duration shorter than `leader.lease_duration`, with its unit",
+        renew_deadline: Duration as "duration", "a duration shorter than `leader.lease_duration`, with its unit",
             |s| s.renew_deadline < s.lease_duration;
         /// The interval between attempts to acquire or renew the Lease.
-        #[serde(with = "duration")]
-        retry_period: Duration,
+        retry_period: Duration as "duration",
             r#"a duration with its unit, from "10ms" and shorter than `leader.renew_deadline` divided by 1.2"#,
             |s| s.retry_period >= millis(10) && s.retry_period.mul_f64(1.2) < s.renew_deadline;
     }
@@ -272,15 +259,14 @@ sections! {
         /// How many objects of a type may be deleted within `window` whatever the percentage.
         percent_floor: u32, "a whole number from 0 to 1000000", |s| s.percent_floor <= 1_000_000;
         /// The window of `percent`.
-        #[serde(with = "duration")]
-        window: Duration, r#"a duration from "1s" to "24h", with its unit"#, |s| (SECOND..=DAY).contains(&s.window);
+        window: Duration as "duration", r#"a duration from "1s" to "24h", with its unit"#,
+            |s| (SECOND..=DAY).contains(&s.window);
     }
 
     /// `[startup]`
     StartupSettings, "startup.", |settings| &settings.startup => {
         /// How long the workers wait for types that do not sync.
-        #[serde(with = "duration")]
-        sync_timeout: Duration, UP_TO_AN_HOUR, |s| s.sync_timeout <= HOUR;
+        sync_timeout: Duration as "duration", UP_TO_AN_HOUR, |s| s.sync_timeout <= HOUR;
     }
 
     /// `[client]`
@@ -297,15 +283,13 @@ sections! {
         watch_protocol: WatchProtocol, r#""http2" or "http1""#, |_| true;
         /// The timeout of one request, from sending it to the end of its response. It does not
         /// apply to watches.
-        #[serde(with = "duration")]
-        request_timeout: Duration, TIMEOUT, |s| (millis(100)..=HOUR).contains(&s.request_timeout);
+        request_timeout: Duration as "duration", TIMEOUT, |s| (millis(100)..=HOUR).contains(&s.request_timeout);
     }
 
     /// `[shutdown]`
     ShutdownSettings, "shutdown.", |settings| &settings.shutdown => {
         /// How long requests in flight may take to finish.
-        #[serde(with = "duration")]
-        grace: Duration, UP_TO_AN_HOUR, |s| s.grace <= HOUR;
+        grace: Duration as "duration", UP_TO_AN_HOUR, |s| s.grace <= HOUR;
     }
 
     /// `[http]`
@@ -382,8 +366,7 @@ sections! {
         /// What may be removed beside a kubelet.
         beside_kubelet: BesideKubelet, r#""nothing", "images" or "all""#, |_| true;
         /// How long ago a dead container must have been created.
-        #[serde(with = "duration")]
-        min_age: Duration, AGE, |s| s.min_age <= YEAR;
+        min_age: Duration as "duration", AGE, |s| s.min_age <= YEAR;
         /// How many dead containers of one name in a pod stay; -1 means all.
         max_per_container: i64, DEAD, |s| (-1..=1_000_000).contains(&s.max_per_container);
         /// How many dead containers stay in all; -1 means all.
@@ -393,18 +376,15 @@ sections! {
         /// The usage in percent down to which images go.
         low: u8, "a whole percentage from 0, below `node.high`", |s| s.low < s.high;
         /// How often dead containers, sandboxes and logs are collected.
-        #[serde(with = "duration")]
-        period: Duration, PERIOD, |s| (SECOND..=DAY).contains(&s.period);
+        period: Duration as "duration", PERIOD, |s| (SECOND..=DAY).contains(&s.period);
     }
 
     /// `[node.images]`
     NodeImageSettings, "node.images.", |settings| &settings.node.images => {
         /// How long an image stays after it was first seen.
-        #[serde(with = "duration")]
-        min_age: Duration, AGE, |s| s.min_age <= YEAR;
+        min_age: Duration as "duration", AGE, |s| s.min_age <= YEAR;
         /// How long an unused image stays; zero means as long as there is space.
-        #[serde(with = "duration")]
-        max_age: Duration, r#"a duration up to ten years, with its unit; "0s" means no limit"#,
+        max_age: Duration as "duration", r#"a duration up to ten years, with its unit; "0s" means no limit"#,
             |s| s.max_age <= 10 * YEAR;
         /// Names of images that stay; `*` stands for any text.
         keep: Vec<String>,
@@ -413,8 +393,7 @@ sections! {
         /// Whether images stay that no registry has under a digest.
         keep_local: bool, FLAG, |_| true;
         /// How often images are collected.
-        #[serde(with = "duration")]
-        period: Duration, PERIOD, |s| (SECOND..=DAY).contains(&s.period);
+        period: Duration as "duration", PERIOD, |s| (SECOND..=DAY).contains(&s.period);
     }
 
     /// `[node.pressure]`

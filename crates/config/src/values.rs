@@ -73,7 +73,6 @@ pub enum Listener {
 
 impl Listener {
     /// The name in settings, logs and metrics.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Health => "health",
@@ -98,7 +97,6 @@ pub enum Listeners {
 
 impl Listeners {
     /// Whether the setting applies to this listener.
-    #[must_use]
     pub const fn include(self, listener: Listener) -> bool {
         matches!(
             (self, listener),

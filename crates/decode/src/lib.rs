@@ -8,13 +8,13 @@
 //! Nothing here does I/O, reads a clock, spawns a task or knows a connection. Callers pass in
 //! the bytes of an answer, in chunks of any size, and get objects and events. All of it comes
 //! from a cluster and may be hostile: a reader buffers at most one item or event, which has a
-//! greatest length, and an error quotes nothing of the content but an object's name.
+//! greatest length, and an error quotes nothing of the content.
 //!
 //! | Item | Reads |
 //! |---|---|
 //! | [`ListReader`] | a list while it arrives: its items, and its [`Envelope`] |
 //! | [`WatchReader`] | the body of a watch: each [`DecodedEvent`] |
-//! | [`ObjectView`], [`FactsReader`] | the metadata of an object, and the facts that the graph needs of it |
+//! | [`ObjectView`], [`Decoded`] | the metadata of an object, and the facts that the graph needs of it |
 //! | [`Status`] | what the server says about a failure |
 //! | [`Encoding`] | the encoding that an answer declares |
 //! | [`Keyed`], [`Text`], [`or_default`], [`keyed_or_default`] | parts of other documents, strictly: Go's `null` is a missing field, and an array is no object |
@@ -36,7 +36,7 @@ use http::header::CONTENT_TYPE;
 
 pub use json::{Keyed, Text, keyed_or_default, or_default};
 pub use list::{Envelope, ListReader};
-pub use object::{Decoded, FactsReader, ObjectView, reference};
+pub use object::{Decoded, ObjectView, reference};
 pub use status::{Named, Status};
 #[cfg(any(test, feature = "test-util"))]
 pub use testing::encoder;

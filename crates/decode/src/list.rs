@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_is_read_in_any_chunks_as_a_naive_reader_reads_it() {
+    fn a_list_is_read_in_any_chunks_as_from_its_tree() {
         fuzzing::list(LIST.as_bytes());
         assert_eq!(read(LIST).unwrap().next, "abc\"d");
         let items = ["[]", "null", r#"[{"metadata":["a"]}]"#, r#"[{},{"a" 1}]"#, "[{]}]", "[5]"];

@@ -61,40 +61,11 @@ impl<'a> ObjectView<'a> {
             &self.metadata;
         deletion_timestamp.is_some() && (!finalizers.is_empty() || *deletion_grace_period_seconds != Some(0))
     }
-}
 
-/// Converts views to facts. Successive objects of one namespace share its name.
-#[derive(Debug, Default)]
-pub struct FactsReader {
-    namespace: Option<Namespace>,
-}
-
-/// An object, as far as it was read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Decoded<T> {
-    pub version: Option<ResourceVersion>,
-    /// `None` if it has no uid.
-    pub object: Option<T>,
-}
-
-impl FactsReader {
-    /// Reads an object.
-    ///
-    /// # Errors
-    ///
-    /// It cannot be read.
-    pub fn read(&mut self, encoding: Encoding, object: &[u8]) -> Result<Decoded<ObjectFacts>, String> {
-        let view = ObjectView::read(encoding, object)?;
-        Ok(Decoded { version: view.resource_version(), object: self.facts(&view) })
-    }
-
-    /// The facts of an object; `None` if it has no uid.
-    pub fn facts(&mut self, view: &ObjectView<'_>) -> Option<ObjectFacts> {
-        let metadata = &view.metadata;
+    /// The facts of the object; `None` if it has no uid.
+    pub fn facts(&self) -> Option<ObjectFacts> {
+        let metadata = &self.metadata;
         let uid = Uid::parse(&metadata.uid)?;
-        // Not collected: most objects have one owner, and that would allocate for four.
-        let mut owners = Vec::with_capacity(metadata.owner_references.len());
-        owners.extend(metadata.owner_references.iter().filter_map(|Keyed(view)| view.read()));
         let (mut finalizers, mut held_by_others) = (Finalizers::default(), false);
         for finalizer in &metadata.finalizers {
             match &**finalizer {
@@ -105,21 +76,34 @@ impl FactsReader {
         }
         Some(ObjectFacts {
             uid,
-            namespace: self.namespace(&metadata.namespace),
+            namespace: Namespace::parse(&metadata.namespace),
             name: (&*metadata.name).into(),
-            resource_version: view.resource_version(),
-            owners,
+            resource_version: self.resource_version(),
+            owners: metadata.owner_references.iter().filter_map(|Keyed(view)| view.read()).collect(),
             being_deleted: metadata.deletion_timestamp.is_some(),
             finalizers,
             held_by_others,
         })
     }
+}
 
-    fn namespace(&mut self, text: &str) -> Option<Namespace> {
-        if self.namespace.as_ref().is_none_or(|last| last.as_str() != text) {
-            self.namespace = Namespace::parse(text);
-        }
-        self.namespace.clone()
+/// An object, as far as it was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decoded<T> {
+    pub version: Option<ResourceVersion>,
+    /// `None` if it has no uid.
+    pub object: Option<T>,
+}
+
+impl Decoded<ObjectFacts> {
+    /// Reads an object.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be read.
+    pub fn read(encoding: Encoding, object: &[u8]) -> Result<Self, String> {
+        let view = ObjectView::read(encoding, object)?;
+        Ok(Self { version: view.resource_version(), object: view.facts() })
     }
 }
 
@@ -170,7 +154,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn lean_reading_agrees_with_naive_reading(object in object(), pretty in any::<bool>()) {
+        fn an_object_is_read_as_from_its_tree(object in object(), pretty in any::<bool>()) {
             let text = if pretty { serde_json::to_string_pretty(&object) } else { serde_json::to_string(&object) };
             let text = text.unwrap();
             fuzzing::object(text.as_bytes());
@@ -183,6 +167,38 @@ mod tests {
     }
 
     #[test]
+    fn facts_are_what_the_graph_needs_of_an_object() {
+        let json = r#"{"kind":"Widget","metadata":{"name":"w","namespace":"ns","uid":"u","resourceVersion":"7",
+            "deletionTimestamp":"t","deletionGracePeriodSeconds":null,"finalizers":["orphan",null],"ownerReferences":[
+            {"apiVersion":"v1","kind":"Pod","name":"p","uid":"o","controller":true,"blockOwnerDeletion":null},
+            {"apiVersion":"v1","kind":"Pod","name":"of no uid"}]},"spec":{}}"#;
+        let owner = OwnerReference {
+            api_version: "v1".into(),
+            kind: "Pod".into(),
+            name: "p".into(),
+            uid: Uid::parse("o").unwrap(),
+            controller: true,
+            block_owner_deletion: false,
+        };
+        let expected = ObjectFacts {
+            uid: Uid::parse("u").unwrap(),
+            namespace: Namespace::parse("ns"),
+            name: "w".into(),
+            resource_version: Some(ResourceVersion::number(7)),
+            owners: vec![owner],
+            being_deleted: true,
+            finalizers: Finalizers { foreground: false, orphan: true },
+            held_by_others: true,
+        };
+        assert_eq!(read(json).unwrap().facts(), Some(expected));
+        let nothing =
+            r#"{"metadata":{"uid":"u","deletionTimestamp":null,"finalizers":null,"ownerReferences":null}}"#;
+        let facts = read(nothing).unwrap().facts().unwrap();
+        assert!(!facts.being_deleted && !facts.held_by_others && facts.owners.is_empty());
+        assert_eq!(read(r#"{"metadata":{"uid":""}}"#).unwrap().facts(), None);
+    }
+
+    #[test]
     fn arrays_are_not_read_by_position() {
         for json in [
             r#"[{"uid":"u"}]"#,
@@ -191,18 +207,5 @@ mod tests {
         ] {
             assert!(read(json).is_err(), "{json}");
         }
-    }
-
-    #[test]
-    fn objects_in_a_row_share_their_namespace() {
-        let mut reader = FactsReader::default();
-        let mut namespace = |namespace: &str| {
-            let json = format!(r#"{{"metadata":{{"uid":"u","namespace":"{namespace}"}}}}"#);
-            reader.facts(&read(&json).unwrap()).unwrap().namespace
-        };
-        let (a, b, none) = (namespace("a"), namespace("a"), namespace(""));
-        let (Some(a), Some(b)) = (a, b) else { panic!("no namespace") };
-        assert!(std::ptr::eq(a.as_str(), b.as_str()));
-        assert_eq!(none, None);
     }
 }

@@ -221,23 +221,9 @@ fn text(bytes: Vec<u8>) -> Text<'static> {
     Text(Cow::Owned(string(bytes)))
 }
 
-/// Reads an object. If it cannot be read, the error contains its name, as far as that was read.
 pub(super) fn read_object(message: &[u8]) -> Result<ObjectView<'static>, String> {
-    let mut object = PartialObjectMetadata::default();
-    match object.merge(message) {
-        Ok(()) => Ok(ObjectView { metadata: view(object.metadata) }),
-        Err(error) => {
-            let ObjectMeta { name, namespace, .. } = object.metadata;
-            let parts: Vec<String> =
-                [namespace, name].into_iter().filter(|part| !part.is_empty()).map(string).collect();
-            let whose = if parts.is_empty() {
-                String::new()
-            } else {
-                format!(" (the metadata of {:?})", parts.join("/"))
-            };
-            Err(malformed(error) + &whose)
-        }
-    }
+    let PartialObjectMetadata { metadata } = decode(message)?;
+    Ok(ObjectView { metadata: view(metadata) })
 }
 
 fn view(meta: ObjectMeta) -> MetadataView<'static> {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde::Deserialize;
+use serde_json::value::RawValue;
 
 use super::{Encoding, Keyed, Text, keyed_or_default, or_default, protobuf};
 use kube_gc_core::object::GroupResource;
@@ -66,22 +67,31 @@ fn seconds<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<u64, D::
 const LONGEST: usize = 1 << 20;
 
 impl Status {
+    /// What the `Status` in a body says of the request, such as `Success`; `None` if the body is anything
+    /// else.
+    pub fn outcome(body: &[u8]) -> Option<String> {
+        #[derive(Default, Deserialize)]
+        #[serde(rename_all = "camelCase", default)]
+        struct Outcome<'a> {
+            #[serde(borrow)]
+            kind: Text<'a>,
+            #[serde(borrow)]
+            api_version: Text<'a>,
+            // A string in a `Status`, an object in any other object.
+            #[serde(borrow)]
+            status: Option<&'a RawValue>,
+        }
+        let Keyed(Outcome { kind, api_version, status }) = serde_json::from_slice(body).ok()?;
+        let outcome = || serde_json::from_str(status?.get()).ok();
+        (&*kind == "Status" && &*api_version == "v1").then(|| outcome().unwrap_or_default())
+    }
+
     /// The `Status` in a body that reports a failure, whatever the HTTP code is.
     pub fn of_failure(body: &[u8]) -> Option<Self> {
-        #[derive(Deserialize)]
-        struct Outcome<'a> {
-            #[serde(borrow, default)]
-            kind: Text<'a>,
-            // A string in a `Status`, an object in any other object.
-            #[serde(borrow, default)]
-            status: Text<'a>,
-        }
         if body.len() > LONGEST || memchr::memmem::find(body, b"Failure").is_none() {
             return None;
         }
-        let Keyed(outcome) = serde_json::from_slice::<Keyed<Outcome<'_>>>(body).ok()?;
-        let is_failure = &*outcome.kind == "Status" && &*outcome.status == "Failure";
-        is_failure.then(|| Self::read(Encoding::Json, body))
+        Self::outcome(body).filter(|outcome| outcome == "Failure").map(|_| Self::read(Encoding::Json, body))
     }
 
     /// Reads a `Status`. A body that is not a `Status` gives an empty one.

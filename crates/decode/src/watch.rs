@@ -1,10 +1,11 @@
 //! The events of a watch.
 
 use bytes::{Buf as _, Bytes, BytesMut};
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
+use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::{Encoding, Keyed, Status, Text, keyed_or_default, protobuf, read_json};
+use super::{Encoding, Keyed, Status, Text, protobuf, read_json};
 use kube_gc_core::object::ResourceVersion;
 
 /// A decoded event.
@@ -38,33 +39,14 @@ pub struct Bookmark {
 /// The annotation of the bookmark that ends the initial events. Its value is `true`.
 pub(super) const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
-impl<'de> Deserialize<'de> for Bookmark {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        #[derive(Default, serde::Deserialize)]
-        #[serde(default)]
-        struct Object<'a> {
-            #[serde(borrow, deserialize_with = "keyed_or_default")]
-            metadata: Metadata<'a>,
+impl Bookmark {
+    /// Of its object.
+    pub(super) fn of(object: &Value) -> Self {
+        let metadata = &object["metadata"];
+        Self {
+            version: metadata["resourceVersion"].as_str().and_then(ResourceVersion::parse),
+            ends_list: metadata["annotations"][INITIAL_EVENTS_END] == "true",
         }
-        #[derive(Default, serde::Deserialize)]
-        #[serde(rename_all = "camelCase", default)]
-        struct Metadata<'a> {
-            #[serde(borrow)]
-            resource_version: Text<'a>,
-            #[serde(borrow, deserialize_with = "keyed_or_default")]
-            annotations: Annotations<'a>,
-        }
-        #[derive(Default, serde::Deserialize)]
-        #[serde(default)]
-        struct Annotations<'a> {
-            #[serde(borrow, rename = "k8s.io/initial-events-end")]
-            initial_events_end: Text<'a>,
-        }
-        let Keyed(Object { metadata }) = Keyed::deserialize(deserializer)?;
-        Ok(Self {
-            version: ResourceVersion::parse(&metadata.resource_version),
-            ends_list: &*metadata.annotations.initial_events_end == "true",
-        })
     }
 }
 
@@ -102,7 +84,7 @@ fn read_line(line: &Bytes) -> Result<DecodedEvent, String> {
     let object = object.get().as_bytes();
     Ok(match EventType::parse(&event_type)? {
         EventType::Object(change) => DecodedEvent::Object(change, line.slice_ref(object)),
-        EventType::Bookmark => DecodedEvent::Bookmark(read_json(object)?),
+        EventType::Bookmark => DecodedEvent::Bookmark(Bookmark::of(&read_json(object)?)),
         EventType::Error => {
             let Keyed(status) = read_json(object)?;
             DecodedEvent::Error(status)
@@ -190,7 +172,7 @@ impl WatchReader {
 mod tests {
     use super::*;
     use crate::testing::objects::event;
-    use crate::{FactsReader, encoder, fuzzing};
+    use crate::{Decoded, encoder, fuzzing};
     use proptest::prelude::*;
 
     fn read(line: &str) -> Result<DecodedEvent, String> {
@@ -213,7 +195,7 @@ mod tests {
             "[]",
         ] {
             let object = |event| match event {
-                DecodedEvent::Object(_, object) => FactsReader::default().read(Encoding::Json, &object),
+                DecodedEvent::Object(_, object) => Decoded::read(Encoding::Json, &object),
                 other => panic!("{other:?}"),
             };
             let error = read(line).and_then(object).unwrap_err();
@@ -263,7 +245,7 @@ mod tests {
     proptest! {
         /// In either order of the fields, and in chunks of any size.
         #[test]
-        fn events_are_read_as_a_naive_reader_reads_them(events in prop::collection::vec(event(), 0..4)) {
+        fn events_are_read_as_from_their_trees(events in prop::collection::vec(event(), 0..4)) {
             let lines: String = events.iter().map(|event| format!("{event}\n")).collect();
             fuzzing::watch(lines.as_bytes());
             let frames: Vec<u8> = events.iter().flat_map(encoder::frame).collect();

@@ -3,14 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::jiff::Timestamp;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    LeaseAction, LeaseAnnotations, LeaseError, Leases, NoAnnotations, Observation, Record, ReplicaId, decide,
-};
+use super::decide::{LeaseAction, Observation, claimed, decide, holder, is_held_by, released};
+use super::{LeaseAnnotations, LeaseError, Leases, NoAnnotations, ReplicaId};
 use kube_gc_client::{Clock, Jitter, ReplicaRole, WriteGate};
 use kube_gc_observe::telemetry::record::{self, LeaseTransition};
 
@@ -124,13 +123,13 @@ impl<L: Leases> Elector<L> {
 
     /// Takes or renews the lease.
     async fn claim(&mut self) -> Duration {
-        let before = self.observed.as_ref().map(|observed| &observed.record);
-        let claim = Record::claimed(before, &self.me, self.timing.lease_duration, Timestamp::now());
+        let before = self.observed.as_ref().map(|observed| &observed.spec);
+        let claim = claimed(before, &self.me, self.timing.lease_duration, Timestamp::now());
         // Counts from before the request: other replicas count from when they see it, later.
         let sent = self.clock.now();
         self.may_hold = true;
         self.inherit();
-        match self.write(&claim).await {
+        match self.write(claim).await {
             Ok(lease) => {
                 self.observe(Some(lease));
                 self.won(sent);
@@ -149,12 +148,13 @@ impl<L: Leases> Elector<L> {
         }
     }
 
-    async fn write(&self, record: &Record) -> Result<Lease, LeaseError> {
-        let mut lease = self.known.clone().unwrap_or_default();
-        record.write_to(&mut lease);
-        match record.holder {
-            Some(_) => self.annotations.write(&mut lease),
-            None => self.annotations.erase(&mut lease),
+    async fn write(&self, spec: LeaseSpec) -> Result<Lease, LeaseError> {
+        let is_held = holder(&spec).is_some();
+        let mut lease = Lease { spec: Some(spec), ..self.known.clone().unwrap_or_default() };
+        if is_held {
+            self.annotations.write(&mut lease);
+        } else {
+            self.annotations.erase(&mut lease);
         }
         // A Lease that was read has a version, which is a precondition of the replacement.
         if self.known.is_some() {
@@ -167,10 +167,11 @@ impl<L: Leases> Elector<L> {
     fn observe(&mut self, lease: Option<Lease>) {
         let now = self.clock.now();
         let otherwise = self.timing.lease_duration;
-        self.observed = lease
-            .as_ref()
-            .map(|lease| Observation::after(self.observed.take(), Record::of(lease), now, otherwise));
-        if let Some(observed) = self.observed.as_ref().filter(|observed| observed.record.holder.is_some()) {
+        self.observed = lease.as_ref().map(|lease| {
+            let spec = lease.spec.clone().unwrap_or_default();
+            Observation::after(self.observed.take(), spec, now, otherwise)
+        });
+        if let Some(observed) = self.observed.as_ref().filter(|observed| holder(&observed.spec).is_some()) {
             self.gate.note_renewal(observed.since);
         }
         self.known = lease;
@@ -181,7 +182,7 @@ impl<L: Leases> Elector<L> {
 
     /// Whether the Lease names this replica as its holder.
     fn holds(&self) -> bool {
-        self.observed.as_ref().is_some_and(|observed| observed.record.is_held_by(&self.me))
+        self.observed.as_ref().is_some_and(|observed| is_held_by(&observed.spec, &self.me))
     }
 
     /// Before the gate opens: hands over the previous leader's annotations.
@@ -235,8 +236,8 @@ impl<L: Leases> Elector<L> {
     }
 
     fn other(&self) -> Option<Arc<str>> {
-        let record = &self.observed.as_ref()?.record;
-        record.holder.clone().filter(|_| !record.is_held_by(&self.me))
+        let spec = &self.observed.as_ref()?.spec;
+        holder(spec).filter(|_| !is_held_by(spec, &self.me)).map(Arc::from)
     }
 
     fn failed(&mut self, request: &'static str, error: &LeaseError) -> Duration {
@@ -287,9 +288,9 @@ impl<L: Leases> Elector<L> {
             for _ in 0..2 {
                 let lease = self.leases.read().await?;
                 self.observe(lease);
-                let held = self.observed.as_ref().map(|observed| &observed.record);
-                let Some(held) = held.filter(|record| record.is_held_by(&self.me)) else { return Ok(false) };
-                match self.write(&held.released(Timestamp::now())).await {
+                let held = self.observed.as_ref().map(|observed| &observed.spec);
+                let Some(held) = held.filter(|spec| is_held_by(spec, &self.me)) else { return Ok(false) };
+                match self.write(released(held, Timestamp::now())).await {
                     Err(LeaseError::Conflict) => {}
                     result => return result.map(|_| true),
                 }

@@ -1,9 +1,14 @@
-//! Reads and writes the Lease.
+//! The Lease on the API server, its annotations, and the identity of a replica in it.
 
 use std::fmt;
+use std::hash::{BuildHasher as _, RandomState};
+use std::sync::Arc;
 
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::api::{Api, PostParams};
+use uuid::Uuid;
 
 use kube_gc_client::{ConnectError, Connection, FIELD_MANAGER};
 
@@ -89,5 +94,86 @@ impl Leases for ApiLeases {
 
     async fn replace(&self, lease: Lease) -> Result<Lease, LeaseError> {
         self.leases.replace(&self.name.name, &written(), &lease).await.map_err(|error| failed(&error))
+    }
+}
+
+/// Passes state to the next leader, and takes commands from people, through annotations of the
+/// Lease. The elector calls these methods, so they must be quick. Without an implementation, they do
+/// nothing.
+pub trait LeaseAnnotations: fmt::Debug + Send + Sync {
+    /// This replica is the leader and has just read or written the Lease.
+    fn read(&self, _lease: &Lease) {}
+
+    /// This replica is about to take a Lease that its holder has not released.
+    fn inherit(&self, _lease: &Lease) {}
+
+    /// This replica is about to write the Lease as its holder.
+    fn write(&self, _lease: &mut Lease) {}
+
+    /// This replica is about to release the Lease.
+    fn erase(&self, _lease: &mut Lease) {}
+
+    /// Another replica is the leader.
+    fn deposed(&self) {}
+
+    /// Resolves when there is something to write soon.
+    fn news(&self) -> BoxFuture<'_, ()> {
+        std::future::pending().boxed()
+    }
+}
+
+/// No annotations.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoAnnotations;
+
+impl LeaseAnnotations for NoAnnotations {}
+
+/// The identity of one process among the replicas. It is unique, even among successive
+/// processes of the same pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReplicaId(Arc<str>);
+
+impl ReplicaId {
+    /// A new identity that begins with `beginning` or, if that is empty, with the host's name.
+    /// The rest is random: two processes with the same identity would both hold the lease.
+    pub fn new(beginning: &str) -> Self {
+        let host = rustix::system::uname();
+        let beginning = match (beginning, host.nodename().to_str()) {
+            ("", Ok(host)) => host,
+            (beginning, _) => beginning,
+        };
+        // The operating system provides the random keys.
+        let random = RandomState::new();
+        let unique = Uuid::from_u64_pair(random.hash_one(0), random.hash_one(1));
+        Self(format!("{beginning}_{unique}").into())
+    }
+
+    /// The holder identity in the Lease.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// A shared copy.
+    pub fn shared(&self) -> Arc<str> {
+        Arc::clone(&self.0)
+    }
+}
+
+impl fmt::Display for ReplicaId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_identities_differ_even_with_the_same_name() {
+        let (one, other) = (ReplicaId::new("pod"), ReplicaId::new("pod"));
+        assert!(one.as_str().starts_with("pod_"), "{one}");
+        assert_ne!(one, other);
+        assert!(ReplicaId::new("").as_str().find('_').is_some_and(|at| at > 0), "the host has a name");
     }
 }

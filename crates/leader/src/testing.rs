@@ -5,13 +5,14 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use kube_gc_client::{Clock, ReplicaRole, WriteGate};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
-use super::{Elector, LeaseError, Leases, Record, ReplicaId, Timing};
+use super::decide::is_held_by;
+use super::{Elector, LeaseError, Leases, ReplicaId, Timing};
 
 pub const TIMING: Timing = Timing {
     lease_duration: Duration::from_secs(15),
@@ -71,8 +72,13 @@ impl Server {
         *self.delivery.lock().unwrap() = delivery;
     }
 
-    pub fn record(&self) -> Record {
-        self.stored.lock().unwrap().lease.as_ref().map(Record::of).unwrap_or_default()
+    pub fn spec(&self) -> LeaseSpec {
+        let lease = self.stored.lock().unwrap().lease.clone();
+        lease.and_then(|lease| lease.spec).unwrap_or_default()
+    }
+
+    pub fn is_held_by(&self, me: &ReplicaId) -> bool {
+        is_held_by(&self.spec(), me)
     }
 
     async fn exchange<T: Send + 'static>(

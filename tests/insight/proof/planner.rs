@@ -9,7 +9,7 @@ use kube_gc_core::object::{
     Catalog, GroupResource, HashSeed, Identity, Namespace, ObjectFacts, PropagationPolicy, ResourceType,
     Scope, ServedKind, Uid,
 };
-use kube_gc_decode::{Encoding, FactsReader};
+use kube_gc_decode::{Decoded, Encoding};
 use kube_gc_insight::{
     AbsenceEvidence, Details, Fact, Knowledge, Live, LiveObject, LocalGraph, Need, Outside, Plan, PlanQuery,
     Walk, ask, plan,
@@ -84,7 +84,7 @@ fn identity(resource: &Arc<ResourceType>, object: &Obj) -> Result<Identity> {
 }
 
 fn facts(object: &Obj) -> Result<ObjectFacts> {
-    let read = FactsReader::default().read(Encoding::Json, object.raw.to_string().as_bytes());
+    let read = Decoded::read(Encoding::Json, object.raw.to_string().as_bytes());
     read.map_err(anyhow::Error::msg)?.object.context("no uid")
 }
 

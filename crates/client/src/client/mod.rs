@@ -61,12 +61,6 @@ impl Sender {
     }
 }
 
-impl fmt::Debug for Clients {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Clients").finish_non_exhaustive()
-    }
-}
-
 impl From<kube::Client> for Clients {
     fn from(client: kube::Client) -> Self {
         let sender = Sender(client);

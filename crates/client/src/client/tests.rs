@@ -182,7 +182,7 @@ async fn a_429_halves_the_shared_limit() {
 async fn a_429_about_one_object_delays_no_other() {
     let denial = r#"admission webhook "x.y" denied the request: come back later"#;
     for (reply, class, elapsed) in
-        [(Reply::status(429, denial, "{}"), "Denied", 0), (too_many(), "Throttled", 50)]
+        [(Reply::status(429, denial, "{}"), "Denied", 0), (too_many(), "Throttled", 100)]
     {
         let server = Server::answering(move |_| reply.clone());
         let (api, widget) = (server.api(), widget());

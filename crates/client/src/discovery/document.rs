@@ -31,22 +31,55 @@ impl Version {
     }
 }
 
-/// A resource in one version. Subresources are left out.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A resource in one version. In the aggregated form, some fields have another name.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub(super) struct Served {
-    pub resource: Box<str>,
-    pub kind: Box<str>,
-    /// The singular name; empty if the server gives none.
-    pub singular: Box<str>,
+    #[serde(alias = "resource")]
+    pub name: String,
+    kind: String,
+    #[serde(deserialize_with = "or_default")]
+    response_kind: Keyed<ResponseKind>,
+    /// Empty if the server gives none.
+    #[serde(alias = "singularResource", deserialize_with = "or_default")]
+    pub singular_name: String,
     /// What people type instead of the name.
-    pub short_names: Box<[Box<str>]>,
-    pub namespaced: bool,
-    pub can_get: bool,
-    pub can_delete: bool,
-    pub can_list: bool,
-    pub can_delete_collection: bool,
-    /// Its verbs include delete, list and watch.
-    pub watchable: bool,
+    #[serde(deserialize_with = "or_default")]
+    pub short_names: Vec<String>,
+    namespaced: bool,
+    scope: String,
+    #[serde(deserialize_with = "or_default")]
+    verbs: Vec<String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+struct ResponseKind {
+    kind: String,
+}
+
+impl Served {
+    pub fn kind(&self) -> &str {
+        if self.kind.is_empty() { &self.response_kind.0.kind } else { &self.kind }
+    }
+
+    pub fn is_namespaced(&self) -> bool {
+        self.namespaced || self.scope == "Namespaced"
+    }
+
+    pub fn can(&self, verb: &str) -> bool {
+        self.verbs.iter().any(|known| known == verb)
+    }
+
+    /// Whether its objects can be collected.
+    pub fn is_watchable(&self) -> bool {
+        ["delete", "list", "watch"].iter().all(|verb| self.can(verb))
+    }
+
+    /// Whether it is a resource, and not a subresource or something made up.
+    fn is_valid(&self) -> bool {
+        is_name(&self.name) && !self.kind().is_empty() && !self.verbs.is_empty()
+    }
 }
 
 /// The greatest number of types in a group version. Each type is listed and watched, and an
@@ -80,7 +113,7 @@ struct Document {
     versions: Vec<String>,
     /// Of an `APIResourceList`.
     #[serde(deserialize_with = "or_default")]
-    resources: Vec<Keyed<Resource>>,
+    resources: Vec<Keyed<Served>>,
 }
 
 #[derive(Default, Deserialize)]
@@ -108,32 +141,7 @@ struct ListedVersion {
     version: String,
     freshness: String,
     #[serde(deserialize_with = "or_default")]
-    resources: Vec<Keyed<Resource>>,
-}
-
-/// In the aggregated form, some fields have another name.
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Resource {
-    #[serde(alias = "resource")]
-    name: String,
-    kind: String,
-    #[serde(deserialize_with = "or_default")]
-    response_kind: Keyed<ResponseKind>,
-    #[serde(alias = "singularResource", deserialize_with = "or_default")]
-    singular_name: String,
-    #[serde(deserialize_with = "or_default")]
-    short_names: Vec<String>,
-    namespaced: bool,
-    scope: String,
-    #[serde(deserialize_with = "or_default")]
-    verbs: Vec<String>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct ResponseKind {
-    kind: String,
+    resources: Vec<Keyed<Served>>,
 }
 
 const NO_DOCUMENT: &str = "the response is not a discovery document";
@@ -202,28 +210,11 @@ impl ListedGroup {
     }
 }
 
-fn all_served(resources: Vec<Keyed<Resource>>) -> Arc<[Served]> {
-    resources.into_iter().filter_map(|Keyed(resource)| resource.served()).collect()
-}
-
-impl Resource {
-    fn served(self) -> Option<Served> {
-        let kind = if self.kind.is_empty() { self.response_kind.0.kind } else { self.kind };
-        let can = |verb: &str| self.verbs.iter().any(|known| known == verb);
-        if !is_name(&self.name) || kind.is_empty() || self.verbs.is_empty() {
-            return None;
-        }
-        Some(Served {
-            can_get: can("get"),
-            can_delete: can("delete"),
-            can_list: can("list"),
-            can_delete_collection: can("deletecollection"),
-            watchable: can("delete") && can("list") && can("watch"),
-            resource: self.name.into(),
-            kind: kind.into(),
-            singular: self.singular_name.into(),
-            short_names: self.short_names.into_iter().take(MOST_SHORT_NAMES).map(Into::into).collect(),
-            namespaced: self.namespaced || self.scope == "Namespaced",
-        })
-    }
+fn all_served(resources: Vec<Keyed<Served>>) -> Arc<[Served]> {
+    let valid = resources.into_iter().filter(|Keyed(served)| served.is_valid());
+    let short = valid.map(|Keyed(mut served)| {
+        served.short_names.truncate(MOST_SHORT_NAMES);
+        served
+    });
+    short.collect()
 }

@@ -31,8 +31,6 @@ pub struct GroupFailure {
     pub version: Option<Box<str>>,
     /// The server's message.
     pub error: String,
-    /// 401 or 403.
-    pub forbidden: bool,
 }
 
 /// Groups whose objects are never written or deleted, so none is an owner, blocks an owner, or is stuck.
@@ -187,12 +185,7 @@ async fn resources(api: Api, path: String) -> Result<Arc<[Served]>, ApiError> {
 }
 
 fn failure(group: &str, version: Option<&str>, error: &ApiError) -> GroupFailure {
-    GroupFailure {
-        group: group.into(),
-        version: version.map(Into::into),
-        error: error.to_string(),
-        forbidden: error.class == ErrorClass::Denied,
-    }
+    GroupFailure { group: group.into(), version: version.map(Into::into), error: error.to_string() }
 }
 
 /// The group versions that have an `APIService`, and whether it delegates to another server.

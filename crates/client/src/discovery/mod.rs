@@ -55,7 +55,7 @@ impl Api {
             Some(services) => services,
             None => previous.map(|previous| previous.services.clone()).unwrap_or_default(),
         };
-        let (catalog, watchable) = select(&groups, &services, previous.map(|previous| &*previous.catalog));
+        let (catalog, watchable) = select(&groups, &services);
         self.set_aggregated(&watchable);
         Ok(Discovered { catalog: Arc::new(catalog), watchable, failures, never_read, groups, services })
     }
@@ -70,7 +70,7 @@ impl Api {
 /// A type that can be collected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Watchable {
-    /// The type. Successive discoveries share the `Arc` while the type does not change.
+    /// The type.
     pub resource: Arc<ResourceType>,
     /// Whether an aggregated API serves the type, or may serve it. A deletion in its watch is not
     /// proof of absence.
@@ -82,7 +82,7 @@ pub struct Watchable {
 /// Requests for a resource use the first version, in the group's order of preference, that can
 /// delete, list and watch it. If there is none, they use the first version that can get it,
 /// because an owner may be of any kind.
-fn select(groups: &[Group], services: &Services, previous: Option<&Catalog>) -> (Catalog, Vec<Watchable>) {
+fn select(groups: &[Group], services: &Services) -> (Catalog, Vec<Watchable>) {
     let (mut deletable, mut others, mut watchable) = (Vec::new(), Vec::new(), Vec::new());
     let mut builder = Catalog::builder();
     for group in groups {
@@ -92,23 +92,18 @@ fn select(groups: &[Group], services: &Services, previous: Option<&Catalog>) -> 
     }
     for (group_resource, versions) in by_type(groups) {
         let by = |fits: fn(&Served) -> bool| versions.iter().find(|(_, served)| fits(served));
-        let chosen = by(|served| served.watchable).or_else(|| by(|served| served.can_get));
+        let chosen = by(Served::is_watchable).or_else(|| by(|served| served.can("get")));
         let Some(&(version, served)) = chosen.or(versions.first()) else { continue };
-        let described = describe(&group_resource, version, served);
-        let known = previous.and_then(|catalog| catalog.resource(&group_resource));
-        let chosen = match known {
-            Some(known) if **known == described => Arc::clone(known),
-            _ => Arc::new(described),
-        };
-        if served.watchable {
+        let chosen = Arc::new(describe(&group_resource, version, served));
+        if served.is_watchable() {
             let aggregated = services.is_aggregated(&group_resource.group, version);
             watchable.push(Watchable { resource: Arc::clone(&chosen), aggregated });
         }
-        let kinds = if served.can_delete { &mut deletable } else { &mut others };
+        let kinds = if served.can("delete") { &mut deletable } else { &mut others };
         kinds.push(ServedKind { version: version.into(), resource: Arc::clone(&chosen) });
         for &(other_version, other) in versions.iter().filter(|(name, _)| *name != version) {
             // The kind of a resource may differ between versions.
-            let resource = if other.kind == chosen.kind {
+            let resource = if *other.kind() == *chosen.kind {
                 Arc::clone(&chosen)
             } else {
                 Arc::new(describe(&group_resource, version, other))
@@ -129,7 +124,7 @@ fn by_type(groups: &[Group]) -> BTreeMap<GroupResource, Vec<(&str, &Served)>> {
     for group in groups {
         for version in &group.versions {
             for served in version.resources.iter() {
-                let of = GroupResource::new(&group.name, &served.resource);
+                let of = GroupResource::new(&group.name, &served.name);
                 types.entry(of).or_default().push((&version.name, served));
             }
         }
@@ -141,8 +136,8 @@ fn describe(group_resource: &GroupResource, version: &str, served: &Served) -> R
     ResourceType {
         group_resource: group_resource.clone(),
         version: version.into(),
-        kind: served.kind.clone(),
-        scope: if served.namespaced { Scope::Namespaced } else { Scope::Cluster },
+        kind: served.kind().into(),
+        scope: if served.is_namespaced() { Scope::Namespaced } else { Scope::Cluster },
     }
 }
 
@@ -161,15 +156,15 @@ impl Discovered {
             rest.is_none_or(|rest| rest == group || after_version(rest))
         };
         let is_named = |served: &&Served| {
-            *served.resource == *own
-                || *served.singular == *own
-                || served.kind.to_lowercase() == own
-                || served.short_names.iter().any(|short| **short == *own)
+            served.name == own
+                || served.singular_name == own
+                || served.kind().to_lowercase() == own
+                || served.short_names.iter().any(|short| short == own)
         };
         let of_group = |group: &Group| {
             let versions = group.versions.iter().filter(|version| fits(&group.name, &version.name));
             let mut named = versions.flat_map(|version| version.resources.iter().filter(is_named));
-            named.find_map(|served| self.catalog.resource(&GroupResource::new(&group.name, &served.resource)))
+            named.find_map(|served| self.catalog.resource(&GroupResource::new(&group.name, &served.name)))
         };
         self.groups.iter().find_map(of_group)
     }
@@ -226,14 +221,14 @@ fn content_types(groups: &[Group]) -> (Vec<ContentType>, Vec<String>) {
     }
     let chosen = by_type(groups).into_iter().filter_map(|(group_resource, mut versions)| {
         versions.retain(|(version, served)| {
-            is_valid(&group_resource.group, version) && served.namespaced && served.can_delete
+            is_valid(&group_resource.group, version) && served.is_namespaced() && served.can("delete")
         });
-        let listed = versions.iter().find(|(_, served)| served.can_list);
+        let listed = versions.iter().find(|(_, served)| served.can("list"));
         let &(version, served) = listed.or(versions.first())?;
         Some(ContentType {
             resource: Arc::new(describe(&group_resource, version, served)),
-            can_list: served.can_list,
-            can_delete_collection: served.can_delete_collection,
+            can_list: served.can("list"),
+            can_delete_collection: served.can("deletecollection"),
         })
     });
     (chosen.collect(), unparsed)

@@ -20,17 +20,17 @@ pub fn discovery(body: &[u8]) {
     let mut served: Vec<(GroupResource, &str, &Served)> = Vec::new();
     for group in &groups {
         for version in &group.versions {
-            let of = |served: &Served| GroupResource::new(&group.name, &served.resource);
+            let of = |served: &Served| GroupResource::new(&group.name, &served.name);
             served.extend(version.resources.iter().map(|found| (of(found), &*version.name, found)));
         }
     }
-    let (catalog, watchable) = super::select(&groups, &services, None);
+    let (catalog, watchable) = super::select(&groups, &services);
     for known in catalog.types() {
         let is_it = |(of, version, served): &(GroupResource, &str, &Served)| {
             *of == known.group_resource
                 && **version == *known.version
-                && served.kind == known.kind
-                && served.namespaced == (known.scope == Scope::Namespaced)
+                && *served.kind() == *known.kind
+                && served.is_namespaced() == (known.scope == Scope::Namespaced)
         };
         assert!(served.iter().any(is_it), "nobody serves {known:?}");
     }
@@ -39,13 +39,13 @@ pub fn discovery(body: &[u8]) {
         let resource = &watchable.resource;
         assert!(seen.insert(&resource.group_resource), "{resource:?} would be watched twice");
         let is_it = |(of, version, served): &(GroupResource, &str, &Served)| {
-            *of == resource.group_resource && **version == *resource.version && served.watchable
+            *of == resource.group_resource && **version == *resource.version && served.is_watchable()
         };
         assert!(served.iter().any(is_it), "nobody lets {resource:?} be collected");
         assert!(catalog.resource(&resource.group_resource).is_some(), "{resource:?} is not in the catalog");
     }
     for (of, _, served) in &served {
         assert!(catalog.resource(of).is_some(), "{served:?} was lost");
-        assert!(!served.watchable || seen.contains(of), "{served:?} would not be watched");
+        assert!(!served.is_watchable() || seen.contains(of), "{served:?} would not be watched");
     }
 }

@@ -43,9 +43,8 @@ impl<'a> Outcome<'a> {
 pub const START: usize = 20;
 /// The step up to the load of the last rejection takes this many times the usual number of successes.
 const CAUTION: usize = 16;
-/// The pause after a single request in flight was rejected, doubled while that goes on.
-const LEAST_PAUSE: Duration = Duration::from_millis(50);
-const GREATEST_PAUSE: Duration = Duration::from_secs(1);
+/// The pause after a single request in flight was rejected.
+pub const REST: Duration = Duration::from_millis(100);
 
 /// How many requests may be in flight to one server: additive increase, multiplicative decrease, like
 /// TCP's congestion window.
@@ -63,15 +62,13 @@ pub struct Window {
     served: usize,
     /// The load at the last rejection; `None` once the limit has grown beyond it.
     rejected_at: Option<usize>,
-    /// The last pause, if nothing was served since, and its end.
-    pause: Duration,
+    /// The end of the last pause.
     resumes: Option<Instant>,
 }
 
 impl Window {
     pub const fn new() -> Self {
-        let pause = Duration::ZERO;
-        Self { limit: START, epoch: 0, served: 0, rejected_at: None, pause, resumes: None }
+        Self { limit: START, epoch: 0, served: 0, rejected_at: None, resumes: None }
     }
 
     pub const fn limit(&self) -> usize {
@@ -96,7 +93,6 @@ impl Window {
         let is_current = epoch == self.epoch;
         match outcome {
             Outcome::Served => {
-                self.pause = Duration::ZERO;
                 // Only a limit that is reached shows whether the server can take more.
                 if is_current && load >= self.limit {
                     self.served();
@@ -135,13 +131,9 @@ impl Window {
         self.rejected_at = Some(load);
         if self.limit > 1 {
             self.limit = (load / 2).max(1);
-            return;
+        } else {
+            self.resumes = Some(now + REST);
         }
-        // A request that comes long after the last pause says nothing about those that wait for its end.
-        let is_soon = self.resumes.is_some_and(|resumes| now < resumes + GREATEST_PAUSE);
-        let longer = if is_soon { self.pause * 2 } else { LEAST_PAUSE };
-        self.pause = longer.clamp(LEAST_PAUSE, GREATEST_PAUSE);
-        self.resumes = Some(now + self.pause);
     }
 }
 
@@ -161,9 +153,10 @@ const KNOWN_AT_MOST: usize = 64;
 const UNKNOWN_AT_MOST: usize = 96;
 /// The greatest number of compartments.
 const COMPARTMENTS: usize = 4096;
-/// How long a compartment is suspended after the first slow failure; doubled with each probe that fails.
-pub const FIRST_WAIT: Duration = Duration::from_secs(1);
-const LONGEST_WAIT: Duration = Duration::from_secs(30);
+/// The pause of a compartment after a slow failure.
+pub const PAUSE: Duration = Duration::from_secs(1);
+/// A compartment of which nobody has asked for this long after its failure is forgotten.
+const FORGOTTEN_AFTER: Duration = Duration::from_secs(30);
 
 /// Requests that the same webhook may delay: an admission webhook is called for one type and verb in
 /// some namespaces, and a conversion webhook for one type.
@@ -197,20 +190,20 @@ pub struct Refusal {
 #[derive(Debug)]
 pub struct Admitted {
     of: Compartment,
+    /// The name of its object.
+    name: String,
     began: Instant,
     /// How long it may take before it hangs.
     pub patience: Duration,
     /// Whether it is counted as one that hangs.
     is_counted: bool,
-    /// Whether it probes a compartment that is suspended.
-    probes: bool,
 }
 
 /// The compartments in which requests hang, and beside these the ones that answer in time.
 ///
 /// This is the bulkhead pattern, with a circuit breaker in each compartment: while requests of a
-/// compartment hang, few may be in flight. After one has failed slowly, none is sent for a while, and
-/// then a single one probes.
+/// compartment hang, few may be in flight. After one has failed slowly, one at a time is sent, until one is
+/// answered.
 #[derive(Debug, Default)]
 pub struct Compartments(HashMap<Compartment, Entry>);
 
@@ -219,68 +212,51 @@ pub struct Compartments(HashMap<Compartment, Entry>);
 struct Entry {
     /// The number of requests that hang or are expected to.
     hanging: usize,
-    suspended: Option<Suspension>,
+    /// The last slow failure, if nothing was answered since.
+    failure: Option<Failure>,
 }
 
-/// A slow failure, after which a single request probes at a time.
+/// A request that failed slowly.
 #[derive(Debug)]
-struct Suspension {
-    since: Instant,
-    until: Instant,
-    wait: Duration,
-    /// How long the request took that failed last, and why it failed.
+struct Failure {
+    at: Instant,
+    /// How long it took.
     took: Duration,
     error: String,
-    /// When the probe that is in flight began.
-    probe: Option<Instant>,
-    /// The object whose request probed last, and whether requests of other objects wait.
-    last: String,
-    others_wait: bool,
-}
-
-impl Suspension {
-    fn check(&mut self, name: &str, now: Instant) -> Result<(), Refusal> {
-        let is_last = self.last == name;
-        self.others_wait |= !is_last;
-        let retry_after = match self.probe {
-            _ if now < self.until => self.until - now,
-            // A probe is answered soon, or it takes as long as the last failure.
-            Some(probe) => {
-                let age = now.saturating_duration_since(probe);
-                let end = if age < PATIENCE { PATIENCE } else { self.took };
-                end.saturating_sub(age).max(PATIENCE / 10)
-            }
-            // An object whose requests always hang must not be the only one that probes.
-            None if is_last && self.others_wait && now < self.until + PATIENCE => self.until + PATIENCE - now,
-            None => return Ok(()),
-        };
-        let (took, error) = (self.took.as_secs_f32(), &self.error);
-        let why = format!(
-            "requests of this type and verb in this namespace are suspended, because one failed after \
-             {took:.1} s: {error}"
-        );
-        Err(Refusal { retry_after, why })
-    }
+    /// The name of its object.
+    name: String,
 }
 
 impl Entry {
     const fn is_trouble(&self) -> bool {
-        self.hanging > 0 || self.suspended.is_some()
+        self.hanging > 0 || self.failure.is_some()
     }
 
-    fn check(&mut self, name: &str, now: Instant) -> Result<(), Refusal> {
-        match &mut self.suspended {
-            Some(suspension) => suspension.check(name, now),
-            None if self.hanging < SHARE => Ok(()),
-            None => {
-                let why = format!(
-                    "{} requests of this type and verb in this namespace have not been answered for \
-                     {PATIENCE:?} or longer",
-                    self.hanging
-                );
-                Err(Refusal { retry_after: PATIENCE, why })
+    fn check(&self, name: &str, now: Instant) -> Result<(), Refusal> {
+        let Some(Failure { at, took, error, name: last }) = &self.failure else {
+            if self.hanging < SHARE {
+                return Ok(());
             }
+            let why = format!(
+                "{} requests of this type and verb in this namespace have not been answered for \
+                 {PATIENCE:?} or longer",
+                self.hanging
+            );
+            return Err(Refusal { retry_after: PATIENCE, why });
+        };
+        // An object whose requests always hang must not be the only one that is tried. Others ask again
+        // within the time that its request took.
+        let resumes = *at + PAUSE + if last == name { *took } else { Duration::ZERO };
+        if self.hanging == 0 && now >= resumes {
+            return Ok(());
         }
+        let retry_after = if now < resumes { resumes - now } else { *took };
+        let why = format!(
+            "requests of this type and verb in this namespace are suspended, because one failed after \
+             {:.1} s: {error}",
+            took.as_secs_f32()
+        );
+        Err(Refusal { retry_after, why })
     }
 }
 
@@ -297,9 +273,9 @@ impl Compartments {
 
     /// Whether a request about an object of this name would be admitted, and how long it may take before
     /// it hangs.
-    pub fn check(&mut self, of: &Compartment, name: &str, now: Instant) -> Result<Duration, Refusal> {
+    pub fn check(&self, of: &Compartment, name: &str, now: Instant) -> Result<Duration, Refusal> {
         let is_suspect = self.is_suspect(of);
-        let (patience, at_most) = match self.0.get_mut(of) {
+        let (patience, at_most) = match self.0.get(of) {
             // It is expected to hang, too: it gets no patience, and occupies no worker and no slot.
             Some(entry) if entry.is_trouble() => {
                 entry.check(name, now)?;
@@ -320,18 +296,9 @@ impl Compartments {
     /// Admits a request, right before it is sent.
     pub fn admit(&mut self, of: Compartment, name: &str, now: Instant) -> Result<Admitted, Refusal> {
         let patience = self.check(&of, name, now)?;
-        let (mut is_counted, mut probes) = (false, false);
-        if let Some(entry) = self.0.get_mut(&of).filter(|entry| entry.is_trouble()) {
-            entry.hanging += 1;
-            is_counted = true;
-            if let Some(suspension) = &mut entry.suspended {
-                suspension.probe = Some(now);
-                name.clone_into(&mut suspension.last);
-                suspension.others_wait = false;
-                probes = true;
-            }
-        }
-        Ok(Admitted { of, began: now, patience, is_counted, probes })
+        let trouble = self.0.get_mut(&of).filter(|entry| entry.is_trouble());
+        let is_counted = trouble.map(|entry| entry.hanging += 1).is_some();
+        Ok(Admitted { of, name: name.to_owned(), began: now, patience, is_counted })
     }
 
     /// A request took longer than its patience.
@@ -346,23 +313,25 @@ impl Compartments {
 
     /// A request has ended, or is not waited for any more.
     pub fn end(&mut self, request: &Admitted, outcome: Outcome<'_>, now: Instant) {
-        let Admitted { of, began, is_counted, probes, .. } = request;
+        let Admitted { of, name, began, is_counted, .. } = request;
         let took = now - *began;
         let was_trouble = self.0.get(of).is_some_and(Entry::is_trouble);
         match outcome {
             Outcome::NotSent => {}
-            Outcome::Failed(error) if took >= SLOW => self.failed(request, error, now),
+            Outcome::Failed(error) if took >= SLOW => {
+                if let Some(entry) = self.entry(of, now) {
+                    let (error, name) = (error.to_string(), name.clone());
+                    entry.failure = Some(Failure { at: now, took, error, name });
+                }
+            }
             Outcome::Failed(_) | Outcome::Served | Outcome::Rejected => {
                 if let Some(entry) = self.0.get_mut(of) {
-                    entry.suspended = None;
+                    entry.failure = None;
                 }
             }
         }
         if let Some(entry) = self.0.get_mut(of) {
             entry.hanging -= usize::from(*is_counted && entry.hanging > 0);
-            if let Some(suspension) = entry.suspended.as_mut().filter(|_| *probes) {
-                suspension.probe = None;
-            }
             if entry.is_trouble() {
                 return;
             }
@@ -386,35 +355,17 @@ impl Compartments {
         }
     }
 
-    fn failed(&mut self, request: &Admitted, error: &ApiError, now: Instant) {
-        let Some(entry) = self.entry(&request.of, now) else { return };
-        let (wait, last, others_wait) = match &entry.suspended {
-            // It hung together with the request that failed first. All requests that were in flight
-            // at that time count as one failure.
-            Some(earlier) if !request.probes && request.began < earlier.since => return,
-            Some(earlier) => {
-                ((earlier.wait * 2).min(LONGEST_WAIT), earlier.last.clone(), earlier.others_wait)
-            }
-            None => (FIRST_WAIT, String::new(), false),
-        };
-        let (until, took, error) = (now + wait, now - request.began, error.to_string());
-        entry.suspended =
-            Some(Suspension { since: now, until, wait, took, error, probe: None, last, others_wait });
-    }
-
-    /// Ends all suspensions: the failures had another cause.
+    /// Forgets all failures: they had another cause.
     pub fn resume(&mut self) {
-        self.0.values_mut().for_each(|entry| entry.suspended = None);
+        self.0.values_mut().for_each(|entry| entry.failure = None);
         self.0.retain(|_, entry| entry.is_trouble());
     }
 
     /// The compartment. It is created unless there are too many.
     fn entry(&mut self, of: &Compartment, now: Instant) -> Option<&mut Entry> {
         if !self.0.contains_key(of) {
-            // Nobody has probed these for a long time.
-            let is_over =
-                |suspension: &Suspension| suspension.probe.is_none() && now > suspension.until + LONGEST_WAIT;
-            self.0.retain(|_, entry| entry.hanging > 0 || !entry.suspended.as_ref().is_some_and(is_over));
+            let is_over = |failure: &Failure| now > failure.at + failure.took + FORGOTTEN_AFTER;
+            self.0.retain(|_, entry| entry.hanging > 0 || !entry.failure.as_ref().is_some_and(is_over));
             if self.0.len() >= COMPARTMENTS {
                 self.0.retain(|_, entry| entry.is_trouble());
             }

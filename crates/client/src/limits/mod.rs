@@ -106,7 +106,7 @@ impl Limits {
         Ok(Ticket { limits: self, server, epoch, request: Some(admitted) })
     }
 
-    /// Ends all suspensions: the failures had another cause.
+    /// Forgets all failures: they had another cause.
     pub fn resume(&self) {
         self.change_compartments(Compartments::resume);
     }

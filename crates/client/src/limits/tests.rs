@@ -8,7 +8,7 @@ use super::*;
 use crate::testing::{Reply, Server as Scripted, order, widget};
 use crate::{Api, ApiSettings, Deleted, WriteGate};
 use kube_gc_core::object::{Identity, Namespace};
-use machine::{FIRST_WAIT, PATIENCE};
+use machine::{PATIENCE, PAUSE};
 
 fn widget_in(namespace: &str, name: &str) -> Identity {
     Identity { namespace: Namespace::parse(namespace), name: name.into(), ..widget() }
@@ -120,7 +120,7 @@ async fn a_compartment_that_failed_slowly_pauses_and_its_failure_is_named() {
     let text = error.to_string();
     assert!(text.starts_with("DELETE widgets.example.com bad/b: not sent: "), "{text}");
     assert!(text.contains("because one failed after 30.0 s: DELETE widgets.example.com bad/a"), "{text}");
-    assert_eq!(retry_after::<()>(Err(error)), FIRST_WAIT);
+    assert_eq!(retry_after::<()>(Err(error)), PAUSE);
     assert_eq!(sent(&server, "bad"), 1);
     // Neither another verb nor another namespace nor another type.
     assert!(

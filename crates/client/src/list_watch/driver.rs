@@ -1,7 +1,6 @@
 //! Follows a resource type, stage by stage.
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,10 +18,10 @@ use super::{
 use crate::call::{Call, JSON, list_accept, watch_accept};
 use crate::client::Api;
 use crate::error::{ApiError, ErrorClass};
-use crate::settings::{Jitter, Verb};
+use crate::settings::Verb;
 use kube_gc_core::graph::WatchEvent;
 use kube_gc_core::object::{ResourceType, ResourceVersion};
-use kube_gc_decode::{Encoding, FactsReader, ListReader, WatchReader};
+use kube_gc_decode::{Encoding, ListReader, WatchReader};
 use kube_gc_observe::telemetry::EventMetrics;
 
 /// A watch that has not ended within this time works, even if nothing has arrived: an error,
@@ -42,7 +41,6 @@ pub struct ListWatch<E = WatchEvent> {
     pub(super) stage: Stage<E>,
     /// Steps that are already known.
     pub(super) ready: VecDeque<Step<E>>,
-    pub(super) reader: FactsReader,
     /// The encoding to request.
     pub(super) preferred: Encoding,
     pub(super) draining: bool,
@@ -50,16 +48,9 @@ pub struct ListWatch<E = WatchEvent> {
     pub(super) failing: bool,
     /// Changes when an outage of the API server ends.
     pub(super) recoveries: watch::Receiver<u64>,
-    pub(super) jitter: Jitter,
     /// When the last part of a body arrived.
     pub(super) arrived: Instant,
     pub(super) metrics: EventMetrics,
-}
-
-impl<E> fmt::Debug for ListWatch<E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ListWatch").field("machine", &self.machine).finish_non_exhaustive()
-    }
 }
 
 impl Api {
@@ -87,12 +78,10 @@ impl Api {
             machine,
             stage: Stage::Idle,
             ready: VecDeque::new(),
-            reader: FactsReader::default(),
             preferred: if E::WHOLE { Encoding::Json } else { self.settings().encoding },
             draining: false,
             failing: false,
             recoveries: self.recoveries(),
-            jitter: Jitter::new(seed.rotate_left(32)),
             arrived: Instant::now(),
             metrics,
         }
@@ -155,19 +144,21 @@ impl<E: Watched> ListWatch<E> {
                 Stage::Idle => self.begin(),
                 Stage::Waiting(until) => {
                     // The sender lives as long as the client.
-                    let recovered = tokio::select! {
+                    tokio::select! {
                         biased;
-                        Ok(()) = self.recoveries.changed() => true,
-                        () = sleep_until(*until) => false,
-                    };
-                    self.stage = if recovered { self.go_on_soon() } else { Stage::Idle };
+                        Ok(()) = self.recoveries.changed() => self.machine.recovered(),
+                        () = sleep_until(*until) => {}
+                    }
+                    self.stage = Stage::Idle;
                 }
                 Stage::Held(reachable) => {
                     reachable.await;
                     // A mere suspicion resets nothing.
-                    let recovered = self.recoveries.has_changed().unwrap_or_default();
-                    self.recoveries.mark_unchanged();
-                    self.stage = if recovered { self.go_on_soon() } else { Stage::Idle };
+                    if self.recoveries.has_changed().unwrap_or_default() {
+                        self.recoveries.mark_unchanged();
+                        self.machine.recovered();
+                    }
+                    self.stage = Stage::Idle;
                 }
                 Stage::Checking(asking) => {
                     let result = asking.await;
@@ -278,22 +269,11 @@ pub(super) fn failure(
     ApiError { class, action, target: resource.group_resource.to_string(), message, code: None }
 }
 
-/// After an outage, the requests of all types are spread over this time. Sixty lists a second
-/// are no heavy load.
-const SPREAD: Duration = Duration::from_secs(1);
-
 impl<E: Watched> ListWatch<E> {
     /// Waits until the API server is reachable.
     pub(super) fn hold(&mut self) {
         let api = self.api.clone();
         self.stage = Stage::Held(async move { api.reachable().await }.boxed());
-    }
-
-    /// Resets the backoff after an outage, and spreads the types over [`SPREAD`].
-    pub(super) fn go_on_soon(&mut self) -> Stage<E> {
-        let now = Instant::now();
-        self.machine.recovered(now);
-        Stage::Waiting(now + self.jitter.within(&(Duration::ZERO..SPREAD)))
     }
 
     /// Begins the next action of the machine.

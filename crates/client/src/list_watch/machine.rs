@@ -104,8 +104,8 @@ impl Machine {
     }
 
     /// The API server is reachable again after an outage.
-    pub fn recovered(&mut self, now: Instant) {
-        self.pace.recovered(now);
+    pub const fn recovered(&mut self) {
+        self.pace.recovered();
     }
 
     /// The next action.

@@ -21,7 +21,7 @@ use super::restore_fence::HighWater;
 pub use driver::ListWatch;
 use kube_gc_core::graph::WatchEvent;
 use kube_gc_core::object::ResourceVersion;
-use kube_gc_decode::{Change, Decoded, Encoding, Envelope, FactsReader, ListReader, WatchReader};
+use kube_gc_decode::{Change, Decoded, Encoding, Envelope, ListReader, WatchReader};
 
 /// What a [`ListWatch`] makes of each object of a list, and of each event about one.
 pub trait Watched: Sized + Send + 'static {
@@ -33,25 +33,15 @@ pub trait Watched: Sized + Send + 'static {
     /// # Errors
     ///
     /// It cannot be read. It is never skipped: it may be anything.
-    fn read(
-        change: Change,
-        encoding: Encoding,
-        object: &[u8],
-        reader: &mut FactsReader,
-    ) -> Result<Decoded<Self>, String>;
+    fn read(change: Change, encoding: Encoding, object: &[u8]) -> Result<Decoded<Self>, String>;
 }
 
 impl Watched for WatchEvent {
     const WHOLE: bool = false;
 
-    fn read(
-        change: Change,
-        encoding: Encoding,
-        object: &[u8],
-        reader: &mut FactsReader,
-    ) -> Result<Decoded<Self>, String> {
+    fn read(change: Change, encoding: Encoding, object: &[u8]) -> Result<Decoded<Self>, String> {
         let event = if change == Change::Deleted { Self::Delete } else { Self::Apply };
-        let Decoded { version, object } = reader.read(encoding, object)?;
+        let Decoded { version, object } = Decoded::read(encoding, object)?;
         Ok(Decoded { version, object: object.map(event) })
     }
 }

@@ -7,12 +7,6 @@ use tokio::time::Instant;
 
 use crate::settings::{Jitter, WatchSettings};
 
-/// How long an API server that has just started may deny requests, because it has not loaded
-/// its roles.
-const STARTS_WITHIN: Duration = Duration::from_secs(30);
-/// The longest backoff within that time.
-const SOON: Duration = Duration::from_secs(1);
-
 /// The least time between two starts of a watch, with up to half of it added at random: a server
 /// that closes every watch at once must not be flooded.
 pub(super) const LEAST_INTERVAL: Duration = Duration::from_secs(1);
@@ -24,13 +18,11 @@ pub(super) struct RequestPace {
     jitter: Jitter,
     not_before: Option<Instant>,
     failures: u32,
-    /// Until then the backoff is short.
-    soon_until: Option<Instant>,
 }
 
 impl RequestPace {
     pub fn new(settings: WatchSettings, seed: u64) -> Self {
-        Self { settings, jitter: Jitter::new(seed), not_before: None, failures: 0, soon_until: None }
+        Self { settings, jitter: Jitter::new(seed), not_before: None, failures: 0 }
     }
 
     /// How long to wait before the next request, if at all.
@@ -53,18 +45,16 @@ impl RequestPace {
         self.failures = 0;
     }
 
-    /// Resets the backoff after an outage, and keeps it short for a while, because a server that
-    /// has just started may deny requests.
-    pub fn recovered(&mut self, now: Instant) {
+    /// Resets the backoff after an outage.
+    pub const fn recovered(&mut self) {
         self.failures = 0;
         self.not_before = None;
-        self.soon_until = Some(now + STARTS_WITHIN);
     }
 
     /// Schedules the next request after a failure, at the earliest when the server asks for it,
     /// and returns how long that is from now.
     pub fn retry_in(&mut self, retry_after: Option<Duration>, now: Instant) -> Duration {
-        let retry_in = self.backoff(now).max(retry_after.unwrap_or_default());
+        let retry_in = self.backoff().max(retry_after.unwrap_or_default());
         self.not_before = Some(now + retry_in);
         retry_in
     }
@@ -75,11 +65,8 @@ impl RequestPace {
         self.not_before = Some(self.not_before.map_or(next, |not_before| not_before.max(next)));
     }
 
-    fn backoff(&mut self, now: Instant) -> Duration {
-        let WatchSettings { least_backoff, mut greatest_backoff, .. } = self.settings;
-        if self.soon_until.is_some_and(|until| now < until) {
-            greatest_backoff = greatest_backoff.min(SOON);
-        }
+    fn backoff(&mut self) -> Duration {
+        let WatchSettings { least_backoff, greatest_backoff, .. } = self.settings;
         // Beyond 2^16 times the least, any sensible greatest is reached.
         let base = least_backoff.saturating_mul(1 << self.failures.min(16)).min(greatest_backoff);
         self.failures = self.failures.saturating_add(1);

@@ -39,13 +39,13 @@ impl<E: Watched> ListWatch<E> {
         self.arrived = Instant::now();
         listing.deadline = self.arrived + limit;
         let Ok(data) = frame.into_data() else { return };
-        let (reader, batch) = (&mut self.reader, &mut listing.batch);
+        let batch = &mut listing.batch;
         let encoding = listing.items.encoding();
         let mut came: usize = 0;
         let fed = listing.items.feed(&data, &mut |item| {
             came += 1;
             // An object without a uid is nothing (rule 1.13).
-            batch.extend(E::read(Change::Added, encoding, item, reader)?.object);
+            batch.extend(E::read(Change::Added, encoding, item)?.object);
             Ok(())
         });
         listing.objects += came;
@@ -168,13 +168,10 @@ impl<E: Watched> ListWatch<E> {
                     }
                 }
                 Some(DecodedEvent::Object(change, object)) => {
-                    let Decoded { version, object } =
-                        match E::read(change, encoding, &object, &mut self.reader) {
-                            Ok(decoded) => decoded,
-                            Err(message) => {
-                                break Some(End::Failed(self.unreadable(action, encoding, message)));
-                            }
-                        };
+                    let Decoded { version, object } = match E::read(change, encoding, &object) {
+                        Ok(decoded) => decoded,
+                        Err(message) => break Some(End::Failed(self.unreadable(action, encoding, message))),
+                    };
                     let is_listed = watching.list.is_some();
                     if is_listed {
                         self.machine.stream_showed(version.as_ref());
@@ -243,20 +240,16 @@ impl<E: Watched> ListWatch<E> {
             }
         };
         if action == "LIST" {
-            let fail = |message: String| failure("LIST", &self.resource, ErrorClass::Transient, message);
-            return match (listed, end) {
-                (Some(version), _) => self.finish_stream(version, events),
-                (None, None) => self.deliver(None, events),
-                (None, Some(End::Failed(error))) => self.end_list(Err(error)),
-                (None, Some(End::Closed)) => {
-                    let error = fail("the stream ended before the list was complete".into());
-                    self.end_list(Err(error));
-                }
+            let why = match (listed, end) {
+                (Some(version), _) => return self.finish_stream(version, events),
+                (None, None) => return self.deliver(None, events),
+                (None, Some(End::Failed(error))) => return self.end_list(Err(error)),
+                (None, Some(End::Closed)) => "the stream ended before the list was complete".to_owned(),
                 (None, Some(End::Silent)) => {
-                    let error = fail(format!("the list stalled: no data within {limit:?}, and not its end"));
-                    self.end_list(Err(error));
+                    format!("the list stalled: no data within {limit:?}, and not its end")
                 }
             };
+            return self.end_list(Err(failure("LIST", &self.resource, ErrorClass::Transient, why)));
         }
         if !events.is_empty() {
             self.ready.push_back(Step::Events(events));

@@ -3,19 +3,19 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::encoder::{field, frame, list, status, typed};
+use crate::fuzzing::{Event, read_watch};
 use crate::testing::objects::{event, object};
-use crate::{Change, Decoded, Encoding, Envelope, FactsReader, ListReader, WatchReader};
+use crate::{Decoded, Encoding, Envelope, ListReader};
 use kube_gc_core::object::{ObjectFacts, ResourceVersion};
 
 type ListMeta = (Vec<Option<ObjectFacts>>, Envelope);
 
 fn read(encoding: Encoding, body: &[u8], cut: usize) -> Result<ListMeta, String> {
     let mut reader = ListReader::new(encoding);
-    let mut facts = FactsReader::default();
     let mut items = Vec::new();
     for chunk in body.chunks(cut) {
         reader.feed(chunk, &mut |item| {
-            items.push(facts.read(encoding, item)?.object);
+            items.push(Decoded::read(encoding, item)?.object);
             Ok(())
         })?;
     }
@@ -26,23 +26,8 @@ fn error(body: &[u8]) -> String {
     read(Encoding::Protobuf, body, usize::MAX).unwrap_err()
 }
 
-/// An event, with the object as it is read.
-#[derive(Clone, Debug, PartialEq)]
-enum Event {
-    Object(Change, Decoded<ObjectFacts>),
-    Other(DecodedEvent),
-}
-
 fn events(encoding: Encoding, body: &[u8]) -> Vec<Result<Event, String>> {
-    let mut watch = WatchReader::new(encoding);
-    let mut reader = FactsReader::default();
-    watch.feed(body);
-    let mut event = |event| match event {
-        DecodedEvent::Object(change, object) => Ok(Event::Object(change, reader.read(encoding, &object)?)),
-        other => Ok(Event::Other(other)),
-    };
-    let read = std::iter::from_fn(|| watch.next_event().transpose()).take(5);
-    read.map(|read| read.and_then(&mut event)).collect()
+    read_watch(encoding, body, body.len())
 }
 
 fn line(event: &Value) -> Vec<u8> {
@@ -152,26 +137,6 @@ fn other_messages_are_no_lists_of_metadata() {
     assert_eq!(error(b""), "the list is cut off");
     let empty = typed("meta.k8s.io/v1", "PartialObjectMetadataList", b"");
     assert_eq!(error(&empty), "the list has no metadata");
-}
-
-#[test]
-fn an_object_that_cannot_be_read_is_named() {
-    let list_of = |object: &[u8]| {
-        typed("meta.k8s.io/v1", "PartialObjectMetadataList", &[field(1, b""), field(2, object)].concat())
-    };
-    let wrong_type = [field(1, b"web"), field(3, b"shop"), vec![5 << 3, 7]].concat();
-    let torn = [field(1, b"web"), vec![5 << 3 | 2, 99]].concat();
-    for (metadata, whose) in
-        [(wrong_type, r#" (the metadata of "shop/web")"#), (torn, r#" (the metadata of "web")"#)]
-    {
-        let error = error(&list_of(&field(1, &metadata)));
-        assert!(error.starts_with("malformed protobuf: ") && error.ends_with(whose), "{error}");
-    }
-    let nameless = error(&list_of(&[1 << 3, 0]));
-    assert!(
-        nameless.starts_with("malformed protobuf: ") && !nameless.contains("the metadata of"),
-        "{nameless}"
-    );
 }
 
 #[test]

@@ -1,37 +1,38 @@
 //! The properties of reading what API servers answer, for fuzzing.
 //!
-//! Each document is read in two ways: by the lean reader, and by a naive one
-//! that has the whole tree before it. Where both can read, they must agree. Protobuf is read by a
-//! crate, so for it only the size of the chunks must not matter.
+//! A document in JSON is read in two ways: as it arrives, and from the tree of the whole document. Where
+//! both can read, they must agree. Protobuf is read by a crate, so for it only the size of the chunks must
+//! not matter.
 
 use std::fmt::Debug;
 
+use bytes::Bytes;
+use serde::Deserialize as _;
 use serde_json::Value;
 
-use super::naive::{self, Read};
+use crate::watch::EventType;
 use crate::{
-    Bookmark, Change, Decoded, DecodedEvent, Encoding, Envelope, FactsReader, ListReader, ObjectView,
-    WatchReader,
+    Bookmark, Change, Decoded, DecodedEvent, Encoding, Envelope, Keyed, ListReader, ObjectView, WatchReader,
 };
 use kube_gc_core::object::ObjectFacts;
 
-/// Compares a lean reader with a naive one.
+/// Compares a reading with that of the tree.
 ///
 /// On the same document written again, both must give the same result, including rejections. On
-/// the original bytes, the lean reader may reject more, such as fields that come twice, but must not
+/// the original bytes, a reader may reject more, such as fields that come twice, but must not
 /// accept another value.
 fn compare<T: Debug + PartialEq>(
     bytes: &[u8],
-    lean: impl Fn(&[u8]) -> Option<T>,
-    naive: impl Fn(&Value) -> Read<T>,
+    read: impl Fn(&[u8]) -> Option<T>,
+    of_tree: impl Fn(&Value) -> Option<T>,
 ) {
-    let from_bytes = lean(bytes);
+    let from_bytes = read(bytes);
     // Numbers out of range, lone surrogates, great depth: the tree knows fewer
     // documents than a reader that skips them.
     let Ok(tree) = serde_json::from_slice::<Value>(bytes) else { return };
-    let expected = naive(&tree).ok();
+    let expected = of_tree(&tree);
     let afresh = tree.to_string();
-    assert_eq!(lean(afresh.as_bytes()), expected, "read afresh: {afresh}");
+    assert_eq!(read(afresh.as_bytes()), expected, "read afresh: {afresh}");
     if from_bytes.is_some() {
         assert_eq!(from_bytes, expected, "read as it came");
     }
@@ -44,13 +45,9 @@ fn chunked(bytes: &[u8]) -> [usize; 3] {
 
 /// One object.
 pub fn object(bytes: &[u8]) {
-    let lean = |bytes: &[u8]| {
-        let view = ObjectView::read(Encoding::Json, bytes).ok()?;
-        Some((FactsReader::default().facts(&view), view.resource_version(), view.is_held()))
-    };
-    let naive =
-        |tree: &Value| Ok((naive::facts(tree)?, naive::resource_version(tree)?, naive::is_held(tree)?));
-    compare(bytes, lean, naive);
+    let facts = |view: &ObjectView<'_>| (view.facts(), view.resource_version(), view.is_held());
+    let read = |bytes: &[u8]| ObjectView::read(Encoding::Json, bytes).ok().map(|view| facts(&view));
+    compare(bytes, read, |tree| Keyed::deserialize(tree).ok().map(|Keyed(view)| facts(&view)));
 }
 
 /// Reads a list in chunks of this size.
@@ -85,12 +82,20 @@ fn list_in_chunks(encoding: Encoding, bytes: &[u8]) {
 /// A list, in one piece and in many.
 pub fn list(bytes: &[u8]) {
     list_in_chunks(Encoding::Json, bytes);
-    let lean = |bytes: &[u8]| {
+    let read = |bytes: &[u8]| {
         let (items, envelope) = read_list(Encoding::Json, bytes, bytes.len().max(1))?;
         let items: Option<Vec<Value>> = items.iter().map(|item| serde_json::from_slice(item).ok()).collect();
         Some((items?, envelope))
     };
-    compare(bytes, lean, naive::list);
+    let of_tree = |tree: &Value| {
+        let mut around = tree.clone();
+        let items = around.as_object_mut()?.remove("items");
+        let items = Option::<Vec<Value>>::deserialize(items.unwrap_or_default()).ok()?.unwrap_or_default();
+        let are_objects = items.iter().all(|item| Keyed::<ObjectView<'_>>::deserialize(item).is_ok());
+        let envelope = ListReader::read(Encoding::Json, around.to_string().as_bytes(), &mut |_| Ok(()));
+        Some((items, envelope.ok()?)).filter(|_| are_objects)
+    };
+    compare(bytes, read, of_tree);
 }
 
 /// A list in protobuf, in one piece and in many.
@@ -98,14 +103,30 @@ pub fn list_protobuf(bytes: &[u8]) {
     list_in_chunks(Encoding::Protobuf, bytes);
 }
 
+/// An event, with the object as it is read.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Event {
+    Object(Change, Decoded<ObjectFacts>),
+    Other(DecodedEvent),
+}
+
+impl Event {
+    fn of(encoding: Encoding, event: DecodedEvent) -> Result<Self, String> {
+        Ok(match event {
+            DecodedEvent::Object(change, object) => Self::Object(change, Decoded::read(encoding, &object)?),
+            other => Self::Other(other),
+        })
+    }
+}
+
 /// Reads the events of a watch in chunks of this size, up to the first that cannot be read.
-fn read_watch(encoding: Encoding, bytes: &[u8], cut: usize) -> Vec<Option<Event>> {
+pub fn read_watch(encoding: Encoding, bytes: &[u8], cut: usize) -> Vec<Result<Event, String>> {
     let (mut watch, mut events) = (WatchReader::new(encoding), Vec::new());
     for chunk in bytes.chunks(cut) {
         watch.feed(chunk);
         while let Some(event) = watch.next_event().transpose() {
-            let event = event.ok().and_then(|event| Event::of(encoding, event));
-            let is_last = event.is_none();
+            let event = event.and_then(|event| Event::of(encoding, event));
+            let is_last = event.is_err();
             events.push(event);
             if is_last {
                 return events;
@@ -137,39 +158,24 @@ pub fn watch_protobuf(bytes: &[u8]) {
 }
 
 fn event(line: &[u8]) {
-    let lean = |line: &[u8]| {
+    let read = |line: &[u8]| {
         let body = [line, b"\n"].concat();
-        read_watch(Encoding::Json, &body, body.len()).pop()?
+        read_watch(Encoding::Json, &body, body.len()).pop()?.ok()
     };
-    compare(line, lean, naive::event);
+    let of_tree = |tree: &Value| {
+        let (event_type, object) = (tree.get("type")?.as_str()?, tree.get("object")?);
+        let event = match EventType::parse(event_type).ok()? {
+            EventType::Object(change) => DecodedEvent::Object(change, Bytes::from(object.to_string())),
+            EventType::Bookmark => DecodedEvent::Bookmark(Bookmark::of(object)),
+            EventType::Error => DecodedEvent::Error(Keyed::deserialize(object).ok()?.0),
+        };
+        Event::of(Encoding::Json, event).ok()
+    };
+    compare(line, read, of_tree);
     // Servers write the type first; a rewritten document has it last.
     let Ok(tree) = serde_json::from_slice::<Value>(line) else { return };
     if let (Some(event_type), Some(object)) = (tree.get("type"), tree.get("object")) {
         let usual = format!(r#"{{"type":{event_type},"object":{object}}}"#);
-        assert_eq!(lean(usual.as_bytes()), naive::event(&tree).ok(), "the type first: {usual}");
-    }
-}
-
-/// A [`DecodedEvent`] as far as the naive reader knows it.
-#[derive(Debug, PartialEq)]
-pub(super) enum Event {
-    Object { change: Change, facts: ObjectFacts },
-    Nameless(Option<kube_gc_core::object::ResourceVersion>),
-    Bookmark(Bookmark),
-    Error { code: u16, message: String },
-}
-
-impl Event {
-    fn of(encoding: Encoding, event: DecodedEvent) -> Option<Self> {
-        Some(match event {
-            DecodedEvent::Object(change, object) => {
-                match FactsReader::default().read(encoding, &object).ok()? {
-                    Decoded { object: Some(facts), .. } => Self::Object { change, facts },
-                    Decoded { version, .. } => Self::Nameless(version),
-                }
-            }
-            DecodedEvent::Bookmark(bookmark) => Self::Bookmark(bookmark),
-            DecodedEvent::Error(status) => Self::Error { code: status.code, message: status.message },
-        })
+        assert_eq!(read(usual.as_bytes()), of_tree(&tree), "the type first: {usual}");
     }
 }

@@ -4,7 +4,5 @@
 pub mod encoder;
 #[cfg(any(test, feature = "test-util"))]
 pub mod fuzzing;
-#[cfg(any(test, feature = "test-util"))]
-pub mod naive;
 #[cfg(test)]
 pub mod objects;

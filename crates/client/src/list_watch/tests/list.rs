@@ -60,19 +60,6 @@ async fn failures_back_off_with_jitter_up_to_the_greatest() {
     }
 }
 
-/// A server that has just started may deny requests, because it has not loaded its roles.
-#[test]
-fn the_backoff_is_short_for_a_while_after_an_outage() {
-    let (now, second) = (Instant::now(), Duration::from_secs(1));
-    let mut pace = pace::RequestPace::new(WatchSettings::default(), 1);
-    let longest =
-        |pace: &mut pace::RequestPace, after| (0..9).map(|_| pace.retry_in(None, now + after)).max().unwrap();
-    assert!(longest(&mut pace, Duration::ZERO) > 10 * second);
-    pace.recovered(now);
-    assert_eq!(longest(&mut pace, 29 * second), second);
-    assert!(longest(&mut pace, 30 * second) > 10 * second);
-}
-
 /// Rules 1.15 and 1.20.
 #[tokio::test(start_paused = true)]
 async fn a_relist_never_goes_back() {

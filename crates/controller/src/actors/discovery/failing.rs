@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use kube_gc_client::{ApiError, ErrorClass, GroupFailure};
+use kube_gc_client::{ApiError, GroupFailure};
 use kube_gc_core::object::GroupResource;
 use kube_gc_observe::telemetry::record;
 
@@ -52,12 +52,7 @@ pub(super) fn after_nothing(
     error: &ApiError,
     now: SystemTime,
 ) -> Vec<DiscoveryFailure> {
-    let everything = GroupFailure {
-        group: EVERYTHING.into(),
-        version: None,
-        error: error.to_string(),
-        forbidden: error.class == ErrorClass::Denied,
-    };
+    let everything = GroupFailure { group: EVERYTHING.into(), version: None, error: error.to_string() };
     let mut all: Vec<_> = before.iter().map(|known| known.failure.clone()).collect();
     all.retain(|known| known.group != everything.group);
     all.push(everything);
@@ -117,15 +112,11 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use kube_gc_client::ErrorClass;
     use kube_gc_observe::telemetry::testing::logged;
 
     fn failure(group: &str, error: &str) -> GroupFailure {
-        GroupFailure {
-            group: group.into(),
-            version: Some("v1".into()),
-            error: error.to_owned(),
-            forbidden: false,
-        }
+        GroupFailure { group: group.into(), version: Some("v1".into()), error: error.to_owned() }
     }
 
     /// The group of each, and since when it fails, in seconds.

@@ -221,12 +221,7 @@ impl Unserved {
                      keeps their objects until the CRD or APIService is gone, or for 30 minutes",
                     text::listed(", ", plurals.len(), plurals)
                 );
-                let failure = GroupFailure {
-                    group: group.into(),
-                    version: Some(version.into()),
-                    error,
-                    forbidden: false,
-                };
+                let failure = GroupFailure { group: group.into(), version: Some(version.into()), error };
                 DiscoveryFailure { failure, since, is_logged: false }
             })
             .collect()
