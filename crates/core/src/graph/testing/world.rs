@@ -232,13 +232,9 @@ impl World {
         self.deliver();
         is_current
     }
-    /// As in the actors' outbox, the last state of a (dependent, owner) pair wins.
+    /// As between the actors, links arrive in their order.
     pub fn deliver(&mut self) {
-        for link in self.out.links.drain(..) {
-            let is_same = |other: &Link| other.dependent() == link.dependent() && other.owner == link.owner;
-            self.outbox.retain(|waiting| !is_same(waiting));
-            self.outbox.push(link);
-        }
+        self.outbox.append(&mut self.out.links);
         if !self.delayed {
             self.flush();
         }
