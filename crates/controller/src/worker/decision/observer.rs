@@ -88,10 +88,7 @@ impl JudgedOwner {
     /// A reference with the class of its owner. Long texts are cut.
     pub(super) fn of(reference: &OwnerReference, owner: &Classified) -> Self {
         let reference = reference.clone().shortened();
-        let error = owner.error(&reference).map(|error| match error.len() {
-            0..=LONGEST_ERROR => error.into(),
-            _ => excerpt(&error, LONGEST_ERROR).to_string().into(),
-        });
+        let error = owner.error(&reference).map(|error| excerpt(&error, LONGEST_ERROR).into());
         Self { reference, class: owner.class, evidence: owner.evidence, error }
     }
 
