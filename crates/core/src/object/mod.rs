@@ -8,8 +8,6 @@ mod resource;
 #[cfg(any(test, feature = "test-util"))]
 mod testing;
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
 
 pub use facts::{DeletionState, Disturbance, Finalizers, ObjectFacts, OwnerReference, ResourceVersion};
@@ -28,7 +26,20 @@ pub const FOREGROUND_FINALIZER: &str = "foregroundDeletion";
 pub const ORPHAN_FINALIZER: &str = "orphan";
 
 /// The `propagationPolicy` of a DELETE: what happens to the object's dependents.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    Hash,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    strum::Display,
+    strum::IntoStaticStr,
+)]
 pub enum PropagationPolicy {
     /// The object is removed first, and its dependents follow.
     Background,
@@ -39,17 +50,7 @@ pub enum PropagationPolicy {
 }
 
 impl PropagationPolicy {
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Background => "Background",
-            Self::Foreground => "Foreground",
-            Self::Orphan => "Orphan",
-        }
-    }
-}
-
-impl fmt::Display for PropagationPolicy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
+    pub fn as_str(self) -> &'static str {
+        self.into()
     }
 }
