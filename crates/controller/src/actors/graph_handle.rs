@@ -1,6 +1,6 @@
 //! Routes each question to its partition of the graph.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 use actix::{Addr, MailboxError};
@@ -253,7 +253,7 @@ impl GraphHandle {
     }
 
     /// Those of these keys that may have waited for owners of a type.
-    pub async fn concerned(&self, keys: Vec<Key>, by: &Arc<BTreeSet<GroupResource>>) -> Answer<Vec<Key>> {
+    pub async fn concerned(&self, keys: Vec<Key>, by: &Arc<BTreeSet<GroupResource>>) -> Answer<HashSet<Key>> {
         let by = Arc::clone(by);
         let concerned = self.ask_each(&keys, move |graph, key| graph.is_concerned(key, &by)).await?;
         Ok(keys.into_iter().zip(concerned).filter(|(_, is)| *is).map(|(key, _)| key).collect())

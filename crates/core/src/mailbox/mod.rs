@@ -251,17 +251,6 @@ impl<R: Copy + Ord> Mailbox<R> {
         parked.into_iter().map(|(_, key)| key).collect()
     }
 
-    /// Queues a key if it is delayed by backoff and `which(reason)` holds.
-    pub fn wake_one(&mut self, key: &Key, which: impl Fn(R) -> bool, now: Time) {
-        self.advance(now);
-        if let Some(Entry { state: State::Delayed(_, Delay::Backoff), failure: Some(failure), .. }) =
-            self.entries.get(key)
-            && which(failure.reason)
-        {
-            self.end_delay(key.clone());
-        }
-    }
-
     /// Queues every delayed key and forgets all failures: the write gate has opened, and earlier
     /// failures say nothing about the present. The waiting time of ready keys begins now, because
     /// no worker took keys before.
