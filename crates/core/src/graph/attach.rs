@@ -172,7 +172,7 @@ impl Partition {
             // The object stays, but a worker can look for the owner's uid in other namespaces and
             // warn about a mismatch.
             self.queue(dependent, out);
-            self.invalid_scope_candidates.insert(dependent);
+            self.may_be_stuck.insert(dependent);
             return;
         }
         match self.store.nodes[owner].presence {

@@ -181,7 +181,7 @@ impl Partition {
             DeletionState::Live | DeletionState::Terminating => {}
         }
         if now == DeletionState::Terminating {
-            self.terminating.insert(id);
+            self.may_be_stuck.insert(id);
         }
     }
 

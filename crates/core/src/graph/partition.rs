@@ -30,10 +30,9 @@ pub struct Partition {
     pub(super) cycles: Cycles,
     /// Our own writes whose events have not arrived.
     pub(super) expected: KeyedMap<NodeId, Expectation>,
-    /// Nodes that had a reference of invalid scope at the last query, or have got one since.
-    pub(super) invalid_scope_candidates: KeyedSet<NodeId>,
-    /// Nodes that were terminating at the last query, or have become so since.
-    pub(super) terminating: KeyedSet<NodeId>,
+    /// Nodes that were terminating or had a reference of invalid scope at the last query, or have
+    /// become so since.
+    pub(super) may_be_stuck: KeyedSet<NodeId>,
     /// The nodes that were stuck at the last query.
     pub(super) noticed: KeyedMap<NodeId, Noticed>,
     /// The latest break of the watches.
@@ -85,8 +84,7 @@ impl Partition {
             progress: KeyedMap::with_hasher(hasher),
             cycles: Cycles::new(hasher),
             expected: KeyedMap::with_hasher(hasher),
-            invalid_scope_candidates: KeyedSet::with_hasher(hasher),
-            terminating: KeyedSet::with_hasher(hasher),
+            may_be_stuck: KeyedSet::with_hasher(hasher),
             noticed: KeyedMap::with_hasher(hasher),
             disturbance: Disturbance::default(),
         }
