@@ -18,7 +18,7 @@ pub use resource::{
     Catalog, CatalogBuilder, GroupResource, KindKey, ResourceType, Scope, ServedKind, split_api_version,
 };
 #[cfg(any(test, feature = "test-util"))]
-pub use testing::{config_map, crafted, steps};
+pub use testing::{config_map, random_uid, steps};
 
 /// The finalizer that the API server adds while it serves a foreground deletion.
 pub const FOREGROUND_FINALIZER: &str = "foregroundDeletion";
