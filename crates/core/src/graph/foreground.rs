@@ -183,7 +183,7 @@ impl Partition {
     }
 
     /// The objects that block a node and are deleting dependents themselves.
-    fn successors(&self, id: NodeId) -> Vec<NodeId> {
+    pub(super) fn successors(&self, id: NodeId) -> Vec<NodeId> {
         self.counted_dependents(id)
             .filter(|&edge| self.store.edges[edge].blocking && self.dependent_deletes_dependents(edge))
             .map(|edge| self.store.edges[edge].dependent)
@@ -264,35 +264,5 @@ impl Partition {
                 }
             }
         }
-    }
-}
-
-#[cfg(any(test, feature = "test-util"))]
-impl Partition {
-    /// Panics unless the cache agrees with a full search.
-    pub(super) fn check_cycles(&self) {
-        for id in self.progress.keys().copied() {
-            if self.cycles.knows(id) {
-                assert_eq!(self.cycles.cyclic.contains(&id), self.reaches_itself(id), "{id:?}");
-            }
-        }
-        let known = self.cycles.acyclic.iter().chain(&self.cycles.cyclic);
-        assert!(known.into_iter().all(|id| self.progress.contains_key(id)), "kept for too long");
-    }
-
-    fn reaches_itself(&self, start: NodeId) -> bool {
-        let mut seen = std::collections::BTreeSet::new();
-        let mut open = vec![start];
-        while let Some(id) = open.pop() {
-            for to in self.successors(id) {
-                if self.same_object(to, start) {
-                    return true;
-                }
-                if seen.insert(to) {
-                    open.push(to);
-                }
-            }
-        }
-        false
     }
 }

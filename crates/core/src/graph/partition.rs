@@ -303,22 +303,3 @@ impl Expectation {
         }
     }
 }
-
-#[cfg(any(test, feature = "test-util"))]
-impl Partition {
-    /// Panics unless everything is consistent.
-    pub(super) fn check(&self) {
-        self.store.check();
-        for (&id, progress) in &self.progress {
-            assert!(self.store.nodes[id].is_observed());
-            assert_eq!(*progress, self.count_progress(id), "miscounted blocking dependents");
-        }
-        for (id, node) in self.store.nodes.iter() {
-            let deleting = node.is_observed() && self.any_view_is(id, DeletionState::DeletingDependents);
-            assert_eq!(self.progress.contains_key(&id), deleting, "tracked without need, or not at all");
-            assert_eq!(node.role, self.role_of(id), "wrong role");
-        }
-        self.check_cycles();
-        assert!(self.expected.keys().all(|&id| self.store.nodes[id].is_observed()));
-    }
-}
