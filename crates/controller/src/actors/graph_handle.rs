@@ -79,7 +79,7 @@ impl GraphHandle {
 
     /// All partitions.
     pub fn partitions(&self) -> impl Iterator<Item = PartitionId> + use<> {
-        (0..self.sharding.count()).map(PartitionId)
+        self.sharding.all()
     }
 
     fn address(&self, PartitionId(partition): PartitionId) -> Answer<&Addr<GraphActor>> {
