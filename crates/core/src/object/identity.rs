@@ -217,7 +217,7 @@ impl fmt::Debug for Key {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::object::{GroupResource, Scope};
+    use crate::object::Scope;
 
     /// Rule 7.4.
     #[test]
@@ -239,12 +239,7 @@ mod tests {
     }
 
     fn identity(namespace: &str, name: &str, version: &str) -> Identity {
-        let resource = Arc::new(ResourceType {
-            group_resource: GroupResource::parse("widgets.example.com"),
-            version: version.into(),
-            kind: "Widget".into(),
-            scope: Scope::Namespaced,
-        });
+        let resource = ResourceType::of("widgets.example.com", version, "Widget", Scope::Namespaced);
         let uid = Uid::parse("u").unwrap();
         Identity { resource, namespace: Namespace::parse(namespace), name: name.into(), uid }
     }

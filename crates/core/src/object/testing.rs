@@ -3,18 +3,12 @@
 #![allow(clippy::unwrap_used, reason = "it is compiled for tests alone")]
 
 use std::hash::BuildHasher as _;
-use std::sync::Arc;
 
-use super::{GroupResource, HashSeed, Identity, Namespace, ResourceType, Scope, Uid};
+use super::{HashSeed, Identity, Namespace, ResourceType, Scope, Uid};
 
 /// The identity of a ConfigMap.
 pub fn config_map(namespace: &str, name: &str, uid: &str) -> Identity {
-    let resource = Arc::new(ResourceType {
-        group_resource: GroupResource::parse("configmaps"),
-        version: "v1".into(),
-        kind: "ConfigMap".into(),
-        scope: Scope::Namespaced,
-    });
+    let resource = ResourceType::of("configmaps", "v1", "ConfigMap", Scope::Namespaced);
     let uid = Uid::parse(uid).unwrap();
     Identity { resource, namespace: Namespace::parse(namespace), name: name.into(), uid }
 }

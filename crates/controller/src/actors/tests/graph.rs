@@ -12,7 +12,7 @@ use crate::actors::graph_handle::GraphHandle;
 use crate::actors::graph_queue::GraphQueue;
 use crate::actors::supervision::{FATAL_EXIT_CODE, Threads};
 use kube_gc_core::graph::{DeletesProve, PartitionId, Sharding, WatchEvent};
-use kube_gc_core::object::{GroupResource, OwnerReference, ResourceType, Scope};
+use kube_gc_core::object::{OwnerReference, ResourceType, Scope};
 
 /// Rule 8.13.
 #[test]
@@ -60,13 +60,8 @@ fn links_are_applied_before_the_changes_they_follow_from_are_done() {
         let graph = GraphHandle::new(super::sharding(), partitions);
         let object = super::identity("a", "object");
         let resource = Arc::clone(&object.resource);
-        let node = ResourceType {
-            group_resource: GroupResource::parse("nodes"),
-            version: "v1".into(),
-            kind: "Node".into(),
-            scope: Scope::Cluster,
-        };
-        let catalog = Arc::new(super::catalog([("v1", Arc::clone(&resource)), ("v1", Arc::new(node))]));
+        let node = ResourceType::of("nodes", "v1", "Node", Scope::Cluster);
+        let catalog = Arc::new(super::catalog([("v1", Arc::clone(&resource)), ("v1", node)]));
         let begin = {
             let resource = Arc::clone(&resource);
             graph.ask_all(move |graph, effects| {

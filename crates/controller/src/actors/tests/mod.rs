@@ -28,8 +28,8 @@ use kube_gc_config::DecisionLines;
 use kube_gc_core::brake::Limits;
 use kube_gc_core::graph::{DeletesProve, Epoch, Partition, PartitionId, Sharding};
 use kube_gc_core::object::{
-    Catalog, Finalizers, GroupResource, HashSeed, Identity, Key, ObjectFacts, OwnerReference, ResourceType,
-    ResourceVersion, Scope, ServedKind, config_map,
+    Catalog, Finalizers, HashSeed, Identity, Key, ObjectFacts, OwnerReference, ResourceType, ResourceVersion,
+    Scope, ServedKind, config_map,
 };
 
 /// Runs a test on its own actix system, in one thread, with a paused clock: it advances when every
@@ -106,12 +106,7 @@ pub fn bare_context(api: Api, graph: GraphHandle, absent_owners: Arc<AbsentOwner
 
 /// A custom type.
 pub fn widgets() -> Arc<ResourceType> {
-    Arc::new(ResourceType {
-        group_resource: GroupResource::parse("widgets.example.com"),
-        version: "v1".into(),
-        kind: "Widget".into(),
-        scope: Scope::Namespaced,
-    })
+    ResourceType::of("widgets.example.com", "v1", "Widget", Scope::Namespaced)
 }
 
 /// What discovery shows of these types, each with the version that serves it.

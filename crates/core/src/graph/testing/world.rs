@@ -30,12 +30,7 @@ pub fn catalog() -> &'static Arc<Catalog> {
 pub fn catalog_without(missing: &[&str]) -> Arc<Catalog> {
     let mut builder = Catalog::builder();
     for (name, kind, versions, scope) in TYPES.iter().filter(|(name, ..)| !missing.contains(name)) {
-        let resource = Arc::new(ResourceType {
-            group_resource: GroupResource::parse(name),
-            version: versions[0].into(),
-            kind: (*kind).into(),
-            scope: *scope,
-        });
+        let resource = ResourceType::of(name, versions[0], kind, *scope);
         for version in *versions {
             builder.add(ServedKind { version: (*version).into(), resource: Arc::clone(&resource) });
         }
