@@ -263,7 +263,6 @@ impl Partition {
             .copied()
             .filter(|&id| self.store.nodes[id].is_observed() && !self.store.nodes[id].listed)
             .collect();
-        let worth = self.proof_of_delete(deletes_prove, version);
         for id in missing {
             if is_foreign {
                 self.object_gone(id, DeletesProve::Nothing, out);
@@ -274,8 +273,7 @@ impl Partition {
                 // Created after the list, if versions are ordered at all.
                 Some(Ordering::Greater)
                     if deletes_prove == DeletesProve::Absence && !mutation::is(Mutation::TrustOldList) => {}
-                Some(_) if worth != deletes_prove => self.object_gone_unproved(id, out),
-                Some(_) => self.object_gone(id, worth, out),
+                Some(_) => self.object_gone_at(id, deletes_prove, version, out),
                 // Versions that cannot be compared prove nothing.
                 None => self.object_gone(id, DeletesProve::Nothing, out),
             }
