@@ -164,8 +164,7 @@ impl<R: Copy + Ord> Mailbox<R> {
         let waited = self.now.saturating_sub(entry.since);
         entry.state = State::Running { again: false, woken: false };
         entry.since = self.now;
-        let failures = entry.failure.as_ref().map_or(0, |failure| failure.attempts);
-        Some(Job { failures, waited, triggered_at: entry.trigger.take(), key })
+        Some(Job { waited, triggered_at: entry.trigger.take(), key })
     }
 
     /// Records when the trigger of a key occurred. Of several triggers the first counts. The next
