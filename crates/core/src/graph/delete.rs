@@ -283,7 +283,7 @@ impl Partition {
     /// A type is proved to be gone since watches broke. So its objects that were gone before
     /// have not come back, and no look-up could prove that any more.
     pub(super) fn confirm_absences(&mut self, type_id: TypeId, out: &mut Effects) {
-        let of_type = |id: &NodeId| self.store.nodes[*id].target() == Target::Served(type_id);
+        let of_type = |id: &NodeId| self.store.nodes[*id].target == Target::Served(type_id);
         let gone: BTreeSet<NodeId> = self.store.formerly_absent.iter().copied().filter(of_type).collect();
         for id in gone {
             self.store.set_presence(id, Presence::Absent);

@@ -4,7 +4,7 @@
 use std::cmp::Ordering;
 
 use super::attach::Extent;
-use super::node::{EdgeId, Listing, NodeId, NodeType, Presence, Target, TypeId};
+use super::node::{EdgeId, Listing, NodeId, Presence, Target, TypeId};
 use super::store::Store;
 use super::{DeletesProve, Effects, Partition};
 use crate::mutation::{self, Mutation};
@@ -123,8 +123,7 @@ impl Partition {
 
     /// Whether a node accepts a lower version than it has.
     fn accepts_older_version(&self, id: NodeId, facts: &ObjectFacts, out: &mut Effects) -> bool {
-        let NodeType::Served { id: type_id, .. } = self.store.nodes[id].node_type else { return false };
-        let entry = &self.store.types.entries[type_id];
+        let Some(entry) = self.store.type_of(id) else { return false };
         if !self.store.versions_order(id) {
             return true;
         }

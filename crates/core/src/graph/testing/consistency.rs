@@ -14,9 +14,9 @@ impl Store {
         assert_eq!(self.index.len(), self.nodes.len());
         let mut seen = 0;
         for (id, node) in self.nodes.iter() {
-            assert_eq!(self.find(&node.uid, node.target()), Some(id), "{node:?} is not found by its key");
-            if let NodeType::Served { id: type_id, position } = node.node_type {
-                assert_eq!(self.types.entries[type_id].nodes.get(position as usize), Some(&id));
+            assert_eq!(self.find(&node.uid, node.target), Some(id), "{node:?} is not found by its key");
+            if let Target::Served(type_id) = node.target {
+                assert_eq!(self.types.entries[type_id].nodes.get(node.position as usize), Some(&id));
             }
             let mut previous = None;
             for edge in self.dependents(id) {
