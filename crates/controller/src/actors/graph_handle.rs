@@ -1,9 +1,9 @@
 //! Routes each question to its partition of the graph.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
-use actix::{Addr, Context, MailboxError};
+use actix::{Addr, MailboxError};
 use futures::future::try_join_all;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -60,7 +60,7 @@ impl GraphHandle {
         if let Some(cluster) = partitions.first() {
             for partition in &partitions {
                 let cluster = cluster.clone();
-                partition.do_send(Question::new(|actor, ctx| actor.meet(cluster, ctx)));
+                partition.do_send(Question::new(|actor| actor.meet(cluster)));
             }
         }
         Self { sharding, partitions: partitions.into(), under: None, began: Instant::now() }
@@ -79,7 +79,7 @@ impl GraphHandle {
 
     /// All partitions.
     pub fn partitions(&self) -> impl Iterator<Item = PartitionId> + use<> {
-        (0..self.sharding.count()).map(PartitionId)
+        self.sharding.all()
     }
 
     fn address(&self, PartitionId(partition): PartitionId) -> Answer<&Addr<GraphActor>> {
@@ -91,10 +91,10 @@ impl GraphHandle {
     async fn tell<A: Send + 'static>(
         &self,
         partition: PartitionId,
-        order: impl FnOnce(&mut GraphActor, &mut Context<GraphActor>, oneshot::Sender<A>) + Send + 'static,
+        order: impl FnOnce(&mut GraphActor, oneshot::Sender<A>) + Send + 'static,
     ) -> Answer<A> {
         let (answer, answered) = oneshot::channel();
-        self.address(partition)?.do_send(Question::new(|actor, ctx| order(actor, ctx, answer)));
+        self.address(partition)?.do_send(Question::new(|actor| order(actor, answer)));
         answered.await.map_err(|_| PartitionEnded)
     }
 
@@ -104,11 +104,11 @@ impl GraphHandle {
         partition: PartitionId,
         question: impl FnOnce(&mut GraphActor) -> A + Send + 'static,
     ) -> Answer<A> {
-        let ask = move |actor: &mut GraphActor, ctx: &mut Context<GraphActor>, answer: oneshot::Sender<A>| {
+        let ask = move |actor: &mut GraphActor, answer: oneshot::Sender<A>| {
             let found = question(actor);
             // Whoever has the answer relies on its effects: the caches have them, the pools have
             // the keys.
-            actor.forward(ctx);
+            actor.forward();
             // Who asked may have given up.
             let _ = answer.send(found);
         };
@@ -175,7 +175,7 @@ impl GraphHandle {
 
     /// Puts a monitor's changes into one partition.
     pub async fn take_in(&self, partition: PartitionId, changes: TakeInChanges) -> Answer<()> {
-        self.tell(partition, |actor, ctx, done| actor.take_in(changes, ctx, done)).await
+        self.tell(partition, |actor, done| actor.take_in(changes, done)).await
     }
 
     /// The state of a key, as a worker needs it.
@@ -253,7 +253,7 @@ impl GraphHandle {
     }
 
     /// Those of these keys that may have waited for owners of a type.
-    pub async fn concerned(&self, keys: Vec<Key>, by: &Arc<BTreeSet<GroupResource>>) -> Answer<Vec<Key>> {
+    pub async fn concerned(&self, keys: Vec<Key>, by: &Arc<BTreeSet<GroupResource>>) -> Answer<HashSet<Key>> {
         let by = Arc::clone(by);
         let concerned = self.ask_each(&keys, move |graph, key| graph.is_concerned(key, &by)).await?;
         Ok(keys.into_iter().zip(concerned).filter(|(_, is)| *is).map(|(key, _)| key).collect())
@@ -263,7 +263,7 @@ impl GraphHandle {
     /// partition handles every later question about the object after this.
     pub fn expect(&self, key: &Key, change: ExpectedChange) {
         let (under, asked) = (self.under, key.clone());
-        let expect = move |actor: &mut GraphActor, _: &mut Context<GraphActor>| {
+        let expect = move |actor: &mut GraphActor| {
             let (partition, _) = actor.partition();
             // The store may have lost what was written before.
             if under.is_none_or(|number| number >= partition.disturbance()) {
@@ -277,14 +277,13 @@ impl GraphHandle {
 
     /// Resolves when all links between partitions that were queued before are applied.
     pub async fn fence(&self) -> Answer<()> {
-        let fence = |partition| self.tell(partition, |actor, _, done| actor.when_delivered(done));
+        let fence = |partition| self.tell(partition, |actor, done| actor.when_delivered(done));
         try_join_all(self.partitions().map(fence)).await.map(drop)
     }
 
     /// Forgets the whole graph: the store went back in time.
     pub async fn reset(&self) -> Answer<()> {
-        let each = self.partitions().map(|partition| self.ask_actor(partition, GraphActor::reset));
-        try_join_all(each).await.map(drop)
+        self.ask_all(|graph, _| graph.reset()).await.map(drop)
     }
 
     /// The status of every partition, in order.

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use tokio::time::Instant;
 
@@ -19,17 +18,16 @@ pub struct GraphQueue(Arc<Inner>);
 struct Inner {
     metrics: QueueMetrics,
     lag: EventLag,
-    waiting: AtomicUsize,
-    applying: AtomicUsize,
-    /// Partitions that apply changes, and since when. Locked once for each message, not for each
-    /// change.
-    working: Mutex<BTreeMap<PartitionId, Instant>>,
+    /// Changes that are not applied yet.
+    changes: AtomicUsize,
+    /// Partitions that apply some of them: since when, and how many.
+    working: Mutex<BTreeMap<PartitionId, (Instant, usize)>>,
 }
 
 /// A change, and when it arrived.
 pub type Arrived = (Instant, WatchEvent);
 
-/// Counts changes that wait for a partition, until they are applied or discarded with their monitor.
+/// Counts changes until they are applied, or discarded with their monitor.
 #[derive(Debug)]
 pub struct Waiting {
     count: usize,
@@ -43,7 +41,7 @@ pub struct Applying {
     arrivals: Vec<(Instant, usize)>,
     began: Instant,
     partition: PartitionId,
-    queue: GraphQueue,
+    changes: Waiting,
 }
 
 impl Default for GraphQueue {
@@ -51,8 +49,7 @@ impl Default for GraphQueue {
         Self(Arc::new(Inner {
             metrics: QueueMetrics::new(Queue::GraphChanges),
             lag: EventLag::default(),
-            waiting: AtomicUsize::new(0),
-            applying: AtomicUsize::new(0),
+            changes: AtomicUsize::new(0),
             working: Mutex::default(),
         }))
     }
@@ -66,23 +63,25 @@ impl GraphQueue {
 
     /// The number of changes that the graph has not applied yet.
     pub fn len(&self) -> usize {
-        self.0.waiting.load(Ordering::SeqCst) + self.0.applying.load(Ordering::SeqCst)
+        self.0.changes.load(Ordering::SeqCst)
     }
 
     /// Sets the gauges.
     pub fn sample(&self) {
         let now = Instant::now();
-        let running: Vec<Duration> = self.working().values().map(|since| now - *since).collect();
+        let working: Vec<(Instant, usize)> = self.working().values().copied().collect();
+        let processing = working.iter().map(|(_, count)| count).sum();
+        let running = || working.iter().map(|(since, _)| now - *since);
         self.0.metrics.sample(&QueueSample {
-            ready: self.0.waiting.load(Ordering::Relaxed),
-            processing: self.0.applying.load(Ordering::Relaxed),
-            unfinished: running.iter().sum(),
-            longest_running: running.into_iter().max().unwrap_or_default(),
+            ready: self.len().saturating_sub(processing),
+            processing,
+            unfinished: running().sum(),
+            longest_running: running().max().unwrap_or_default(),
             ..QueueSample::default()
         });
     }
 
-    fn working(&self) -> MutexGuard<'_, BTreeMap<PartitionId, Instant>> {
+    fn working(&self) -> MutexGuard<'_, BTreeMap<PartitionId, (Instant, usize)>> {
         // Entries are consistent whenever the lock is free.
         self.0.working.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -92,7 +91,7 @@ impl Waiting {
     /// One more change waits.
     pub fn add(&mut self) {
         self.count += 1;
-        self.queue.0.waiting.fetch_add(1, Ordering::SeqCst);
+        self.queue.0.changes.fetch_add(1, Ordering::SeqCst);
         self.queue.0.metrics.added(1);
     }
 
@@ -104,31 +103,27 @@ impl Waiting {
     }
 
     /// A partition begins to apply these changes.
-    pub fn begin(mut self, partition: PartitionId, changes: &[Arrived]) -> Applying {
-        let (queue, began) = (self.queue.clone(), Instant::now());
+    pub fn begin(self, partition: PartitionId, changes: &[Arrived]) -> Applying {
+        let (queue, began) = (&self.queue, Instant::now());
         let arrivals = changes.chunk_by(|(one, _), (other, _)| one == other);
         let arrivals: Vec<_> = arrivals.map(|together| (together[0].0, together.len())).collect();
-        // Added before it is subtracted, so that a reader in between does not see an empty queue.
-        queue.0.applying.fetch_add(changes.len(), Ordering::SeqCst);
-        queue.0.waiting.fetch_sub(std::mem::take(&mut self.count), Ordering::SeqCst);
         for &(came, count) in &arrivals {
             queue.0.metrics.waited_each(began - came, count);
         }
-        queue.working().insert(partition, began);
-        Applying { arrivals, began, partition, queue }
+        queue.working().insert(partition, (began, self.count));
+        Applying { arrivals, began, partition, changes: self }
     }
 }
 
 impl Drop for Waiting {
-    /// The remaining changes were discarded with their monitor.
     fn drop(&mut self) {
-        self.queue.0.waiting.fetch_sub(self.count, Ordering::SeqCst);
+        self.queue.0.changes.fetch_sub(self.count, Ordering::SeqCst);
     }
 }
 
 impl Drop for Applying {
     fn drop(&mut self) {
-        let Self { arrivals, began, partition, queue } = self;
+        let Self { arrivals, began, partition, changes: Waiting { queue, .. } } = self;
         let now = Instant::now();
         let count: usize = arrivals.iter().map(|(_, count)| count).sum();
         // The changes were applied one by one; each took its share.
@@ -138,12 +133,13 @@ impl Drop for Applying {
             queue.0.lag.took(now - came, count);
         }
         queue.working().remove(partition);
-        queue.0.applying.fetch_sub(count, Ordering::SeqCst);
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use kube_gc_observe::telemetry::Exporter;
 

@@ -29,7 +29,6 @@ pub mod lifecycle;
 pub mod messages;
 pub mod metrics;
 pub mod monitor;
-pub mod outbox;
 pub mod pool;
 pub mod registry;
 pub mod supervision;

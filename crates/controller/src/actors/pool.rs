@@ -116,7 +116,7 @@ pub enum PoolCommand {
     /// The brake was released: queue the keys that it stopped.
     WakeBraked,
     /// Queue those of these keys that still wait.
-    Wake(Vec<Key>),
+    Wake(HashSet<Key>),
 }
 
 /// Stop handing out work. Keys are still queued. Answered when no item is in progress.
@@ -364,10 +364,8 @@ impl<W: Work> Handler<PoolCommand> for Pool<W> {
             PoolCommand::WakeRecovered => self.wake(may_be_over, now),
             PoolCommand::WakeBraked => self.wake(|reason| reason == StuckReason::Braked, now),
             PoolCommand::Wake(keys) => {
-                for key in keys {
-                    for class in &mut self.classes {
-                        class.mailbox.wake_one(&key, W::is_woken, now);
-                    }
+                for class in &mut self.classes {
+                    class.mailbox.wake(|key, reason| keys.contains(key) && W::is_woken(reason), now);
                 }
             }
         }

@@ -18,7 +18,7 @@ use crate::worker::interrupted::Interrupted;
 use kube_gc_client::{Api, ApiError, Deleted, ErrorClass, EventType};
 use kube_gc_core::brake::lease::{LastRead, RESUME, inherited, write};
 use kube_gc_core::brake::{DeletionResult, Engaged, Engagement, Ledger, Limits, Refusal, Ticket};
-use kube_gc_core::object::{GroupResource, Identity, Namespace, ResourceType, Scope, Uid};
+use kube_gc_core::object::{Identity, Namespace, ResourceType, Scope, Uid};
 use kube_gc_core::text::listed;
 use kube_gc_leader::LeaseAnnotations;
 use kube_gc_observe::telemetry::{Structured, record};
@@ -353,34 +353,23 @@ fn ourselves(variable: impl Fn(&str) -> Option<String>) -> Option<Identity> {
     match (variable("POD_NAMESPACE"), variable("POD_NAME")) {
         (Some(namespace), Some(name)) => {
             let uid = variable("POD_UID").unwrap_or_else(|| name.clone());
-            identity("", "pods", "Pod", Some(&namespace), &name, &uid)
+            identity("pods", "Pod", Some(&namespace), &name, &uid)
         }
-        _ => identity("", "namespaces", "Namespace", None, "kube-system", "kube-system"),
+        _ => identity("namespaces", "Namespace", None, "kube-system", "kube-system"),
     }
 }
 
 /// The Lease as the object of events.
 fn identity_of(Lease { metadata, .. }: &Lease) -> Option<Identity> {
     let (name, uid) = (metadata.name.as_deref()?, metadata.uid.as_deref()?);
-    identity("coordination.k8s.io", "leases", "Lease", Some(metadata.namespace.as_deref()?), name, uid)
+    identity("leases.coordination.k8s.io", "Lease", Some(metadata.namespace.as_deref()?), name, uid)
 }
 
-fn identity(
-    group: &str,
-    resource: &str,
-    kind: &str,
-    namespace: Option<&str>,
-    name: &str,
-    uid: &str,
-) -> Option<Identity> {
-    let resource = ResourceType {
-        group_resource: GroupResource::new(group, resource),
-        version: "v1".into(),
-        kind: kind.into(),
-        scope: if namespace.is_some() { Scope::Namespaced } else { Scope::Cluster },
-    };
-    let namespace = namespace.and_then(Namespace::parse);
-    Some(Identity { resource: Arc::new(resource), namespace, name: name.into(), uid: Uid::parse(uid)? })
+fn identity(resource: &str, kind: &str, namespace: Option<&str>, name: &str, uid: &str) -> Option<Identity> {
+    let scope = if namespace.is_some() { Scope::Namespaced } else { Scope::Cluster };
+    let (resource, namespace) =
+        (ResourceType::of(resource, "v1", kind, scope), namespace.and_then(Namespace::parse));
+    Some(Identity { resource, namespace, name: name.into(), uid: Uid::parse(uid)? })
 }
 
 #[cfg(test)]

@@ -41,24 +41,4 @@ impl WorkContext {
         let number = self.api.restore_fence().acknowledged();
         Self { api: self.api.under(number), graph: self.graph.under(number), ..self.clone() }
     }
-
-    /// A context that believes every look-up, without a brake and without observers.
-    #[cfg(test)]
-    pub fn bare(api: Api, graph: GraphHandle, absent_owners: Arc<AbsentOwnerCache>) -> Self {
-        use crate::worker::decision::Summaries;
-        use kube_gc_client::EventRecorder;
-        use kube_gc_config::DecisionLines;
-        let (namespace_check, _) = NamespaceCheck::new(graph.clone(), EventRecorder::silent());
-        Self {
-            decisions: DecisionRecorder::new(api.clone(), Vec::new(), Summaries::new(DecisionLines::All)),
-            api,
-            graph,
-            absent_owners,
-            registry: Registry::default(),
-            births: Births::new(std::time::Duration::ZERO),
-            brake: Brake::new(kube_gc_core::brake::Limits::default()),
-            releases: Releases::new(4),
-            namespace_check,
-        }
-    }
 }

@@ -6,7 +6,6 @@ pub mod comparison;
 pub mod context;
 pub mod decision;
 pub mod delete;
-pub mod finalizer_removal;
 pub mod interrupted;
 pub mod namespace_check;
 pub mod namespaces;
@@ -14,3 +13,64 @@ pub mod orphan;
 pub mod repeats;
 
 pub use decision::DecisionObserver;
+
+use kube_gc_client::FinalizerRemoval;
+use kube_gc_core::graph::ExpectedChange;
+use kube_gc_core::object::{ObjectFacts, ResourceVersion};
+
+/// What the watch will show after the removal of a finalizer from an object whose version was
+/// `known`: the end of the object, or the version that the server returned. Without this
+/// expectation, the object would be processed again as if it still had the finalizer.
+pub fn after_finalizer_removal(
+    known: Option<&ResourceVersion>,
+    removal: &FinalizerRemoval,
+) -> Option<ExpectedChange> {
+    let newer = |facts: &ObjectFacts, if_unknown| {
+        let version = facts.resource_version.as_ref()?;
+        let is_newer = known.map_or(if_unknown, |known| version.is_after(known));
+        is_newer.then(|| ExpectedChange::Version(version.clone()))
+    };
+    match removal {
+        FinalizerRemoval::Removed(facts) => Some(newer(facts, true).unwrap_or(ExpectedChange::Removed)),
+        // Somebody else changed the object. If the versions cannot be compared, the event may
+        // have arrived, and no other may follow.
+        FinalizerRemoval::NotPresent(facts) | FinalizerRemoval::NotBeingDeleted(facts) => newer(facts, false),
+        FinalizerRemoval::Gone(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::actors::tests::{identity, seen};
+    use kube_gc_client::AbsenceProof;
+
+    fn facts(version: &str) -> ObjectFacts {
+        let resource_version = ResourceVersion::parse(version);
+        ObjectFacts { resource_version, being_deleted: true, ..seen(&identity("a", "w"), 1, Vec::new()) }
+    }
+
+    fn version(version: &str) -> Option<ExpectedChange> {
+        ResourceVersion::parse(version).map(ExpectedChange::Version)
+    }
+
+    #[test]
+    fn the_next_event_after_a_finalizer_is_the_end_of_the_object_or_another_version() {
+        use FinalizerRemoval::{Gone, NotBeingDeleted, NotPresent, Removed};
+        for (known, removal, expected) in [
+            ("7", Removed(facts("8")), version("8")),
+            ("7", Removed(facts("7")), Some(ExpectedChange::Removed)),
+            ("7", Gone(AbsenceProof::of_test()), None),
+            // Removed by another client. An event that is known is not expected again.
+            ("7", NotPresent(facts("8")), version("8")),
+            ("7", NotBeingDeleted(facts("8")), version("8")),
+            ("7", NotPresent(facts("7")), None),
+            ("7", NotBeingDeleted(facts("7")), None),
+            // Nobody knows which is newer.
+            ("a", NotPresent(facts("b")), None),
+        ] {
+            let known = ResourceVersion::parse(known);
+            assert_eq!(after_finalizer_removal(known.as_ref(), &removal), expected, "{removal:?}");
+        }
+    }
+}

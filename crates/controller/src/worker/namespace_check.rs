@@ -3,23 +3,17 @@
 //! Every partition has to be asked for an absent owner. A task does that after the write, so
 //! that no deletion waits for the answer.
 
-use std::time::Duration;
-
 use tokio::sync::mpsc;
-use tokio::time::Instant;
 
 use crate::actors::graph_handle::GraphHandle;
 use kube_gc_client::EventRecorder;
 use kube_gc_core::graph::Report;
-use kube_gc_core::object::{Identity, OwnerReference, Uid};
+use kube_gc_core::object::{Identity, OwnerReference};
 use kube_gc_core::text::LISTED;
 use kube_gc_observe::telemetry::record;
 
 /// Objects that wait to be checked. Beyond that, a check is dropped and counted.
 const WAITING: usize = 1024;
-/// How long the answer for the last uid is used again.
-const LOCATED_FOR: Duration = Duration::from_secs(1);
-
 /// A handle to the task that checks. It never waits.
 #[derive(Clone, Debug)]
 pub struct NamespaceCheck {
@@ -55,28 +49,16 @@ impl NamespaceCheck {
 }
 
 async fn run(graph: GraphHandle, event_recorder: EventRecorder, mut inbox: mpsc::Receiver<Check>) {
-    // An owner may have thousands of dependents, which mostly come one after another.
-    let mut last: Option<(Uid, Instant, Vec<Identity>)> = None;
     while let Some(Check { dependent, references }) = inbox.recv().await {
         for reference in references {
-            let known =
-                last.take().filter(|(uid, at, _)| *uid == reference.uid && at.elapsed() < LOCATED_FOR);
-            let (uid, at, found) = match known {
-                Some(known) => known,
-                None => match graph.locate(&reference.uid).await {
-                    Ok(found) => (reference.uid.clone(), Instant::now(), found),
-                    // A partition has ended, and the process ends with it.
-                    Err(_) => return,
-                },
-            };
-            if found
-                .iter()
-                .any(|object| object.namespace.is_some() && object.namespace != dependent.namespace)
-            {
+            // An error means that a partition has ended, and the process ends with it.
+            let Ok(found) = graph.locate(&reference.uid).await else { return };
+            let is_elsewhere =
+                |object: &Identity| object.namespace.is_some() && object.namespace != dependent.namespace;
+            if found.iter().any(is_elsewhere) {
                 let dependent = dependent.clone();
                 event_recorder.report(Report::NamespaceMismatch { dependent, reference });
             }
-            last = Some((uid, at, found));
         }
     }
 }
@@ -85,6 +67,7 @@ async fn run(graph: GraphHandle, event_recorder: EventRecorder, mut inbox: mpsc:
 mod tests {
     use super::*;
     use crate::actors::tests::{identity, reference};
+    use kube_gc_core::object::Uid;
 
     /// Rule 7.9.
     #[test]

@@ -24,16 +24,14 @@ pub type Annotations = BTreeMap<String, String>;
 
 /// What the leader remembers of the last Lease that it read.
 #[derive(Debug, Default)]
-pub struct LastRead {
-    resume: Option<String>,
-}
+pub struct LastRead(Option<String>);
 
 impl LastRead {
     /// Takes note of the Lease as read. Returns whether a person asks to resume.
     pub fn read(&mut self, annotations: Option<&Annotations>, engaged: bool) -> bool {
         let resume = annotations.and_then(|annotations| annotations.get(RESUME)).cloned();
-        let news = resume.is_some() && resume != self.resume;
-        self.resume = resume;
+        let news = resume.is_some() && resume != self.0;
+        self.0 = resume;
         engaged && news
     }
 }

@@ -16,7 +16,6 @@ mod tests;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fmt;
-use std::mem::discriminant;
 use std::num::NonZeroU32;
 use std::time::{Duration, SystemTime};
 
@@ -61,9 +60,6 @@ const MINUTE: Duration = Duration::from_secs(60);
 /// The number of slots of a window. A slot is dropped as a whole, late rather than early, so a
 /// window covers up to a sixtieth more than its length.
 const SLOTS: u32 = 60;
-/// How many resource types are counted at a time. If deletions affect more types within one
-/// window, a person should look.
-const TYPES_AT_MOST: usize = 4096;
 /// How many namespaces are counted at a time. In others, only the limits for everything apply. The
 /// Lease must have room for their names.
 const NAMESPACES_AT_MOST: usize = 1024;
@@ -288,13 +284,7 @@ impl Ledger {
         let earlier = self.uncertain.get(&uid).copied();
         let (mut counted, mut may_be_full) = (Vec::with_capacity(3), false);
         for what in self.limited(object) {
-            let Some(window) = self.window(&what, now) else {
-                let Counted::OfType(..) = what else { continue };
-                let why = format!(
-                    "objects of {TYPES_AT_MOST} resource types were deleted, more than can be counted"
-                );
-                return Err(self.reached(&what, None, why, at));
-            };
+            let Some(window) = self.window(&what, now) else { continue };
             window.present(now, population);
             match self.windows[&what].headroom(earlier, |population| what.allowed(population)) {
                 Headroom::Free => {}
@@ -334,25 +324,22 @@ impl Ledger {
         [here, all.map(Counted::All), of_type].into_iter().flatten()
     }
 
-    /// The window that counts this; `None` if there are too many others with recent deletions.
+    /// The window that counts this; `None` for a namespace if there are too many others with recent
+    /// deletions.
     fn window(&mut self, what: &Counted, now: Duration) -> Option<&mut Window> {
-        let (length, most) = match what {
-            Counted::InNamespace(..) => (MINUTE, NAMESPACES_AT_MOST),
-            Counted::All(_) => (MINUTE, 1),
-            Counted::OfType(_, share) => (share.window, TYPES_AT_MOST),
+        let length = match what {
+            Counted::InNamespace(..) | Counted::All(_) => MINUTE,
+            Counted::OfType(_, share) => share.window,
         };
-        if !self.windows.contains_key(what) {
-            let is_full = |windows: &HashMap<Counted, Window>| {
-                windows.keys().filter(|other| discriminant(*other) == discriminant(what)).count() >= most
-            };
-            if is_full(&self.windows) {
-                self.windows.retain(|_, window| {
-                    window.advance(now);
-                    window.pending > 0 || window.slots.iter().any(|slot| slot.deleted > 0)
-                });
-                if is_full(&self.windows) {
-                    return None;
-                }
+        if self.windows.len() >= NAMESPACES_AT_MOST && !self.windows.contains_key(what) {
+            self.windows.retain(|_, window| {
+                window.advance(now);
+                window.pending > 0 || window.slots.iter().any(|slot| slot.deleted > 0)
+            });
+            let is_namespace = |what: &Counted| matches!(what, Counted::InNamespace(..));
+            let namespaces = self.windows.keys().filter(|other| is_namespace(other)).count();
+            if is_namespace(what) && namespaces >= NAMESPACES_AT_MOST {
+                return None;
             }
         }
         Some(self.windows.entry(what.clone()).or_insert_with(|| Window::new(length)))

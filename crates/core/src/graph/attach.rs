@@ -27,8 +27,8 @@ pub(super) enum Extent<'a> {
 type Few<T> = SmallVec<[T; 2]>;
 
 impl Partition {
-    /// Sets the references of a dependent and applies the rules for those that were added,
-    /// became blocking or were removed. Returns whether anything differed.
+    /// Sets the references of a dependent and applies the rules for those that were added or removed.
+    /// One that differs in a flag is another one. Returns whether anything differed.
     ///
     /// References are compared as a multiset, so that duplicates do not look new each time
     /// (kubernetes#108373). The caller calls
@@ -55,17 +55,12 @@ impl Partition {
             return false;
         }
         let was_large = self.is_large(dependent);
-        let Matching { mut placed, changed, removed } = self.match_references(&old, references);
-        let mut tightened = Few::new();
-        for (edge, index) in changed {
-            let reference = &references[index];
-            let Edge { blocking, controller, .. } = &mut self.store.edges[edge];
-            if reference.block_owner_deletion && !*blocking {
-                tightened.push(edge);
-            }
-            *blocking = reference.block_owner_deletion;
-            *controller = reference.controller;
+        let mut edges: BTreeMap<OwnerReference, Few<EdgeId>> = BTreeMap::new();
+        for edge in old {
+            edges.entry(self.store.reference(edge)).or_default().push(edge);
         }
+        let take = |reference: &OwnerReference| edges.get_mut(reference).and_then(Few::pop);
+        let mut placed: Few<Option<EdgeId>> = references.iter().map(take).collect();
         // Each new edge, and whether its owner node was created for it.
         let mut attached: Few<(EdgeId, bool)> = Few::new();
         for (place, reference) in placed.iter_mut().zip(references).filter(|(place, _)| place.is_none()) {
@@ -74,14 +69,10 @@ impl Partition {
             attached.push(added);
         }
         self.store.set_owners(dependent, others.into_iter().chain(placed.into_iter().flatten()));
-        for edge in removed {
+        for edge in edges.into_values().flatten() {
             let owner = self.store.edges[edge].owner;
             self.store.remove_edge(edge);
             self.collect_owner(owner, dependent);
-        }
-        // An edge that becomes blocking is like a dependent that was added late.
-        if tightened.iter().any(|&edge| self.progress.contains_key(&self.store.edges[edge].owner)) {
-            self.queue(dependent, out);
         }
         let is_large = self.is_large(dependent);
         for (edge, new_owner) in attached {
@@ -172,7 +163,7 @@ impl Partition {
             // The object stays, but a worker can look for the owner's uid in other namespaces and
             // warn about a mismatch.
             self.queue(dependent, out);
-            self.invalid_scope_candidates.insert(dependent);
+            self.may_be_stuck.insert(dependent);
             return;
         }
         match self.store.nodes[owner].presence {
@@ -241,38 +232,6 @@ impl Partition {
             && self.store.owner_namespace(edge) == identity.namespace.as_ref()
             && !self.is_invalid_scope(edge)
     }
-
-    /// Gives each reference an edge that is equal or, if there is none, that differs in its flags
-    /// only.
-    fn match_references(&self, old: &[EdgeId], references: &[OwnerReference]) -> Matching {
-        let mut edges: BTreeMap<OwnerReference, Few<EdgeId>> = BTreeMap::new();
-        for &edge in old {
-            edges.entry(self.store.reference(edge)).or_default().push(edge);
-        }
-        let mut take = |reference: &OwnerReference| edges.get_mut(reference).and_then(Few::pop);
-        let mut placed: Few<Option<EdgeId>> = references.iter().map(&mut take).collect();
-        let mut changed = Few::new();
-        for index in (0..references.len()).filter(|_| !old.is_empty()) {
-            for flags in [(false, false), (false, true), (true, false), (true, true)] {
-                if placed[index].is_none() {
-                    let (controller, block_owner_deletion) = flags;
-                    let reference = references[index].clone();
-                    placed[index] = take(&OwnerReference { controller, block_owner_deletion, ..reference });
-                    changed.extend(placed[index].map(|edge| (edge, index)));
-                }
-            }
-        }
-        Matching { placed, changed, removed: edges.into_values().flatten().collect() }
-    }
-}
-
-/// How a dependent's edges and its new references correspond.
-struct Matching {
-    /// The edge of each reference, if it has one.
-    placed: Few<Option<EdgeId>>,
-    /// Edges that differ in their flags only, with the references that they become.
-    changed: Few<(EdgeId, usize)>,
-    removed: Few<EdgeId>,
 }
 
 /// An object with more owner references than this is a large one. Others cost at most this many

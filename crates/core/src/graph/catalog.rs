@@ -182,7 +182,7 @@ impl Partition {
         for &edge in &edges {
             let Edge { dependent, owner, reference_type, .. } = self.store.edges[edge];
             let target = self.resolve(reference_type);
-            let new_owner = target != self.store.nodes[owner].target() && self.move_edge(edge, target);
+            let new_owner = target != self.store.nodes[owner].target && self.move_edge(edge, target);
             self.edge_added(edge, new_owner, self.is_large(dependent), out);
         }
         for (id, touched, remote) in before {

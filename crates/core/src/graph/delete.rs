@@ -6,6 +6,7 @@
 //! A deletion that was read before the watch broke may also arrive afterwards. Deletions are
 //! proof again after the version at which the store was found after the disturbance.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
@@ -39,14 +40,11 @@ impl Partition {
         out: &mut Effects,
     ) {
         let Some(id) = self.store.find(&facts.uid, Target::Served(type_id)) else { return };
-        let worth = self.proof_of_delete(deletes_prove, facts.resource_version.as_ref());
-        let is_in_doubt = worth != deletes_prove;
-        let deletes_prove = worth;
+        let version = facts.resource_version.as_ref();
         match self.store.nodes[id].presence {
-            Presence::Observed if is_in_doubt => self.object_gone_unproved(id, out),
-            Presence::Observed => self.object_gone(id, deletes_prove, out),
+            Presence::Observed => self.object_gone_at(id, deletes_prove, version, out),
             // The object was created and deleted before it was seen here.
-            Presence::Virtual if deletes_prove == DeletesProve::Absence => {
+            Presence::Virtual if self.proof_of_delete(deletes_prove, version) == DeletesProve::Absence => {
                 let gone = Identity {
                     resource: Arc::clone(self.store.resource(id)),
                     namespace: facts.namespace.clone(),
@@ -216,7 +214,7 @@ impl Partition {
 
 impl Partition {
     /// What a deletion at this version proves, given what it would prove without a disturbance.
-    pub(super) fn proof_of_delete(
+    fn proof_of_delete(
         &self,
         deletes_prove: DeletesProve,
         version: Option<&ResourceVersion>,
@@ -257,8 +255,7 @@ impl Partition {
     }
 
     fn forget_absences(&mut self, out: &mut Effects) {
-        let mut absent: Vec<NodeId> = self.store.absent.iter().copied().collect();
-        absent.sort_by_key(|id| id.number());
+        let absent: BTreeSet<NodeId> = self.store.absent.iter().copied().collect();
         for id in absent {
             self.store.set_presence(id, Presence::Virtual);
             self.store.formerly_absent.insert(id);
@@ -266,12 +263,19 @@ impl Partition {
         }
     }
 
-    /// An observed object was deleted, perhaps before watches broke: nothing follows until the
-    /// absence is verified.
-    pub(super) fn object_gone_unproved(&mut self, id: NodeId, out: &mut Effects) {
-        let has_dependents = self.store.nodes[id].first_dependent.is_some();
-        self.object_gone(id, DeletesProve::Nothing, out);
-        if has_dependents && self.store.nodes.get(id).is_some_and(|node| node.presence == Presence::Virtual) {
+    /// An observed object was deleted, by an event or a list of this version. If that was perhaps before
+    /// watches broke, nothing follows until the absence is verified.
+    pub(super) fn object_gone_at(
+        &mut self,
+        id: NodeId,
+        deletes_prove: DeletesProve,
+        version: Option<&ResourceVersion>,
+        out: &mut Effects,
+    ) {
+        let worth = self.proof_of_delete(deletes_prove, version);
+        self.object_gone(id, worth, out);
+        let is_left = self.store.nodes.get(id).is_some_and(|node| node.presence == Presence::Virtual);
+        if worth != deletes_prove && is_left {
             self.store.formerly_absent.insert(id);
         }
     }
@@ -279,9 +283,8 @@ impl Partition {
     /// A type is proved to be gone since watches broke. So its objects that were gone before
     /// have not come back, and no look-up could prove that any more.
     pub(super) fn confirm_absences(&mut self, type_id: TypeId, out: &mut Effects) {
-        let of_type = |id: &NodeId| self.store.nodes[*id].target() == Target::Served(type_id);
-        let mut gone: Vec<NodeId> = self.store.formerly_absent.iter().copied().filter(of_type).collect();
-        gone.sort_by_key(|id| id.number());
+        let of_type = |id: &NodeId| self.store.nodes[*id].target == Target::Served(type_id);
+        let gone: BTreeSet<NodeId> = self.store.formerly_absent.iter().copied().filter(of_type).collect();
         for id in gone {
             self.store.set_presence(id, Presence::Absent);
             out.absent.push(self.store.identity(id));
@@ -290,9 +293,8 @@ impl Partition {
     }
 
     fn forget_expected(&mut self, out: &mut Effects) {
-        let mut asked: Vec<NodeId> =
-            self.expected.drain().filter(|(_, it)| it.asked).map(|(id, _)| id).collect();
-        asked.sort_by_key(|id| id.number());
+        let asked = self.expected.drain().filter(|(_, it)| it.asked);
+        let asked: BTreeSet<NodeId> = asked.map(|(id, _)| id).collect();
         for id in asked {
             self.queue(id, out);
         }

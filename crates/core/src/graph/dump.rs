@@ -11,7 +11,7 @@ use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-use super::node::{Edge, NodeId, NodeType, Presence, Target};
+use super::node::{Edge, NodeId, Presence, Target};
 use super::{Cursor, Partition, PartitionId};
 use crate::object::{GroupResource, Namespace, Uid, split_api_version};
 use crate::text::word;
@@ -129,9 +129,9 @@ impl Partition {
 
     pub(super) fn dump_id(&self, id: NodeId) -> DumpId {
         let node = &self.store.nodes[id];
-        let resource = match node.node_type {
-            NodeType::Served { .. } => self.store.resource(id).group_resource.to_string(),
-            NodeType::Unresolved(id) => {
+        let resource = match node.target {
+            Target::Served(_) => self.store.resource(id).group_resource.to_string(),
+            Target::Unresolved(id) => {
                 let unresolved = &self.store.reference_types.get(id).key;
                 format!("{}/{}", unresolved.api_version, unresolved.kind)
             }
@@ -141,12 +141,12 @@ impl Partition {
 
     pub(super) fn dump_node(&self, id: NodeId) -> DumpNode {
         let node = &self.store.nodes[id];
-        let (group, version, kind) = match node.node_type {
-            NodeType::Served { .. } => {
+        let (group, version, kind) = match node.target {
+            Target::Served(_) => {
                 let resource = self.store.resource(id);
                 (resource.group_resource.group.to_string(), resource.version.to_string(), &*resource.kind)
             }
-            NodeType::Unresolved(id) => {
+            Target::Unresolved(id) => {
                 let unresolved = &self.store.reference_types.get(id).key;
                 let (group, version) = split_api_version(&unresolved.api_version);
                 (group.to_owned(), version.to_owned(), &*unresolved.kind)

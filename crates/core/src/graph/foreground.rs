@@ -72,11 +72,7 @@ impl Cycles {
     }
 }
 
-/// Up to this many entries, [`Touched`] is kept free of duplicates by searching it. A search
-/// for each of thousands of references would be quadratic, so longer ones are sorted once.
-const FEW: usize = 16;
-
-/// Owners whose counters a change to a dependent may affect, with their counters before it.
+/// Owners whose counters a change to a dependent may affect, each first with its counters before it.
 pub(super) type Touched = SmallVec<[(NodeId, Progress); 2]>;
 
 impl Partition {
@@ -145,11 +141,9 @@ impl Partition {
 
     /// Queues the owners that nothing blocks any more, or only objects that are deleting dependents.
     pub(super) fn wake(&self, mut touched: Touched, out: &mut Effects) {
-        if touched.len() > FEW {
-            // The sort is stable: the first entry of each owner has its counters before the change.
-            touched.sort_by_key(|&(owner, _)| owner);
-            touched.dedup_by_key(|&mut (owner, _)| owner);
-        }
+        // The sort is stable: the first entry of each owner has its counters before the change.
+        touched.sort_by_key(|&(owner, _)| owner);
+        touched.dedup_by_key(|&mut (owner, _)| owner);
         for (owner, before) in touched {
             let Some(&now) = self.progress.get(&owner) else { continue };
             let unblocked =
@@ -171,13 +165,7 @@ impl Partition {
             let active = u32::from(!self.dependent_deletes_dependents(edge));
             let owner = self.store.edges[edge].owner;
             let Some(progress) = self.progress.get_mut(&owner) else { continue };
-            let mut others = touched.iter().inspect(|_| {
-                #[cfg(test)]
-                crate::object::steps::count();
-            });
-            if others.len() > FEW || others.all(|&(other, _)| other != owner) {
-                touched.push((owner, *progress));
-            }
+            touched.push((owner, *progress));
             apply(&mut progress.blocking, 1);
             apply(&mut progress.active, active);
         }
@@ -195,7 +183,7 @@ impl Partition {
     }
 
     /// The objects that block a node and are deleting dependents themselves.
-    fn successors(&self, id: NodeId) -> Vec<NodeId> {
+    pub(super) fn successors(&self, id: NodeId) -> Vec<NodeId> {
         self.counted_dependents(id)
             .filter(|&edge| self.store.edges[edge].blocking && self.dependent_deletes_dependents(edge))
             .map(|edge| self.store.edges[edge].dependent)
@@ -276,35 +264,5 @@ impl Partition {
                 }
             }
         }
-    }
-}
-
-#[cfg(any(test, feature = "test-util"))]
-impl Partition {
-    /// Panics unless the cache agrees with a full search.
-    pub(super) fn check_cycles(&self) {
-        for id in self.progress.keys().copied() {
-            if self.cycles.knows(id) {
-                assert_eq!(self.cycles.cyclic.contains(&id), self.reaches_itself(id), "{id:?}");
-            }
-        }
-        let known = self.cycles.acyclic.iter().chain(&self.cycles.cyclic);
-        assert!(known.into_iter().all(|id| self.progress.contains_key(id)), "kept for too long");
-    }
-
-    fn reaches_itself(&self, start: NodeId) -> bool {
-        let mut seen = std::collections::BTreeSet::new();
-        let mut open = vec![start];
-        while let Some(id) = open.pop() {
-            for to in self.successors(id) {
-                if self.same_object(to, start) {
-                    return true;
-                }
-                if seen.insert(to) {
-                    open.push(to);
-                }
-            }
-        }
-        false
     }
 }

@@ -1,10 +1,6 @@
 //! The input and the output of a partition.
 
-use std::sync::Arc;
-
-use crate::object::{
-    DeletionState, Identity, Key, Namespace, ObjectFacts, OwnerReference, ResourceType, ResourceVersion, Uid,
-};
+use crate::object::{DeletionState, Identity, Key, ObjectFacts, OwnerReference, ResourceVersion};
 
 /// One run of a monitor. Epochs grow over the life of the process and over all types, which
 /// tells the batches of a stopped monitor from those of its successor.
@@ -60,10 +56,7 @@ impl WatchEvent {
 pub struct Link {
     /// The owner, with the type that the sender's catalog resolved.
     pub owner: Key,
-    pub resource: Arc<ResourceType>,
-    pub namespace: Namespace,
-    pub name: Box<str>,
-    pub uid: Uid,
+    pub dependent: Identity,
     pub deletion: DeletionState,
     /// Whether another of the dependent's references has the same uid, to this owner or to one
     /// of another kind.
@@ -71,13 +64,6 @@ pub struct Link {
     /// Every reference of the dependent to this owner. There are several if duplicates differ in
     /// a field, and none if it no longer refers to the owner, or is gone.
     pub references: Vec<OwnerReference>,
-}
-
-impl Link {
-    pub fn dependent(&self) -> Key {
-        let Self { uid, resource, namespace, .. } = self;
-        Key { uid: uid.clone(), resource: Arc::clone(resource), namespace: Some(namespace.clone()) }
-    }
 }
 
 /// Everything that followed from the calls since the last [`clear`](Effects::clear), in order.

@@ -45,19 +45,12 @@ pub(super) enum Role {
     Alias,
 }
 
-/// The type of a node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum NodeType {
-    /// A type that is or was served, and the node's position in the type's list.
-    Served { id: TypeId, position: u32 },
-    /// The `apiVersion` and kind of a reference, which did not resolve.
-    Unresolved(ReferenceTypeId),
-}
-
-/// Together with a uid, the key of a node.
+/// The type of a node. Together with a uid, the key of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Target {
+    /// A type that is or was served.
     Served(TypeId),
+    /// The `apiVersion` and kind of a reference, which did not resolve.
     Unresolved(ReferenceTypeId),
 }
 
@@ -68,7 +61,9 @@ pub(super) struct Node {
     pub(super) name: Box<str>,
     pub(super) version: Option<ResourceVersion>,
     pub(super) namespace: Option<NamespaceId>,
-    pub(super) node_type: NodeType,
+    pub(super) target: Target,
+    /// Its position in the list of its type, if that is or was served.
+    pub(super) position: u32,
     /// The first of its own references, in their written order.
     pub(super) first_owner: Option<EdgeId>,
     /// The first edge in the list of its dependents.
@@ -88,16 +83,9 @@ pub(super) struct Node {
 }
 
 impl Node {
-    pub(super) const fn target(&self) -> Target {
-        match self.node_type {
-            NodeType::Served { id, .. } => Target::Served(id),
-            NodeType::Unresolved(id) => Target::Unresolved(id),
-        }
-    }
-
     /// Whether its kind does not resolve to a type.
     pub(super) const fn is_unresolved(&self) -> bool {
-        matches!(self.node_type, NodeType::Unresolved(_))
+        matches!(self.target, Target::Unresolved(_))
     }
 
     pub(super) fn is_observed(&self) -> bool {
@@ -339,6 +327,6 @@ mod tests {
 
     #[test]
     fn a_million_objects_fit() {
-        assert_eq!((size_of::<Option<Node>>(), size_of::<Option<Edge>>()), (80, 28));
+        assert_eq!((size_of::<Option<Node>>(), size_of::<Option<Edge>>()), (88, 28));
     }
 }

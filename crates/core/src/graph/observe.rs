@@ -4,7 +4,7 @@
 use std::cmp::Ordering;
 
 use super::attach::Extent;
-use super::node::{EdgeId, Listing, NodeId, NodeType, Presence, Target, TypeId};
+use super::node::{EdgeId, Listing, NodeId, Presence, Target, TypeId};
 use super::store::Store;
 use super::{DeletesProve, Effects, Partition};
 use crate::mutation::{self, Mutation};
@@ -123,8 +123,7 @@ impl Partition {
 
     /// Whether a node accepts a lower version than it has.
     fn accepts_older_version(&self, id: NodeId, facts: &ObjectFacts, out: &mut Effects) -> bool {
-        let NodeType::Served { id: type_id, .. } = self.store.nodes[id].node_type else { return false };
-        let entry = &self.store.types.entries[type_id];
+        let Some(entry) = self.store.type_of(id) else { return false };
         if !self.store.versions_order(id) {
             return true;
         }
@@ -181,7 +180,7 @@ impl Partition {
             DeletionState::Live | DeletionState::Terminating => {}
         }
         if now == DeletionState::Terminating {
-            self.terminating.insert(id);
+            self.may_be_stuck.insert(id);
         }
     }
 
@@ -263,7 +262,6 @@ impl Partition {
             .copied()
             .filter(|&id| self.store.nodes[id].is_observed() && !self.store.nodes[id].listed)
             .collect();
-        let worth = self.proof_of_delete(deletes_prove, version);
         for id in missing {
             if is_foreign {
                 self.object_gone(id, DeletesProve::Nothing, out);
@@ -274,8 +272,7 @@ impl Partition {
                 // Created after the list, if versions are ordered at all.
                 Some(Ordering::Greater)
                     if deletes_prove == DeletesProve::Absence && !mutation::is(Mutation::TrustOldList) => {}
-                Some(_) if worth != deletes_prove => self.object_gone_unproved(id, out),
-                Some(_) => self.object_gone(id, worth, out),
+                Some(_) => self.object_gone_at(id, deletes_prove, version, out),
                 // Versions that cannot be compared prove nothing.
                 None => self.object_gone(id, DeletesProve::Nothing, out),
             }

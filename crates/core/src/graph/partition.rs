@@ -30,10 +30,9 @@ pub struct Partition {
     pub(super) cycles: Cycles,
     /// Our own writes whose events have not arrived.
     pub(super) expected: KeyedMap<NodeId, Expectation>,
-    /// Nodes that had a reference of invalid scope at the last query, or have got one since.
-    pub(super) invalid_scope_candidates: KeyedSet<NodeId>,
-    /// Nodes that were terminating at the last query, or have become so since.
-    pub(super) terminating: KeyedSet<NodeId>,
+    /// Nodes that were terminating or had a reference of invalid scope at the last query, or have
+    /// become so since.
+    pub(super) may_be_stuck: KeyedSet<NodeId>,
     /// The nodes that were stuck at the last query.
     pub(super) noticed: KeyedMap<NodeId, Noticed>,
     /// The latest break of the watches.
@@ -85,8 +84,7 @@ impl Partition {
             progress: KeyedMap::with_hasher(hasher),
             cycles: Cycles::new(hasher),
             expected: KeyedMap::with_hasher(hasher),
-            invalid_scope_candidates: KeyedSet::with_hasher(hasher),
-            terminating: KeyedSet::with_hasher(hasher),
+            may_be_stuck: KeyedSet::with_hasher(hasher),
             noticed: KeyedMap::with_hasher(hasher),
             disturbance: Disturbance::default(),
         }
@@ -303,24 +301,5 @@ impl Expectation {
             ExpectedChange::Removed => None,
             ExpectedChange::Version(version) => Some(version),
         }
-    }
-}
-
-#[cfg(any(test, feature = "test-util"))]
-impl Partition {
-    /// Panics unless everything is consistent.
-    pub(super) fn check(&self) {
-        self.store.check();
-        for (&id, progress) in &self.progress {
-            assert!(self.store.nodes[id].is_observed());
-            assert_eq!(*progress, self.count_progress(id), "miscounted blocking dependents");
-        }
-        for (id, node) in self.store.nodes.iter() {
-            let deleting = node.is_observed() && self.any_view_is(id, DeletionState::DeletingDependents);
-            assert_eq!(self.progress.contains_key(&id), deleting, "tracked without need, or not at all");
-            assert_eq!(node.role, self.role_of(id), "wrong role");
-        }
-        self.check_cycles();
-        assert!(self.expected.keys().all(|&id| self.store.nodes[id].is_observed()));
     }
 }

@@ -110,10 +110,9 @@ impl Partition {
         shares_uid: bool,
         out: &mut Effects,
     ) {
-        let Identity { resource, namespace, name, uid } = self.store.identity(dependent);
-        let Some(namespace) = namespace else { return };
         let deletion = self.store.nodes[dependent].deletion;
-        out.links.push(Link { owner, resource, namespace, name, uid, deletion, shares_uid, references });
+        let dependent = self.store.identity(dependent);
+        out.links.push(Link { owner, dependent, deletion, shares_uid, references });
     }
 
     /// Withdraws a node's links to owners that it no longer has.
@@ -152,16 +151,18 @@ impl Partition {
 
     /// Applies a link of another partition. The rules are those for a dependent that lives here.
     pub fn receive(&mut self, link: &Link, out: &mut Effects) {
-        let known = self.store.find_key(&link.dependent());
+        let Identity { resource, namespace, name, uid } = &link.dependent;
+        let known = self.store.find_key(&link.dependent.key());
         let is_linked = known.is_some_and(|id| self.store.nodes[id].presence == Presence::Linked);
         if link.references.is_empty() && !is_linked {
             return;
         }
-        let type_id = self.store.types.find_or_insert(&link.resource);
+        let type_id = self.store.types.find_or_insert(resource);
         let target = Target::Served(type_id);
-        let id = self.store.find(&link.uid, target).unwrap_or_else(|| {
-            self.store.create(&link.uid, target, Some(&link.namespace), &link.name, Presence::Linked)
-        });
+        let id = self
+            .store
+            .find(uid, target)
+            .unwrap_or_else(|| self.store.create(uid, target, namespace.as_ref(), name, Presence::Linked));
         match self.store.nodes[id].presence {
             Presence::Linked => {}
             // A cluster-scoped dependent named it before.
@@ -170,8 +171,8 @@ impl Partition {
             _ => return,
         }
         let touched = self.subtract_from_owners(id);
-        if self.store.namespace(id) != Some(&link.namespace) || self.store.name(id) != &*link.name {
-            self.store.relocate(id, Some(&link.namespace), &link.name);
+        if self.store.namespace(id) != namespace.as_ref() || self.store.name(id) != &**name {
+            self.store.relocate(id, namespace.as_ref(), name);
         }
         let node = &mut self.store.nodes[id];
         node.deletion = link.deletion;

@@ -9,8 +9,8 @@ use smallvec::SmallVec;
 
 use super::DeletesProve;
 use super::node::{
-    Edge, EdgeId, Interner, NamespaceId, Node, NodeId, NodeType, Presence, ReferenceType, Resolved, Role,
-    Target, Types,
+    Edge, EdgeId, Interner, MonitorState, NamespaceId, Node, NodeId, Presence, ReferenceType, Resolved, Role,
+    Target, TypeEntry, Types,
 };
 use crate::arena::{Arena, is_sparse};
 use crate::object::{
@@ -85,10 +85,8 @@ impl Store {
             name: name.into(),
             version: None,
             namespace: namespace.map(|namespace| self.acquire_namespace(namespace)),
-            node_type: match target {
-                Target::Served(id) => NodeType::Served { id, position: 0 },
-                Target::Unresolved(id) => NodeType::Unresolved(id),
-            },
+            target,
+            position: 0,
             first_owner: None,
             first_dependent: None,
             generation: self.tick(),
@@ -103,12 +101,12 @@ impl Store {
         self.virtual_nodes += usize::from(presence == Presence::Virtual);
         self.name_bytes += name.len();
         let id = self.nodes.insert(node);
-        if let NodeType::Served { id: type_id, position } = &mut self.nodes[id].node_type {
-            let list = &mut self.types.entries[*type_id].nodes;
+        if let Target::Served(type_id) = target {
+            let TypeEntry { nodes: list, observed, .. } = &mut self.types.entries[type_id];
             // There are no more nodes than slots, and slot numbers have 32 bits.
-            *position = list.len() as u32;
+            self.nodes[id].position = list.len() as u32;
             list.push(id);
-            self.types.entries[*type_id].observed += usize::from(presence == Presence::Observed);
+            *observed += usize::from(presence == Presence::Observed);
         }
         self.add_to_index(id);
         id
@@ -130,17 +128,17 @@ impl Store {
         if let Some(namespace) = node.namespace {
             self.namespaces.release(namespace);
         }
-        if let NodeType::Served { id: type_id, position } = node.node_type {
-            let list = &mut self.types.entries[type_id].nodes;
-            list.swap_remove(position as usize);
+        if let Target::Served(type_id) = node.target {
+            let TypeEntry { nodes: list, observed, .. } = &mut self.types.entries[type_id];
+            list.swap_remove(node.position as usize);
             if is_sparse(list.len(), list.capacity()) {
                 // Four bytes a node: a copy is cheap.
                 list.shrink_to(list.len() * 2);
             }
-            if let Some(&moved) = list.get(position as usize) {
-                self.nodes[moved].node_type = NodeType::Served { id: type_id, position };
+            if let Some(&moved) = list.get(node.position as usize) {
+                self.nodes[moved].position = node.position;
             }
-            self.types.entries[type_id].observed -= usize::from(node.presence == Presence::Observed);
+            *observed -= usize::from(node.presence == Presence::Observed);
             self.types.release(type_id);
         }
     }
@@ -165,7 +163,7 @@ impl Store {
         } else if was == Presence::Absent {
             self.absent.remove(&id);
         }
-        if let NodeType::Served { id: type_id, .. } = self.nodes[id].node_type {
+        if let Target::Served(type_id) = self.nodes[id].target {
             let observed = &mut self.types.entries[type_id].observed;
             *observed += usize::from(presence == Presence::Observed);
             *observed -= usize::from(was == Presence::Observed);
@@ -221,11 +219,15 @@ impl Store {
     }
 
     /// The type of a node that has one; unresolved stubs have none.
-    pub(super) fn resource_of(&self, id: NodeId) -> Option<&Arc<ResourceType>> {
-        match self.nodes[id].node_type {
-            NodeType::Served { id, .. } => Some(&self.types.entries[id].resource),
-            NodeType::Unresolved(_) => None,
+    pub(super) fn type_of(&self, id: NodeId) -> Option<&TypeEntry> {
+        match self.nodes[id].target {
+            Target::Served(id) => Some(&self.types.entries[id]),
+            Target::Unresolved(_) => None,
         }
+    }
+
+    pub(super) fn resource_of(&self, id: NodeId) -> Option<&Arc<ResourceType>> {
+        self.type_of(id).map(|entry| &entry.resource)
     }
 
     /// The type of a node that is known to have one.
@@ -235,10 +237,7 @@ impl Store {
     }
 
     pub(super) fn is_synced(&self, id: NodeId) -> bool {
-        match self.nodes[id].node_type {
-            NodeType::Served { id, .. } => self.types.entries[id].is_synced(),
-            NodeType::Unresolved(_) => false,
-        }
+        self.type_of(id).is_some_and(TypeEntry::is_synced)
     }
 
     pub(super) fn key(&self, id: NodeId) -> Key {
@@ -272,16 +271,15 @@ impl Store {
 
     /// Whether a monitor of a node's type runs.
     pub(super) fn is_monitored(&self, id: NodeId) -> bool {
-        let NodeType::Served { id: type_id, .. } = self.nodes[id].node_type else { return false };
-        self.types.entries[type_id].monitor.is_some()
+        self.type_of(id).is_some_and(|entry| entry.monitor.is_some())
     }
 
     /// Whether resource versions of a node's type are ordered. Those of an aggregated API may be
     /// arbitrary.
     pub(super) fn versions_order(&self, id: NodeId) -> bool {
-        let NodeType::Served { id: type_id, .. } = self.nodes[id].node_type else { return false };
-        let monitor = self.types.entries[type_id].monitor.as_ref();
-        monitor.is_none_or(|monitor| monitor.deletes_prove == DeletesProve::Absence && !monitor.is_foreign)
+        let is_ordered =
+            |monitor: &MonitorState| monitor.deletes_prove == DeletesProve::Absence && !monitor.is_foreign;
+        self.type_of(id).is_some_and(|entry| entry.monitor.as_ref().is_none_or(is_ordered))
     }
 }
 
@@ -290,7 +288,7 @@ impl Store {
 /// by uid and type: references can name one uid with any number of kinds, and a search for one
 /// must not pass over all of them.
 fn index_hash(hasher: Keyed, node: &Node) -> u64 {
-    if node.is_observed() { hasher.hash_one(&node.uid) } else { stub_hash(hasher, &node.uid, node.target()) }
+    if node.is_observed() { hasher.hash_one(&node.uid) } else { stub_hash(hasher, &node.uid, node.target) }
 }
 
 fn stub_hash(hasher: Keyed, uid: &Uid, target: Target) -> u64 {
@@ -310,13 +308,13 @@ fn counted(_: &NodeId) {
 /// Nodes are found by uid, or by uid and type.
 impl Store {
     pub(super) fn find(&self, uid: &Uid, target: Target) -> Option<NodeId> {
-        let is = |&id: &NodeId| self.nodes[id].uid == *uid && self.nodes[id].target() == target;
+        let is = |&id: &NodeId| self.nodes[id].uid == *uid && self.nodes[id].target == target;
         self.find_at(self.hasher.hash_one(uid), is).or_else(|| self.find_stub(uid, target))
     }
 
     /// The stub with this uid and type.
     fn find_stub(&self, uid: &Uid, target: Target) -> Option<NodeId> {
-        let is = |&id: &NodeId| self.nodes[id].uid == *uid && self.nodes[id].target() == target;
+        let is = |&id: &NodeId| self.nodes[id].uid == *uid && self.nodes[id].target == target;
         self.find_at(stub_hash(self.hasher, uid, target), is)
     }
 

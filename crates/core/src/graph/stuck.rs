@@ -178,13 +178,13 @@ impl Partition {
 
     /// Finds the stuck objects among the nodes that may be stuck.
     fn notice(&mut self, now: Duration) {
-        let empty = KeyedSet::with_hasher(self.store.hasher);
-        let mut invalid_scope = std::mem::replace(&mut self.invalid_scope_candidates, empty.clone());
-        invalid_scope.retain(|&id| self.has_invalid_scope_reference(id));
-        let mut terminating = std::mem::replace(&mut self.terminating, empty);
-        terminating.retain(|&id| self.store.nodes.get(id).is_some_and(Node::is_terminating));
-        let candidates = self.expected.keys().chain(&invalid_scope).chain(self.progress.keys());
-        let candidates = candidates.chain(&terminating);
+        let mut may_be_stuck =
+            std::mem::replace(&mut self.may_be_stuck, KeyedSet::with_hasher(self.store.hasher));
+        may_be_stuck.retain(|&id| {
+            let is_terminating = self.store.nodes.get(id).is_some_and(Node::is_terminating);
+            is_terminating || self.has_invalid_scope_reference(id)
+        });
+        let candidates = self.expected.keys().chain(&may_be_stuck).chain(self.progress.keys());
         let mut noticed = KeyedMap::with_hasher(self.store.hasher);
         for &id in candidates {
             let Some(cause) = self.stuck_cause(id) else { continue };
@@ -193,8 +193,7 @@ impl Partition {
             let since = since.map_or(now, |was| was.since);
             noticed.insert(id, Noticed { uid: uid.clone(), cause, since });
         }
-        self.invalid_scope_candidates = invalid_scope;
-        self.terminating = terminating;
+        self.may_be_stuck = may_be_stuck;
         self.noticed = noticed;
     }
 

@@ -164,8 +164,7 @@ impl<R: Copy + Ord> Mailbox<R> {
         let waited = self.now.saturating_sub(entry.since);
         entry.state = State::Running { again: false, woken: false };
         entry.since = self.now;
-        let failures = entry.failure.as_ref().map_or(0, |failure| failure.attempts);
-        Some(Job { failures, waited, triggered_at: entry.trigger.take(), key })
+        Some(Job { waited, triggered_at: entry.trigger.take(), key })
     }
 
     /// Records when the trigger of a key occurred. Of several triggers the first counts. The next
@@ -249,17 +248,6 @@ impl<R: Copy + Ord> Mailbox<R> {
         }
         parked.sort_unstable_by_key(|&(place, _)| place);
         parked.into_iter().map(|(_, key)| key).collect()
-    }
-
-    /// Queues a key if it is delayed by backoff and `which(reason)` holds.
-    pub fn wake_one(&mut self, key: &Key, which: impl Fn(R) -> bool, now: Time) {
-        self.advance(now);
-        if let Some(Entry { state: State::Delayed(_, Delay::Backoff), failure: Some(failure), .. }) =
-            self.entries.get(key)
-            && which(failure.reason)
-        {
-            self.end_delay(key.clone());
-        }
     }
 
     /// Queues every delayed key and forgets all failures: the write gate has opened, and earlier

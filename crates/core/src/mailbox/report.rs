@@ -40,8 +40,6 @@ impl Default for Backoff {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Job {
     pub key: Key,
-    /// Its consecutive failures so far.
-    pub failures: u32,
     /// How long it was ready.
     pub waited: Duration,
     /// See [`Mailbox::note_trigger`](super::Mailbox::note_trigger).

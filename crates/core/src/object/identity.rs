@@ -1,12 +1,13 @@
 //! What identifies an object: uid, namespace and name, and the key by which queues know it.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::hash::{Hash, Hasher};
-use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
+use uuid::Uuid;
 
 use super::ResourceType;
 use crate::text::word;
@@ -14,15 +15,13 @@ use crate::text::word;
 /// The uid that the API server gave an object. Unlike a name, it is unique over time.
 ///
 /// A uid is an opaque string that is sent back in preconditions, so its text is preserved exactly.
-/// Nearly all are lower-case UUIDs, which take 16 bytes and no allocation.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Uid(Repr);
 
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Repr {
-    /// A UUID in two halves whose canonical text is the uid's text. The first half is not zero,
-    /// which leaves a niche for the other variant, so that the enum has 16 bytes.
-    Uuid(NonZeroU64, u64),
+    /// A UUID whose canonical text is the uid's text, as nearly always. It takes no allocation.
+    Uuid(Uuid),
     /// Any other text. Aggregated API servers may use any string. The pointer is thin, because
     /// every node of the graph reserves the space.
     Text(Arc<String>),
@@ -34,48 +33,24 @@ impl Uid {
         if text.is_empty() {
             return None;
         }
-        let mut canonical = [0_u8; uuid::fmt::Hyphenated::LENGTH];
-        let halves = uuid::Uuid::try_parse(text)
-            .ok()
-            .filter(|uuid| uuid.hyphenated().encode_lower(&mut canonical) == text)
-            .map(|uuid| uuid.as_u64_pair());
-        Some(Self(match halves.and_then(|(high, low)| Some((NonZeroU64::new(high)?, low))) {
-            Some((high, low)) => Repr::Uuid(high, low),
-            None => Repr::Text(Arc::new(text.to_owned())),
-        }))
+        let is_canonical = |uuid: &Uuid| uuid.hyphenated().encode_lower(&mut Uuid::encode_buffer()) == text;
+        let uuid = Uuid::try_parse(text).ok().filter(is_canonical);
+        Some(Self(uuid.map_or_else(|| Repr::Text(Arc::new(text.to_owned())), Repr::Uuid)))
     }
 
     /// The uid for people, truncated, because references may have texts of any length.
-    pub fn shown(&self) -> impl fmt::Display {
-        struct TruncatedUid<'a>(&'a Uid);
-        impl fmt::Display for TruncatedUid<'_> {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                match &self.0.0 {
-                    Repr::Text(text) => word(text).fmt(f),
-                    Repr::Uuid(..) => self.0.fmt(f),
-                }
-            }
+    pub fn shown(&self) -> Cow<'_, str> {
+        match &self.0 {
+            Repr::Text(text) => word(text),
+            Repr::Uuid(uuid) => uuid.to_string().into(),
         }
-        TruncatedUid(self)
     }
 
     /// The bytes that its text allocates.
     pub fn text_bytes(&self) -> usize {
         match &self.0 {
-            Repr::Uuid(..) => 0,
+            Repr::Uuid(_) => 0,
             Repr::Text(text) => text.len(),
-        }
-    }
-}
-
-impl Hash for Uid {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        match &self.0 {
-            Repr::Uuid(high, low) => {
-                state.write_u64(high.get());
-                state.write_u64(*low);
-            }
-            Repr::Text(text) => text.hash(state),
         }
     }
 }
@@ -83,7 +58,7 @@ impl Hash for Uid {
 impl fmt::Display for Uid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Repr::Uuid(high, low) => uuid::Uuid::from_u64_pair(high.get(), *low).hyphenated().fmt(f),
+            Repr::Uuid(uuid) => uuid.fmt(f),
             Repr::Text(text) => f.write_str(text),
         }
     }
@@ -242,7 +217,7 @@ impl fmt::Debug for Key {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::object::{GroupResource, Scope};
+    use crate::object::Scope;
 
     /// Rule 7.4.
     #[test]
@@ -264,12 +239,7 @@ mod tests {
     }
 
     fn identity(namespace: &str, name: &str, version: &str) -> Identity {
-        let resource = Arc::new(ResourceType {
-            group_resource: GroupResource::parse("widgets.example.com"),
-            version: version.into(),
-            kind: "Widget".into(),
-            scope: Scope::Namespaced,
-        });
+        let resource = ResourceType::of("widgets.example.com", version, "Widget", Scope::Namespaced);
         let uid = Uid::parse("u").unwrap();
         Identity { resource, namespace: Namespace::parse(namespace), name: name.into(), uid }
     }

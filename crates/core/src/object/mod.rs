@@ -8,8 +8,6 @@ mod resource;
 #[cfg(any(test, feature = "test-util"))]
 mod testing;
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
 
 pub use facts::{DeletionState, Disturbance, Finalizers, ObjectFacts, OwnerReference, ResourceVersion};
@@ -20,7 +18,7 @@ pub use resource::{
     Catalog, CatalogBuilder, GroupResource, KindKey, ResourceType, Scope, ServedKind, split_api_version,
 };
 #[cfg(any(test, feature = "test-util"))]
-pub use testing::{config_map, crafted, steps};
+pub use testing::{config_map, random_uid, steps};
 
 /// The finalizer that the API server adds while it serves a foreground deletion.
 pub const FOREGROUND_FINALIZER: &str = "foregroundDeletion";
@@ -28,7 +26,20 @@ pub const FOREGROUND_FINALIZER: &str = "foregroundDeletion";
 pub const ORPHAN_FINALIZER: &str = "orphan";
 
 /// The `propagationPolicy` of a DELETE: what happens to the object's dependents.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    Hash,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    strum::Display,
+    strum::IntoStaticStr,
+)]
 pub enum PropagationPolicy {
     /// The object is removed first, and its dependents follow.
     Background,
@@ -39,17 +50,7 @@ pub enum PropagationPolicy {
 }
 
 impl PropagationPolicy {
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Background => "Background",
-            Self::Foreground => "Foreground",
-            Self::Orphan => "Orphan",
-        }
-    }
-}
-
-impl fmt::Display for PropagationPolicy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
+    pub fn as_str(self) -> &'static str {
+        self.into()
     }
 }

@@ -71,6 +71,12 @@ pub struct ResourceType {
 }
 
 impl ResourceType {
+    /// A type by its name as of CRDs, `resource.group`.
+    pub fn of(name: &str, version: &str, kind: &str, scope: Scope) -> Arc<Self> {
+        let group_resource = GroupResource::parse(name);
+        Arc::new(Self { group_resource, version: version.into(), kind: kind.into(), scope })
+    }
+
     /// `group/version`, or `version` for the core group.
     pub fn api_version(&self) -> String {
         let group = &self.group_resource.group;
@@ -253,13 +259,8 @@ mod tests {
     use super::*;
     use crate::object::Scope;
 
-    fn deployments() -> ResourceType {
-        ResourceType {
-            group_resource: GroupResource::parse("deployments.apps"),
-            version: "v1".into(),
-            kind: "Deployment".into(),
-            scope: Scope::Namespaced,
-        }
+    fn deployments() -> Arc<ResourceType> {
+        ResourceType::of("deployments.apps", "v1", "Deployment", Scope::Namespaced)
     }
 
     #[test]
@@ -277,23 +278,13 @@ mod tests {
         assert_eq!(apps.api_version(), "apps/v1");
         assert_eq!(apps.path(None, None), "/apis/apps/v1/deployments");
         assert_eq!(apps.path(Some("a"), Some("b")), "/apis/apps/v1/namespaces/a/deployments/b");
-        let core = ResourceType {
-            group_resource: GroupResource::parse("nodes"),
-            scope: Scope::Cluster,
-            kind: "Node".into(),
-            ..apps
-        };
+        let core = ResourceType::of("nodes", "v1", "Node", Scope::Cluster);
         assert_eq!(core.api_version(), "v1");
         assert_eq!(core.path(None, Some("n")), "/api/v1/nodes/n");
     }
 
     fn catalog() -> Catalog {
-        let widgets = Arc::new(ResourceType {
-            group_resource: GroupResource::parse("widgets.example.com"),
-            version: "v2".into(),
-            kind: "Widget".into(),
-            scope: Scope::Namespaced,
-        });
+        let widgets = ResourceType::of("widgets.example.com", "v2", "Widget", Scope::Namespaced);
         let mut builder = Catalog::builder();
         for version in ["v1", "v2"] {
             builder.add(ServedKind { version: version.into(), resource: Arc::clone(&widgets) });

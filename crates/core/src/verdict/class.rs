@@ -1,7 +1,5 @@
 //! Classifies one owner reference.
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
 
 use crate::graph::{OwnerState, OwnerView};
@@ -10,15 +8,19 @@ use crate::object::{DeletionState, Identity, ObjectFacts};
 
 /// The class of one owner reference. A deletion needs every reference of an
 /// object to be [`Absent`](Self::Absent) or [`Waiting`](Self::Waiting).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, strum::Display,
+)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
+#[strum(serialize_all = "lowercase")]
 pub enum ReferenceClass {
     /// The owner exists and keeps the dependent alive. This includes an owner that terminates with
     /// other finalizers than `foregroundDeletion`.
     Solid,
     /// The owner is being deleted in the foreground and waits for its dependents. A live read has
     /// confirmed it.
+    #[strum(serialize = "waiting for its dependents to be deleted")]
     Waiting,
     /// Exactly this identity was proved absent.
     Absent,
@@ -31,6 +33,7 @@ pub enum ReferenceClass {
     Unresolved,
     /// A cluster-scoped dependent names an owner of a namespaced kind. This is never a reason to
     /// delete, and is not retried.
+    #[strum(serialize = "of invalid scope")]
     InvalidScope,
 }
 
@@ -76,18 +79,5 @@ pub const fn from_live(owner: &ObjectFacts) -> ReferenceClass {
     match owner.deletion_state() {
         DeletionState::DeletingDependents => ReferenceClass::Waiting,
         DeletionState::Live | DeletionState::Terminating | DeletionState::Orphaning => ReferenceClass::Solid,
-    }
-}
-
-impl fmt::Display for ReferenceClass {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Solid => "solid",
-            Self::Waiting => "waiting for its dependents to be deleted",
-            Self::Absent => "absent",
-            Self::Orphaned => "orphaned",
-            Self::Unresolved => "unresolved",
-            Self::InvalidScope => "of invalid scope",
-        })
     }
 }

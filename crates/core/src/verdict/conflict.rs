@@ -65,8 +65,10 @@ fn sorted(mut references: Vec<OwnerReference>) -> Vec<OwnerReference> {
     references
 }
 
-/// What to do after the API server answered 409 to a DELETE and the object was read.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What to do after the API server answered 409 to a DELETE and the object was read. Its word is that of
+/// the metrics.
+#[derive(Clone, Debug, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum AfterConflict {
     /// The object is proved absent: it is gone, or another object has its name.
     Absent,
@@ -77,6 +79,7 @@ pub enum AfterConflict {
     /// The basis has changed: re-evaluate the object, policy included.
     Reevaluate,
     /// Only unrelated fields changed: DELETE with the version that was just read.
+    #[strum(serialize = "delete_with_new_version")]
     DeleteWith(ResourceVersion),
     /// Only unrelated fields keep changing: DELETE with the uid alone.
     DeleteWithUidAlone,

@@ -1,12 +1,60 @@
-//! The decision table.
+//! What an object's own deletion decides, and the decision table.
 
-use std::fmt;
-
-use crate::graph::ObjectSnapshot;
+use crate::graph::{ForegroundProgress, ObjectSnapshot};
 use crate::mutation::{self, Mutation};
-use crate::object::PropagationPolicy;
+use crate::object::{DeletionState, PropagationPolicy};
 
 use super::ReferenceClass;
+
+/// What to do about an object, before its owners are considered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Precheck {
+    Nothing(IdleReason),
+    /// Nothing blocks its foreground deletion any more: remove the finalizer
+    /// `foregroundDeletion`.
+    RemoveForegroundFinalizer,
+    /// The same, unless a dependent blocks it through a part of the API that discovery could not
+    /// read. The partitions have to be asked for such references.
+    AskForUnreadReferences,
+    /// This many dependents block its foreground deletion. Those that are not deleting dependents
+    /// themselves have been queued. The last one that goes or stops blocking queues this object.
+    WaitForDependents(usize),
+    /// It is in a cycle of foreground deletions. Patch its own blocking references to
+    /// non-blocking, which unblocks one owner.
+    BreakDeadlock,
+    /// Its owners decide: classify every reference and [`decide`].
+    Classify,
+}
+
+/// Why there is nothing to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, strum::Display)]
+pub enum IdleReason {
+    /// It is being deleted and waits for its grace period or other finalizers only.
+    #[strum(serialize = "it is being deleted already")]
+    Terminating,
+    /// It is being deleted with the policy Orphan, which is the orphan pool's work.
+    #[strum(serialize = "it is being deleted and orphans its dependents first")]
+    Orphaning,
+    /// It names no owner, so it cannot be garbage.
+    #[strum(serialize = "it has no owner references")]
+    NoReferences,
+}
+
+/// Checks the object itself: whether it is being deleted and whether it has owners.
+pub fn precheck(item: &ObjectSnapshot) -> Precheck {
+    match item.deletion {
+        DeletionState::Terminating => Precheck::Nothing(IdleReason::Terminating),
+        DeletionState::Orphaning => Precheck::Nothing(IdleReason::Orphaning),
+        DeletionState::DeletingDependents => match item.foreground {
+            ForegroundProgress::Unblocked => Precheck::RemoveForegroundFinalizer,
+            ForegroundProgress::PerhapsBlocked => Precheck::AskForUnreadReferences,
+            ForegroundProgress::Blocked(count) => Precheck::WaitForDependents(count),
+            ForegroundProgress::Deadlocked => Precheck::BreakDeadlock,
+        },
+        DeletionState::Live if item.references.is_empty() => Precheck::Nothing(IdleReason::NoReferences),
+        DeletionState::Live => Precheck::Classify,
+    }
+}
 
 /// What to do about an object whose references are all classified.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,22 +88,27 @@ pub enum Decision {
 }
 
 /// Why an object is kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, strum::Display)]
 pub enum KeepReason {
     /// All its owners are solid.
+    #[strum(serialize = "its owners are solid")]
     Owned,
     /// It names no owner.
+    #[strum(serialize = "it has no owner references")]
     NoReferences,
     /// It is being deleted already.
+    #[strum(serialize = "it is being deleted already")]
     BeingDeleted,
 }
 
 /// Why an object cannot be decided on yet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, strum::Display)]
 pub enum ParkReason {
     /// A reference is unresolved.
+    #[strum(serialize = "an owner reference is unresolved")]
     Unresolved,
     /// There is not exactly one class per reference, so nothing is known.
+    #[strum(serialize = "its owner references changed while they were looked up")]
     Unclassified,
 }
 
@@ -131,23 +184,4 @@ impl Decision {
 fn indices(classes: &[ReferenceClass], wanted: impl Fn(ReferenceClass) -> bool) -> Vec<usize> {
     let matching = classes.iter().enumerate().filter(|(_, class)| wanted(**class));
     matching.map(|(index, _)| index).collect()
-}
-
-impl fmt::Display for KeepReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Owned => "its owners are solid",
-            Self::NoReferences => "it has no owner references",
-            Self::BeingDeleted => "it is being deleted already",
-        })
-    }
-}
-
-impl fmt::Display for ParkReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Unresolved => "an owner reference is unresolved",
-            Self::Unclassified => "its owner references changed while they were looked up",
-        })
-    }
 }

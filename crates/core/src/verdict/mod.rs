@@ -15,7 +15,6 @@ mod class;
 mod confirm;
 mod conflict;
 mod decide;
-mod precheck;
 #[cfg(any(test, feature = "test-util"))]
 pub mod testing;
 #[cfg(test)]
@@ -26,5 +25,4 @@ pub use confirm::Confirmation;
 pub use conflict::{
     AfterConflict, Basis, CONFLICTS_BEFORE_UID_ALONE, Dependents, after_conflict, after_patch,
 };
-pub use decide::{Decision, KeepReason, ParkReason, decide};
-pub use precheck::{IdleReason, Precheck, precheck};
+pub use decide::{Decision, IdleReason, KeepReason, ParkReason, Precheck, decide, precheck};

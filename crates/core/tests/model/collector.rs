@@ -148,14 +148,7 @@ impl Collector {
     fn ask_this<A>(&mut self, home: usize, question: impl FnOnce(&mut Partition, &mut Effects) -> A) -> A {
         let mut effects = Effects::default();
         let answer = question(Rc::make_mut(&mut self.graph[home]), &mut effects);
-        for link in effects.links.drain(..) {
-            // `Outbox::put`: the last state of a pair replaces an earlier one.
-            let is_same = |it: &Link| it.dependent() == link.dependent() && it.owner == link.owner;
-            match self.outbox.iter_mut().find(|it| is_same(it)) {
-                Some(earlier) => *earlier = link,
-                None => self.outbox.push_back(link),
-            }
-        }
+        self.outbox.extend(effects.links.drain(..));
         if effects.restored.is_some() {
             self.report_restore();
         }

@@ -121,7 +121,8 @@ impl Hash for Collector {
             });
         }
         for link in &self.outbox {
-            (cast::life(&link.owner.uid), cast::life(&link.uid), link.deletion, link.shares_uid).hash(state);
+            (cast::life(&link.owner.uid), cast::life(&link.dependent.uid), link.deletion, link.shares_uid)
+                .hash(state);
             let named = |it: &OwnerReference| (cast::named(it), it.block_owner_deletion);
             link.references.iter().map(named).collect::<Vec<_>>().hash(state);
         }

@@ -342,7 +342,7 @@ impl Desk<'_> {
         next
     }
 
-    /// `finalizer_removal::after_finalizer_removal`.
+    /// `worker::after_finalizer_removal`.
     fn finalized(&mut self, answer: &Answer, finalizer: Finalizer) -> Next {
         let Finalizer { life, known, orphan, in_doubt, .. } = finalizer;
         match answer {

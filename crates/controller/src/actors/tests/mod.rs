@@ -7,6 +7,7 @@ mod pool;
 
 use std::num::NonZeroU16;
 use std::sync::Arc;
+use std::time::Duration;
 
 use actix::{Actor, Addr, ArbiterHandle, Context, Handler, System};
 
@@ -14,12 +15,21 @@ use crate::actors::absent_owner_cache::AbsentOwnerCache;
 use crate::actors::graph::{EffectSinks, GraphActor};
 use crate::actors::graph_handle::GraphHandle;
 use crate::actors::pool::Enqueue;
+use crate::actors::registry::Registry;
 use crate::actors::supervision::on_fatal;
-use kube_gc_client::EventRecorder;
+use crate::worker::brake::Brake;
+use crate::worker::context::WorkContext;
+use crate::worker::decision::{DecisionRecorder, Summaries};
+use crate::worker::delete::Births;
+use crate::worker::namespace_check::NamespaceCheck;
+use crate::worker::orphan::Releases;
+use kube_gc_client::{Api, EventRecorder};
+use kube_gc_config::DecisionLines;
+use kube_gc_core::brake::Limits;
 use kube_gc_core::graph::{DeletesProve, Epoch, Partition, PartitionId, Sharding};
 use kube_gc_core::object::{
-    Catalog, Finalizers, GroupResource, HashSeed, Identity, Key, ObjectFacts, OwnerReference, ResourceType,
-    ResourceVersion, Scope, ServedKind, config_map,
+    Catalog, Finalizers, HashSeed, Identity, Key, ObjectFacts, OwnerReference, ResourceType, ResourceVersion,
+    Scope, ServedKind, config_map,
 };
 
 /// Runs a test on its own actix system, in one thread, with a paused clock: it advances when every
@@ -78,14 +88,25 @@ pub async fn graph_on(thread: Option<&ArbiterHandle>, absent: &Arc<AbsentOwnerCa
     graph
 }
 
+/// A context that believes every look-up, without a brake and without observers.
+pub fn bare_context(api: Api, graph: GraphHandle, absent_owners: Arc<AbsentOwnerCache>) -> WorkContext {
+    let (namespace_check, _) = NamespaceCheck::new(graph.clone(), EventRecorder::silent());
+    WorkContext {
+        decisions: DecisionRecorder::new(api.clone(), Vec::new(), Summaries::new(DecisionLines::All)),
+        api,
+        graph,
+        absent_owners,
+        registry: Registry::default(),
+        births: Births::new(Duration::ZERO),
+        brake: Brake::new(Limits::default()),
+        releases: Releases::new(4),
+        namespace_check,
+    }
+}
+
 /// A custom type.
 pub fn widgets() -> Arc<ResourceType> {
-    Arc::new(ResourceType {
-        group_resource: GroupResource::parse("widgets.example.com"),
-        version: "v1".into(),
-        kind: "Widget".into(),
-        scope: Scope::Namespaced,
-    })
+    ResourceType::of("widgets.example.com", "v1", "Widget", Scope::Namespaced)
 }
 
 /// What discovery shows of these types, each with the version that serves it.

@@ -147,7 +147,7 @@ fn a_discovery_change_wakes_unresolved_keys_and_no_others() {
         assert_eq!(parked, keys[..2]);
         *work.served.lock().unwrap() = true;
         let (before, earlier) = (Instant::now(), work.tries.borrow().clone());
-        pool.do_send(PoolCommand::Wake(vec![keys[1].clone(), keys[2].clone(), key("a", "unknown")]));
+        pool.do_send(PoolCommand::Wake([keys[1].clone(), keys[2].clone(), key("a", "unknown")].into()));
         tried(&work, |of| tries(of, "a/unresolved/2") > tries(&earlier, "a/unresolved/2")).await;
         until(&pool, |status| (status.parked, status.delayed, status.processing) == (1, 1, 0)).await;
         assert_eq!(tries(&work.tries.borrow(), "a/unresolved"), tries(&earlier, "a/unresolved"));

@@ -10,8 +10,6 @@ use kube_gc_core::graph::ObservedObject;
 use kube_gc_core::object::{DeletionState, Identity, Key, OwnerReference};
 use kube_gc_observe::telemetry::Queue;
 
-/// Predictions that wait to be settled. Further decisions are not compared.
-const PENDING_AT_MOST: usize = 100_000;
 /// Disagreements that are kept in detail.
 const DISAGREEMENTS_AT_MOST: usize = 1000;
 /// Disagreements that are remembered, so that each is reported once.
@@ -93,28 +91,19 @@ pub struct Ledger {
     grace: Duration,
     room: usize,
     pending: HashMap<Arc<Subject>, Prediction>,
-    /// When each object is looked at next, except those that are being looked at. The pause is the
-    /// same for all, so the first is due first.
-    looks: VecDeque<(Duration, Arc<Subject>)>,
     disputed: HashSet<Arc<Subject>>,
     disagreements: VecDeque<Disagreement>,
     tally: Tally,
 }
 
 impl Ledger {
-    /// An empty ledger. A decision that is not carried out within the grace period is a
-    /// disagreement.
-    pub fn new(grace: Duration) -> Self {
-        Self::with_room(grace, PENDING_AT_MOST)
-    }
-
-    /// The same with a maximum number of predictions.
-    pub fn with_room(grace: Duration, room: usize) -> Self {
+    /// An empty ledger with a maximum number of predictions. A decision that is not carried out within
+    /// the grace period is a disagreement.
+    pub fn new(grace: Duration, room: usize) -> Self {
         Self {
             grace,
             room,
             pending: HashMap::new(),
-            looks: VecDeque::new(),
             disputed: HashSet::new(),
             disagreements: VecDeque::new(),
             tally: Tally::default(),
@@ -148,65 +137,44 @@ impl Ledger {
             return (Occurrence::First, Some(subject.action.clone()));
         }
         let prediction = Prediction { decision: decision.clone(), at, since: now, is_repeated: false };
-        self.pending.insert(Arc::clone(&subject), prediction);
-        self.looks.push_back((now + self.pause(), subject));
+        self.pending.insert(subject, prediction);
         (Occurrence::First, None)
     }
 
-    /// When the next look is due.
-    pub fn next_look(&self) -> Option<Duration> {
-        self.looks.front().map(|(at, _)| *at)
+    /// The objects to look at. For each, [`looked`](Self::looked) must follow.
+    pub fn subjects(&self) -> Vec<Arc<Subject>> {
+        self.pending.keys().cloned().collect()
     }
 
-    /// The objects to look at now, up to a maximum number. For each, [`looked`](Self::looked) must
-    /// follow, and [`decided`](Self::decided) if that says so.
-    pub fn due(&mut self, now: Duration, limit: usize) -> Vec<Arc<Subject>> {
-        let due = self.looks.iter().take(limit).take_while(|(at, _)| *at <= now).count();
-        self.looks.drain(..due).map(|(_, subject)| subject).collect()
-    }
-
-    /// Takes what the graph shows of an object, and returns what follows.
-    pub fn looked(&mut self, subject: &Arc<Subject>, state: &ObjectState, now: Duration) -> Next {
-        let Some(prediction) = self.pending.get_mut(subject) else { return Next::Later };
-        let is_over = now >= prediction.since + self.grace;
-        match progress(&subject.action, state) {
-            Progress::CameTrue => self.settle(subject, ComparisonResult::Agreed),
-            Progress::Overtaken => self.settle(subject, ComparisonResult::Overtaken),
-            Progress::Stands if !is_over => self.later(subject, now),
-            Progress::Unknown => self.later(subject, now),
-            Progress::Stands => {
-                prediction.is_repeated = false;
-                Next::Decide
-            }
-        }
-    }
-
-    /// The object was re-evaluated, or that has failed. `state` is its present state in the graph.
-    pub fn decided(
+    /// Takes what the graph shows of an object, and returns what follows. After a re-evaluation,
+    /// `decided` says whether the object was decided on.
+    pub fn looked(
         &mut self,
         subject: &Arc<Subject>,
-        was_made: bool,
         state: &ObjectState,
+        decided: Option<bool>,
         (now, at): (Duration, SystemTime),
     ) -> Next {
-        let Some(prediction) = self.pending.get(subject) else { return Next::Later };
+        let Some(prediction) = self.pending.get_mut(subject) else { return Next::Later };
         match progress(&subject.action, state) {
-            Progress::Unknown => self.later(subject, now),
+            Progress::Unknown => Next::Later,
             Progress::CameTrue => self.settle(subject, ComparisonResult::Agreed),
             Progress::Overtaken => self.settle(subject, ComparisonResult::Overtaken),
-            Progress::Stands if prediction.is_repeated => {
-                self.dispute(subject, at);
-                self.settle(subject, ComparisonResult::Disagreed)
-            }
-            Progress::Stands if was_made => self.settle(subject, ComparisonResult::Overtaken),
-            // The result is not known yet.
-            Progress::Stands => self.later(subject, now),
+            Progress::Stands => match decided {
+                None if now < prediction.since + self.grace => Next::Later,
+                None => {
+                    prediction.is_repeated = false;
+                    Next::Decide
+                }
+                Some(_) if prediction.is_repeated => {
+                    self.dispute(subject, at);
+                    self.settle(subject, ComparisonResult::Disagreed)
+                }
+                Some(true) => self.settle(subject, ComparisonResult::Overtaken),
+                // The result is not known yet.
+                Some(false) => Next::Later,
+            },
         }
-    }
-
-    fn later(&mut self, subject: &Arc<Subject>, now: Duration) -> Next {
-        self.looks.push_back((now + self.pause(), Arc::clone(subject)));
-        Next::Later
     }
 
     fn settle(&mut self, subject: &Arc<Subject>, result: ComparisonResult) -> Next {
@@ -273,7 +241,10 @@ impl PredictedAction {
         }
         match decision.action {
             "delete" => Some(Self::Delete),
-            "remove_references" => decision.removed.clone().map(Self::RemoveReferences),
+            "remove_references" => {
+                let removed = decision.removed.clone().filter(|removed| !removed.some.is_empty());
+                removed.map(Self::RemoveReferences)
+            }
             "orphan" => decision.owner.clone().map(Self::Release),
             "remove_finalizer" => decision.finalizer.map(Self::RemoveFinalizer),
             "stop_blocking" => Some(Self::StopBlocking),

@@ -55,7 +55,10 @@ impl Comparison {
     /// disagreement.
     pub fn new(grace: Duration) -> Self {
         record::comparison_zeros();
-        Self(Arc::new(Inner { ledger: Mutex::new(Ledger::new(grace)), origin: Instant::now() }))
+        Self(Arc::new(Inner {
+            ledger: Mutex::new(Ledger::new(grace, PENDING_AT_MOST)),
+            origin: Instant::now(),
+        }))
     }
 
     fn ledger(&self) -> MutexGuard<'_, Ledger> {
@@ -198,12 +201,13 @@ fn state(shown: Option<&ObservedObject>) -> String {
     state + ", owned by " + &listed("; ", references.len(), owners)
 }
 
+/// Predictions that wait to be settled. Further decisions are not compared.
+const PENDING_AT_MOST: usize = 100_000;
+
 /// Objects that are looked at in one batch.
 const LOOKS_AT_ONCE: usize = 4096;
 /// Objects that are re-evaluated at the same time.
 const DECISIONS_AT_ONCE: usize = 8;
-/// The pause between two batches.
-const PAUSE: Duration = Duration::from_millis(20);
 /// How often the log has a summary, if there is news.
 const SUMMARY_EVERY: Duration = Duration::from_secs(60);
 
@@ -224,14 +228,10 @@ pub struct ComparisonContext {
 
 /// Settles predictions until the end of the process. To be run as a task.
 pub async fn compare(comparison: Comparison, context: ComparisonContext) {
-    let mut told = (Tally::default(), Instant::now());
+    let (pause, mut told) = (comparison.ledger().pause(), (Tally::default(), Instant::now()));
     loop {
-        let (next, pause) = comparison.update(|ledger, _| (ledger.next_look(), ledger.pause()));
-        // A decision that is made in the meantime is due later.
-        let wait = next.map_or(pause, |at| at.saturating_sub(comparison.0.origin.elapsed()));
-        sleep(wait.max(PAUSE)).await;
+        sleep(pause).await;
         if *context.phase.borrow() != Phase::Collecting {
-            sleep(pause).await;
             continue;
         }
         if let Err(error) = look(&comparison, &context).await {
@@ -258,15 +258,15 @@ pub async fn compare(comparison: Comparison, context: ComparisonContext) {
 }
 
 async fn look(comparison: &Comparison, context: &ComparisonContext) -> Result<(), PartitionEnded> {
-    let due = comparison.update(|ledger, (now, _)| ledger.due(now, LOOKS_AT_ONCE));
+    let subjects = comparison.ledger().subjects();
     // One decision may settle many predictions: the decision on an owner releases all its
     // dependents.
     let mut afresh: HashMap<(Queue, Key), Vec<Arc<Subject>>> = HashMap::new();
-    for (subject, seen) in see(context, due).await? {
-        let next = comparison.update(|ledger, (now, _)| ledger.looked(&subject, &seen, now));
-        comparison.note(&subject, next);
-        if next == Next::Decide {
-            afresh.entry(subject.decided_by()).or_default().push(subject);
+    for some in subjects.chunks(LOOKS_AT_ONCE) {
+        for (subject, next) in judge(comparison, context, some.to_vec(), None).await? {
+            if next == Next::Decide {
+                afresh.entry(subject.decided_by()).or_default().push(subject);
+            }
         }
     }
     let decisions = afresh
@@ -274,18 +274,18 @@ async fn look(comparison: &Comparison, context: &ComparisonContext) -> Result<()
         .map(|((queue, key), subjects)| async move { (decide(context, queue, key).await, subjects) });
     let mut decisions = stream::iter(decisions).buffer_unordered(DECISIONS_AT_ONCE);
     while let Some((was_made, subjects)) = decisions.next().await {
-        for (subject, seen) in see(context, subjects).await? {
-            let next = comparison.update(|ledger, now| ledger.decided(&subject, was_made, &seen, now));
-            comparison.note(&subject, next);
-        }
+        judge(comparison, context, subjects, Some(was_made)).await?;
     }
     Ok(())
 }
 
-async fn see(
+/// Looks at these objects, and records what follows.
+async fn judge(
+    comparison: &Comparison,
     context: &ComparisonContext,
     subjects: Vec<Arc<Subject>>,
-) -> Result<Vec<(Arc<Subject>, ObjectState)>, PartitionEnded> {
+    decided: Option<bool>,
+) -> Result<Vec<(Arc<Subject>, Next)>, PartitionEnded> {
     let keys: Vec<_> = subjects.iter().map(|subject| subject.object.key()).collect();
     let shown = context.graph.show(&keys).await?;
     let each = subjects.into_iter().zip(shown);
@@ -298,7 +298,9 @@ async fn see(
                 || context.registry.is_synced(resource)
                 || !context.registry.is_monitored(resource);
             let seen = if is_clear { ObjectState::Known(shown) } else { ObjectState::Unknown };
-            (subject, seen)
+            let next = comparison.update(|ledger, now| ledger.looked(&subject, &seen, decided, now));
+            comparison.note(&subject, next);
+            (subject, next)
         })
         .collect())
 }

@@ -238,7 +238,7 @@ impl<'a> DecisionLine<'a> {
         });
         let owner = named.unwrap_or_else(|| reference_to(self.owner.unwrap_or(self.object)));
         let owner = OwnerReference { controller: false, block_owner_deletion: false, ..owner };
-        Group::Owner { namespace: self.object.namespace.clone(), owner }
+        Group { namespace: self.object.namespace.clone(), owner }
     }
 
     /// Shows the decision to all observers.

@@ -9,7 +9,7 @@ use serde::{Serialize, Serializer};
 use crate::worker::classified::{Classified, Evidence};
 use kube_gc_client::{Deleted, Finalizer, FinalizerRemoval, Patched};
 use kube_gc_core::graph::ObjectSnapshot;
-use kube_gc_core::object::{Digest, Identity, OwnerReference, PropagationPolicy, Uid};
+use kube_gc_core::object::{Identity, OwnerReference, PropagationPolicy, Uid};
 use kube_gc_core::text::{LISTED, LONGEST, excerpt, listed};
 use kube_gc_core::verdict::ReferenceClass;
 use kube_gc_observe::telemetry::{PrintedReference, Structured};
@@ -88,10 +88,7 @@ impl JudgedOwner {
     /// A reference with the class of its owner. Long texts are cut.
     pub(super) fn of(reference: &OwnerReference, owner: &Classified) -> Self {
         let reference = reference.clone().shortened();
-        let error = owner.error(&reference).map(|error| match error.len() {
-            0..=LONGEST_ERROR => error.into(),
-            _ => excerpt(&error, LONGEST_ERROR).to_string().into(),
-        });
+        let error = owner.error(&reference).map(|error| excerpt(&error, LONGEST_ERROR).into());
         Self { reference, class: owner.class, evidence: owner.evidence, error }
     }
 
@@ -235,31 +232,19 @@ pub struct RemovedReferences {
     pub some: Vec<OwnerReference>,
     /// How many there are.
     pub count: usize,
-    /// The references that stay, if there are more to remove than are stored here.
-    stay: Option<Digest>,
 }
 
 impl RemovedReferences {
     /// Of an object with these references, those with the indices `remove`, in ascending order.
     pub fn of<'a>(references: impl Iterator<Item = &'a OwnerReference>, remove: &[usize]) -> Self {
         let goes = |(index, _): &(usize, _)| remove.binary_search(index).is_ok();
-        let (gone, stay): (Vec<_>, Vec<_>) = references.enumerate().partition(goes);
+        let gone = references.enumerate().filter(goes).map(|(_, reference)| reference);
         // A prediction keeps them, so a text that no real owner has is only counted.
-        let short = gone.iter().map(|(_, reference)| *reference).filter(|reference| reference.is_short());
-        let some: Vec<_> = short.take(LISTED).cloned().collect();
-        // With all of them known, other references may be added or removed, and the removal is still
-        // the same.
-        let stay = (some.len() < gone.len()).then(|| Self::digest(stay.into_iter().map(|(_, seen)| seen)));
-        Self { some, count: gone.len(), stay }
+        let some = gone.filter(|reference| reference.is_short()).take(LISTED).cloned().collect();
+        Self { some, count: remove.len() }
     }
 
-    /// Stands for these references in their order.
-    fn digest<'a>(references: impl IntoIterator<Item = &'a OwnerReference>) -> Digest {
-        Digest::of(&references.into_iter().collect::<Vec<_>>())
-    }
-
-    /// Whether none of them is left. If there were more than are stored here, this holds only when
-    /// exactly the references that were to stay are there.
+    /// Whether none of the first of them is left. All are removed by one write.
     pub fn is_gone_from(&self, now: &[OwnerReference]) -> bool {
         // The flags may differ.
         fn key(reference: &OwnerReference) -> (&str, &str, &str, &Uid) {
@@ -267,9 +252,6 @@ impl RemovedReferences {
             (api_version, kind, name, uid)
         }
         let is_left = |reference: &OwnerReference| self.some.iter().any(|gone| key(gone) == key(reference));
-        match self.stay {
-            Some(stay) => Self::digest(now) == stay,
-            None => !now.iter().any(is_left),
-        }
+        !now.iter().any(is_left)
     }
 }

@@ -6,7 +6,7 @@
 //!
 //! Owners, kinds and namespaces come from the cluster, so their number is bounded twice: by the
 //! memory that a period takes and by the lines that it becomes. Whatever does not fit is counted
-//! in a coarser sum, so the totals of all lines are the number of all decisions.
+//! in one sum, so the totals of all lines are the number of all decisions.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -21,7 +21,7 @@ use tokio::time::{Instant, sleep_until};
 
 use kube_gc_config::DecisionLines;
 use kube_gc_core::object::{GroupResource, Namespace, OwnerReference};
-use kube_gc_core::text::{LISTED, listed, word};
+use kube_gc_core::text::{LISTED, listed};
 use kube_gc_observe::telemetry::logging::{self, PendingLines};
 use kube_gc_observe::telemetry::{Structured, owner_reference, record};
 
@@ -40,10 +40,9 @@ pub enum LoggedAs {
 const MAX_RATE: u32 = 20;
 /// What one summary covers.
 const PERIOD: Duration = Duration::from_secs(1);
-/// How many owners have a sum of their own while a period lasts, and how many kinds.
+/// How many owners have a sum of their own while a period lasts.
 const MAX_SUMS: usize = 1000;
-/// How many owners have a line of their own, and how many kinds. These are the ones with the most
-/// decisions.
+/// How many owners have a line of their own. These are the ones with the most decisions.
 const MAX_LINES: usize = 10;
 
 /// Sums up decisions for the log. Clones share the sums.
@@ -128,23 +127,18 @@ impl Drop for Inner {
     }
 }
 
-/// How long a period lasted, and its summaries.
-type Finished = (Duration, Vec<(Group, Counts)>);
+/// How long a period lasted, and its summaries. That of all other owners has no group.
+type Finished = (Duration, Vec<(Option<Group>, Counts)>);
 
 fn write(finished: Option<Finished>) {
     let Some((lasted, summaries)) = finished else { return };
     let seconds = (lasted.as_secs_f64() * 1000.0).round() / 1000.0;
     for (group, counts) in summaries {
         let (namespace, owner, message) = match group {
-            Group::Owner { namespace, owner } => {
+            Some(Group { namespace, owner }) => {
                 (namespace, Some(owner_reference(&owner)), "summary of decisions")
             }
-            Group::Kind { namespace, api_version, kind } => {
-                let [api_version, kind] = [api_version, kind].map(|text| word(&text).to_string());
-                let kind = Structured::field(LoggedKind { api_version, kind });
-                (namespace, Some(kind), "summary of decisions: other owners of this kind")
-            }
-            Group::Others => (None, None, "summary of decisions: all other owners"),
+            None => (None, None, "summary of decisions: all other owners"),
         };
         let count = counts.total;
         tracing::info!(
@@ -155,20 +149,6 @@ fn write(finished: Option<Finished>) {
             seconds,
             "{message}"
         );
-    }
-}
-
-/// The kind of several owners, in the form of one owner.
-#[derive(Debug, Serialize)]
-struct LoggedKind {
-    api_version: String,
-    kind: String,
-}
-
-impl Display for LoggedKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Quoted, because it may have spaces.
-        fmt::Debug::fmt(&format!("{}/{}", self.api_version, self.kind), f)
     }
 }
 
@@ -214,7 +194,7 @@ impl Period {
         };
         if shown == LoggedAs::Summary {
             let (group, counted) = decision();
-            self.sums.add(group, Counts { total: 1, each: vec![(counted, 1)] });
+            self.sums.add(group, counted);
         }
         (shown, finished)
     }
@@ -251,64 +231,43 @@ impl Period {
     }
 }
 
-/// Which decisions one line counts. The namespace is that of the objects that are decided on.
+/// The decisions that follow from one owner, whose flags mean nothing here. The namespace is that of
+/// the objects that are decided on.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Group {
-    /// Those that follow from one owner. Its flags mean nothing here.
-    Owner { namespace: Option<Namespace>, owner: OwnerReference },
-    /// Those that follow from other owners of one kind.
-    Kind { namespace: Option<Namespace>, api_version: Arc<str>, kind: Arc<str> },
-    /// All others.
-    Others,
+pub struct Group {
+    pub namespace: Option<Namespace>,
+    pub owner: OwnerReference,
 }
 
-impl Group {
-    const fn level(&self) -> usize {
-        match self {
-            Self::Owner { .. } => 0,
-            Self::Kind { .. } => 1,
-            Self::Others => 2,
-        }
-    }
-
-    /// The group that counts it if there are too many of its level.
-    fn coarser(self) -> Self {
-        match self {
-            Self::Owner { namespace, owner: OwnerReference { api_version, kind, .. } } => {
-                Self::Kind { namespace, api_version, kind }
-            }
-            Self::Kind { .. } | Self::Others => Self::Others,
-        }
-    }
-}
-
-/// The sums of a period, by level.
+/// The sums of a period.
 #[derive(Debug, Default)]
-struct Sums([HashMap<Group, Counts>; 3]);
+struct Sums {
+    owners: HashMap<Group, Counts>,
+    /// All other owners.
+    others: Counts,
+}
 
 impl Sums {
-    fn add(&mut self, group: Group, counts: Counts) {
-        let sums = &mut self.0[group.level()];
-        if sums.len() >= MAX_SUMS && !sums.contains_key(&group) {
-            return self.add(group.coarser(), counts);
-        }
-        sums.entry(group).or_default().merge(counts);
+    fn add(&mut self, group: Group, counted: Counted) {
+        let is_full = self.owners.len() >= MAX_SUMS && !self.owners.contains_key(&group);
+        let sum = if is_full { &mut self.others } else { self.owners.entry(group).or_default() };
+        sum.merge(Counts { total: 1, each: vec![(counted, 1)] });
     }
 
     fn is_empty(&self) -> bool {
-        self.0.iter().all(HashMap::is_empty)
+        self.owners.is_empty()
     }
 
-    /// The lines: the largest sums of each level, of which the next one has the rest.
-    fn take(&mut self) -> Vec<(Group, Counts)> {
-        let mut lines = Vec::new();
-        for level in 0..self.0.len() {
-            let mut all: Vec<_> = self.0[level].drain().collect();
-            all.sort_by_key(|(_, counts)| Reverse(counts.total));
-            for (group, counts) in all.split_off(all.len().min(MAX_LINES)) {
-                self.add(group.coarser(), counts);
-            }
-            lines.extend(all);
+    /// The lines: the largest sums, and the rest.
+    fn take(&mut self) -> Vec<(Option<Group>, Counts)> {
+        let Self { owners, mut others } = std::mem::take(self);
+        let mut lines: Vec<_> = owners.into_iter().map(|(group, counts)| (Some(group), counts)).collect();
+        lines.sort_by_key(|(_, counts)| Reverse(counts.total));
+        for (_, counts) in lines.split_off(lines.len().min(MAX_LINES)) {
+            others.merge(counts);
+        }
+        if others.total > 0 {
+            lines.push((None, others));
         }
         lines
     }

@@ -144,13 +144,14 @@ impl DeleteWork {
             Snapshot::AwaitsEvent => return Err(Interrupted::Changed(CHANGED)),
         };
         let next = after_conflict(basis, tried, live.as_ref(), dependents, conflicts);
+        let word: &str = (&next).into();
         tracing::debug!(
             object = Structured::object(&item.identity).logged(),
             conflicts,
-            next = word(&next),
+            next = word,
             "the API server answered the DELETE with a conflict"
         );
-        record::delete_conflict(word(&next));
+        record::delete_conflict(word);
         match (next, proof) {
             (_, Some(proof)) => Ok(ControlFlow::Break(Done::gone(proof))),
             (AfterConflict::BeingDeleted, None) => Ok(ControlFlow::Break(Done::BeingDeleted)),
@@ -179,18 +180,6 @@ impl DeleteWork {
             }
             Patched::Gone(_) => Err(Interrupted::Changed("the object was deleted in the meantime")),
         }
-    }
-}
-
-/// The word for the metrics.
-const fn word(next: &AfterConflict) -> &'static str {
-    match next {
-        AfterConflict::Absent => "absent",
-        AfterConflict::BeingDeleted => "being_deleted",
-        AfterConflict::Backoff => "backoff",
-        AfterConflict::Reevaluate => "reevaluate",
-        AfterConflict::DeleteWith(_) => "delete_with_new_version",
-        AfterConflict::DeleteWithUidAlone => "delete_with_uid_alone",
     }
 }
 

@@ -198,11 +198,8 @@ impl Drop for Caller<'_> {
     }
 }
 
-/// How many references are remembered.
+/// How many references are remembered. A later read recovers the age of others.
 const KNOWN_AT_MOST: usize = 16_384;
-
-/// Older ones are dropped first. A later read recovers their age.
-const YOUNG_FOR: Duration = Duration::from_secs(120);
 
 /// Tells whether an owner that a look-up did not find may still be in admission. Clones share what they
 /// remember.
@@ -270,9 +267,6 @@ impl Births {
             return since;
         }
         let since = *asker.since.get_or_init(|| asker.unchanged_since(api)).await;
-        if self.known.len() >= KNOWN_AT_MOST {
-            self.known.retain(|_, since| since.elapsed() < YOUNG_FOR);
-        }
         if self.known.len() >= KNOWN_AT_MOST {
             self.known.clear();
         }

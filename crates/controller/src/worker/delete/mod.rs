@@ -14,7 +14,6 @@ mod removal;
 mod tests;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use crate::actors::pool::{Outcome, Work, WorkerSlot};
 use crate::worker::classified::{Classified, Evidence};
@@ -23,7 +22,7 @@ use crate::worker::decision::DecisionLine;
 use crate::worker::interrupted::{self, Interrupted, api_outcome};
 use kube_gc_client::{ApiError, ErrorClass, RateLimiter};
 use kube_gc_core::graph::{ObjectSnapshot, Snapshot};
-use kube_gc_core::mailbox::{Backoff, Completion};
+use kube_gc_core::mailbox::Completion;
 use kube_gc_core::mutation;
 use kube_gc_core::object::Key;
 use kube_gc_core::text::append_listed;
@@ -207,9 +206,3 @@ const LOOK_UPS_PER_SECOND: u32 = 250;
 const BURST: u32 = 250;
 /// Workers for large objects. Each takes about 3 MB for 8,000 references.
 pub const LARGE_WORKERS: usize = 4;
-/// The shortest backoff: each try classifies thousands of references again.
-const LEAST_BACKOFF: Duration = Duration::from_millis(250);
-/// The backoff of large objects.
-pub fn large_backoff(backoff: Backoff) -> Backoff {
-    Backoff { min: backoff.min.max(LEAST_BACKOFF).min(backoff.max), ..backoff }
-}

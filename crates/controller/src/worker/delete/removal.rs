@@ -5,9 +5,9 @@ use super::DeleteWork;
 use super::deletion::waiting_owners;
 use crate::actors::graph_handle::PartitionEnded;
 use crate::actors::pool::Outcome;
+use crate::worker::after_finalizer_removal;
 use crate::worker::classified::Classified;
 use crate::worker::decision::DecisionLine;
-use crate::worker::finalizer_removal::after_finalizer_removal;
 use crate::worker::interrupted::Interrupted;
 use kube_gc_client::{
     ApiError, ErrorClass, Finalizer, FinalizerRemoval, LookupResult, Patched, References, Verb, WriteSlot,

@@ -5,7 +5,6 @@
 //! [`kube_gc_core::namespaces`] decides what follows from what they find.
 
 mod content;
-mod protection;
 mod turn;
 
 use std::sync::Arc;
@@ -132,7 +131,7 @@ impl Finisher {
             let ended = task(async move {
                 match (next.of, next.uid) {
                     (TurnOf::Namespace(name), Some(uid)) => turns.turn(&name, &uid, next.is_quiet).await,
-                    _ => protection::turn(&context, &turns.rivals).await,
+                    _ => unprotect(&context, &turns.rivals).await,
                 }
             });
             let ended = ended.await;
@@ -183,6 +182,25 @@ impl Finisher {
         }
         None
     }
+}
+
+/// Takes the protection off claims and volumes that are being deleted and not used
+/// (`remove_protection_finalizers`, rules 11.13 and 11.14). All of them together have turns as a
+/// namespace has.
+async fn unprotect(context: &WorkContext, rivals: &Rivals) -> Result<Ended, Stop> {
+    let WorkContext { api, brake, .. } = context.now();
+    let storage = if rivals.are_alone().await? { api.held_storage().await? } else { Vec::new() };
+    let mut errors = Vec::new();
+    for object in storage.iter().filter(|object| brake.holds(object.namespace.as_ref()).is_none()) {
+        // One that fails does not delay the others.
+        errors.extend(api.unprotect(object).await.err());
+    }
+    if let Some(error) = errors.first() {
+        let failed = errors.len();
+        tracing::warn!(%error, failed, "claims or volumes keep their protection for now; kube-gc tries again");
+    }
+    // The next change of a claim, a volume or a pod.
+    Ok(Ended::Held { awaited: 1 })
 }
 
 /// How long a look counts. kube-controller-manager renews its Lease every 2 s.

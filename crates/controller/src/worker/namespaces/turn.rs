@@ -9,7 +9,7 @@ use super::content::{self, Kept, Places};
 use super::{HELD, Rivals};
 use kube_gc_client::{Api, ApiError, ContentType, ContentTypes, FIELD_MANAGER, LiveNamespace};
 use kube_gc_core::namespaces::{Ended, Rival, Step, Survey, conditions, merged, step, wrote_conditions};
-use kube_gc_core::object::{GroupResource, Identity, Namespace, ResourceType, Scope, Uid};
+use kube_gc_core::object::{Identity, Namespace, ResourceType, Scope, Uid};
 use kube_gc_core::text::bounded;
 use kube_gc_observe::telemetry::record;
 
@@ -46,13 +46,8 @@ pub(super) struct Turns {
 
 impl Turns {
     pub(super) fn new(api: Api, rivals: Rivals) -> Self {
-        let namespaces = ResourceType {
-            group_resource: GroupResource::new("", "namespaces"),
-            version: "v1".into(),
-            kind: "Namespace".into(),
-            scope: Scope::Cluster,
-        };
-        Self { api, rivals, namespaces: Arc::new(namespaces), types: Mutex::default(), kept: Kept::default() }
+        let namespaces = ResourceType::of("namespaces", "v1", "Namespace", Scope::Cluster);
+        Self { api, rivals, namespaces, types: Mutex::default(), kept: Kept::default() }
     }
 
     /// Works on a namespace for a short time.

@@ -169,7 +169,7 @@ fn names(reference: &OwnerReference, catalog: &Catalog, owner: &Identity) -> boo
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kube_gc_core::object::{GroupResource, Scope, ServedKind};
+    use kube_gc_core::object::{Scope, ServedKind};
 
     fn reference(api_version: &str, kind: &str) -> OwnerReference {
         OwnerReference {
@@ -184,12 +184,7 @@ mod tests {
 
     #[test]
     fn a_dependent_that_names_an_undiscovered_version_is_not_overlooked() {
-        let resource = Arc::new(ResourceType {
-            group_resource: GroupResource::parse("widgets.example.com"),
-            version: "v1beta1".into(),
-            kind: "Widget".into(),
-            scope: Scope::Namespaced,
-        });
+        let resource = ResourceType::of("widgets.example.com", "v1beta1", "Widget", Scope::Namespaced);
         let mut catalog = Catalog::builder();
         catalog.add(ServedKind { version: "v1beta1".into(), resource: Arc::clone(&resource) });
         let (catalog, namespace) = (catalog.build(), Namespace::parse("ns"));

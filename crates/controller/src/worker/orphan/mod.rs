@@ -13,9 +13,9 @@ use futures::{Stream, StreamExt, TryStreamExt, stream};
 use tracing::Level;
 
 use crate::actors::pool::{Outcome, Work, WorkerSlot};
+use crate::worker::after_finalizer_removal;
 use crate::worker::context::WorkContext;
 use crate::worker::decision::{DecisionLine, LoggedAs};
-use crate::worker::finalizer_removal::after_finalizer_removal;
 use crate::worker::interrupted::{Interrupted, deferred};
 use kube_gc_client::{ApiError, ErrorClass, Finalizer, FinalizerRemoval, LookupResult, References};
 use kube_gc_core::graph::{DependentId, DependentView, Effects, ObjectSnapshot, Partition, Snapshot};

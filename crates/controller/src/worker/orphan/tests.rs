@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use super::*;
 use crate::actors::absent_owner_cache::AbsentOwnerCache;
 use crate::actors::registry::RoundTypes;
-use crate::actors::tests::{EPOCH, graph_on, identity, in_system, reference, seen};
+use crate::actors::tests::{EPOCH, bare_context, graph_on, identity, in_system, reference, seen};
 use kube_gc_client::AbsenceProof;
 use kube_gc_client::testing::{Reply, Server};
 
@@ -26,7 +26,7 @@ async fn work(objects: Vec<ObjectFacts>, page: usize) -> OrphanWork {
     let absent_owners = Arc::new(AbsentOwnerCache::new(10));
     let graph = graph_on(None, &absent_owners).await;
     let server = Server::answering(|_| Reply::never());
-    let context = WorkContext::bare(server.api(), graph, absent_owners);
+    let context = bare_context(server.api(), graph, absent_owners);
     let (_, types) = watch::channel(Arc::new(RoundTypes::default()));
     let work = OrphanWork::new(context.clone(), Rounds::new(context, types, Duration::ZERO), page);
     work.see(objects).await;

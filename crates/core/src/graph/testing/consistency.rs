@@ -1,8 +1,9 @@
-//! Checks that the nodes and edges of a store are consistent.
+//! Checks that a partition, its nodes and its edges are consistent.
 
 use std::collections::HashSet;
 
 use super::*;
+use crate::graph::Partition;
 
 impl Store {
     /// Panics unless everything is consistent.
@@ -13,9 +14,9 @@ impl Store {
         assert_eq!(self.index.len(), self.nodes.len());
         let mut seen = 0;
         for (id, node) in self.nodes.iter() {
-            assert_eq!(self.find(&node.uid, node.target()), Some(id), "{node:?} is not found by its key");
-            if let NodeType::Served { id: type_id, position } = node.node_type {
-                assert_eq!(self.types.entries[type_id].nodes.get(position as usize), Some(&id));
+            assert_eq!(self.find(&node.uid, node.target), Some(id), "{node:?} is not found by its key");
+            if let Target::Served(type_id) = node.target {
+                assert_eq!(self.types.entries[type_id].nodes.get(node.position as usize), Some(&id));
             }
             let mut previous = None;
             for edge in self.dependents(id) {
@@ -56,5 +57,50 @@ impl Store {
         self.namespaces.check(|id| self.nodes.iter().filter(|(_, node)| node.namespace == Some(id)).count());
         self.reference_types
             .check(|id| self.edges.iter().filter(|(_, edge)| edge.reference_type == id).count());
+    }
+}
+
+impl Partition {
+    /// Panics unless everything is consistent.
+    pub(in crate::graph) fn check(&self) {
+        self.store.check();
+        for (&id, progress) in &self.progress {
+            assert!(self.store.nodes[id].is_observed());
+            assert_eq!(*progress, self.count_progress(id), "miscounted blocking dependents");
+        }
+        for (id, node) in self.store.nodes.iter() {
+            let deleting = node.is_observed() && self.any_view_is(id, DeletionState::DeletingDependents);
+            assert_eq!(self.progress.contains_key(&id), deleting, "tracked without need, or not at all");
+            assert_eq!(node.role, self.role_of(id), "wrong role");
+        }
+        self.check_cycles();
+        assert!(self.expected.keys().all(|&id| self.store.nodes[id].is_observed()));
+    }
+
+    /// Panics unless the cache agrees with a full search.
+    fn check_cycles(&self) {
+        for id in self.progress.keys().copied() {
+            if self.cycles.knows(id) {
+                assert_eq!(self.cycles.cyclic.contains(&id), self.reaches_itself(id), "{id:?}");
+            }
+        }
+        let known = self.cycles.acyclic.iter().chain(&self.cycles.cyclic);
+        assert!(known.into_iter().all(|id| self.progress.contains_key(id)), "kept for too long");
+    }
+
+    fn reaches_itself(&self, start: NodeId) -> bool {
+        let mut seen = std::collections::BTreeSet::new();
+        let mut open = vec![start];
+        while let Some(id) = open.pop() {
+            for to in self.successors(id) {
+                if self.same_object(to, start) {
+                    return true;
+                }
+                if seen.insert(to) {
+                    open.push(to);
+                }
+            }
+        }
+        false
     }
 }

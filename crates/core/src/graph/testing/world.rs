@@ -30,12 +30,7 @@ pub fn catalog() -> &'static Arc<Catalog> {
 pub fn catalog_without(missing: &[&str]) -> Arc<Catalog> {
     let mut builder = Catalog::builder();
     for (name, kind, versions, scope) in TYPES.iter().filter(|(name, ..)| !missing.contains(name)) {
-        let resource = Arc::new(ResourceType {
-            group_resource: GroupResource::parse(name),
-            version: versions[0].into(),
-            kind: (*kind).into(),
-            scope: *scope,
-        });
+        let resource = ResourceType::of(name, versions[0], kind, *scope);
         for version in *versions {
             builder.add(ServedKind { version: (*version).into(), resource: Arc::clone(&resource) });
         }
@@ -232,13 +227,9 @@ impl World {
         self.deliver();
         is_current
     }
-    /// As in the actors' outbox, the last state of a (dependent, owner) pair wins.
+    /// As between the actors, links arrive in their order.
     pub fn deliver(&mut self) {
-        for link in self.out.links.drain(..) {
-            let is_same = |other: &Link| other.dependent() == link.dependent() && other.owner == link.owner;
-            self.outbox.retain(|waiting| !is_same(waiting));
-            self.outbox.push(link);
-        }
+        self.outbox.append(&mut self.out.links);
         if !self.delayed {
             self.flush();
         }

@@ -159,7 +159,7 @@ fn an_object_with_thousands_of_owners_takes_linear_time() {
         block_owner_deletion: true,
     };
     for kind in ["ConfigMap", "Node", "Nobody"] {
-        let each_another = |number: usize| of(kind, format!("o{number}"), crafted::random(number as u64));
+        let each_another = |number: usize| of(kind, format!("o{number}"), random_uid(number as u64));
         let one_by_many_names = |number: usize| of(kind, format!("o{number}"), "one".to_owned());
         grows_with(4_000, |count| rewritten(count, PartitionId(1), each_another));
         grows_with(4_000, |count| rewritten(count, PartitionId(1), one_by_many_names));

@@ -78,7 +78,7 @@ fn a_reference_of_invalid_scope_is_listed_until_it_goes() {
     );
     w.see(&[&thing.unowned().at(14)]);
     assert_eq!(w.waiting(6, &all()), []);
-    assert!(w.partition("").invalid_scope_candidates.is_empty(), "no candidate is left");
+    assert!(w.partition("").may_be_stuck.is_empty(), "no candidate is left");
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn what_was_deleted_is_stuck_if_others_hold_it_for_long() {
     assert_eq!(stuck.detail, StuckDetail::Held { by_finalizers: true });
     w.delete(&pod("a"));
     assert_eq!(w.waiting(99, &filter), []);
-    assert!(w.partition("ns").terminating.is_empty(), "no candidate is left");
+    assert!(w.partition("ns").may_be_stuck.is_empty(), "no candidate is left");
 }
 
 #[test]

@@ -24,7 +24,7 @@ fn one_key_is_queued_once() {
     let (mut mailbox, a) = (mailbox(), key("ns", 1));
     mailbox.add(a.clone(), at(0));
     mailbox.add(a.clone(), at(1));
-    let job = Job { key: a.clone(), failures: 0, waited: Duration::from_millis(7), triggered_at: None };
+    let job = Job { key: a.clone(), waited: Duration::from_millis(7), triggered_at: None };
     assert_eq!(mailbox.pop(at(7)), Some(job));
     assert_eq!(mailbox.pop(at(7)), None);
     assert_eq!(mailbox.adds_total(), 1);

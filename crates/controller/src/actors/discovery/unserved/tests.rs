@@ -91,13 +91,7 @@ async fn a_type_without_its_definition_is_removed() {
 #[test]
 fn a_version_that_discovery_omits_entirely_is_still_watched() {
     let of = |version: &'static str, name: &str, kind: &str| {
-        let resource = ResourceType {
-            group_resource: GroupResource::parse(name),
-            version: version.into(),
-            kind: kind.into(),
-            scope: Scope::Namespaced,
-        };
-        (version, Arc::new(resource))
+        (version, ResourceType::of(name, version, kind, Scope::Namespaced))
     };
     let older = || of("v1beta1", "widgets.example.com", "Widget");
     let without = catalog([older()]);

@@ -11,8 +11,7 @@ use crate::actors::graph::TakeInChanges;
 use crate::actors::graph_handle::GraphHandle;
 use crate::actors::graph_queue::GraphQueue;
 use crate::actors::pool::{Outcome, WorkerSlot};
-use crate::actors::tests::{EPOCH, graph_on, identity, reference, seen};
-use crate::worker::context::WorkContext;
+use crate::actors::tests::{EPOCH, bare_context, graph_on, identity, reference, seen};
 use crate::worker::delete::{Births, DeleteWork};
 use kube_gc_client::testing::{Reply, Server};
 use kube_gc_client::{ApiSettings, WriteGate};
@@ -94,7 +93,7 @@ impl Scene {
         let absent_owners = Arc::new(AbsentOwnerCache::new(10));
         let graph = graph_on(None, &absent_owners).await;
         let api = server.api_with(settings, WriteGate::open());
-        let context = WorkContext::bare(api, graph.clone(), absent_owners);
+        let context = bare_context(api, graph.clone(), absent_owners);
         let scene = Self { graph, work: Arc::new(DeleteWork::new(context)) };
         let mut list = vec![WatchEvent::Init { resource_version: None }];
         list.extend(things.iter().map(|thing| WatchEvent::Apply(thing.facts())));
