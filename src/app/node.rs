@@ -12,7 +12,7 @@ use super::connect;
 use super::process::{Threads, block_on, termination, unmarked};
 use super::run::Target;
 use super::served::{Bound, certificates};
-use super::{Error, ErrorKind, settings};
+use super::{Error, ErrorKind};
 use crate::introspect::node::NodeView;
 use crate::node::run::{self, NodeContext, NodeEvents, NodeStatus};
 use crate::node::{Asked, Look, NodeCollector, NodeError, NodeOptions, PodSource, Report, why_dry};
@@ -178,7 +178,8 @@ impl Begun {
 /// The client of the API server. Sends nothing yet.
 async fn api(target: &Target, all: &Settings) -> Result<(Connection, Api), Error> {
     let gate = if all.dry_run { WriteGate::dry_run() } else { WriteGate::open() };
-    let connected = async { connect::client(connect::config(target).await?, settings::api(all), gate).await };
+    let connected =
+        async { connect::client(connect::config(target).await?, connect::api_settings(all), gate).await };
     connected.await.map_err(|error| Error::new(error.kind(), format!("{error}; {WITHOUT}")))
 }
 

@@ -17,7 +17,8 @@ use serde_json::{Value, json};
 use super::output::{
     BAD, Format, GONE, OBJECT, Output, QUIET, READING_PAUSE, STAYS, Styled, TITLE, checked, heading,
 };
-use crate::app::{Error, ErrorKind, block_on, termination, unmarked};
+use crate::app::process::{block_on, termination, unmarked};
+use crate::app::{Error, ErrorKind};
 use crate::node::PassResult;
 use host::{GIB, Host, IMAGES, LATE, OTHER};
 
