@@ -46,8 +46,8 @@ pub fn resource(crd: &Object) -> Option<Resource> {
         .collect();
     served.sort_by_key(|version| std::cmp::Reverse(Version::parse(version).priority()));
     let storage = versions.iter().find(|version| version.storage)?.name.as_str().into();
-    let subresources = versions.iter().filter_map(|version| version.subresources.as_ref());
-    let has_status = subresources.into_iter().any(|below| below.status.is_some());
+    let mut subresources = versions.iter().filter_map(|version| version.subresources.as_ref());
+    let has_status = subresources.any(|below| below.status.is_some());
     let name = ResourceName::new(&group, &names.plural);
     let ending = crd.deletion_timestamp().is_some();
     let strings = |list: Option<Vec<String>>| list.into_iter().flatten().map(Box::from).collect();
