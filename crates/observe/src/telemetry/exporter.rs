@@ -1,23 +1,25 @@
 //! Exports the metrics in Prometheus' text format, and drops the series of removed resource types.
 //!
 //! A test cluster may create and remove thousands of CRDs with different names, each of
-//! which would leave its series behind. So series with a type in their labels stay as long as their
-//! type is watched, and expire afterwards. All other series stay as long as the process, including
-//! zeros, on which alerts rely.
+//! which would leave its series behind. So series with a type in their labels are stored
+//! separately. They stay as long as their type is watched and expire afterwards. All other
+//! series stay as long as the process, including zeros, on which alerts rely.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::fmt::Write as _;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
-use metrics::atomics::AtomicU64;
+use dashmap::DashMap;
 use metrics::{
     Counter, Gauge, Histogram, Key, KeyName, Label, Metadata, Recorder as Record, SetRecorderError,
     SharedString, Unit,
 };
+use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusRecorder};
+use metrics_util::MetricKindMask;
+use rustix::time::{ClockId, clock_gettime};
 
-use super::histogram::{Buckets, Distribution, written};
+use super::histogram::{Distribution, Histograms};
 use super::labels::THREADS;
 use super::names::{ALL, Kind, Metric, THREAD_CPU};
 use super::record;
@@ -26,32 +28,21 @@ use super::record;
 /// type that is only reinstalled must continue its counters.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// Stores all metrics. Clones share everything.
-#[derive(Clone, Debug, Default)]
-pub struct Recorder(Arc<Store>);
+/// `metrics_process` counts this in whole seconds; [`Exporter::render`] replaces it with fractions.
+const PROCESS_CPU: &str = "process_cpu_seconds_total";
 
-#[derive(Debug, Default)]
-struct Store {
-    series: RwLock<BTreeMap<Key, Series>>,
-    /// The help texts.
-    help: RwLock<BTreeMap<KeyName, SharedString>>,
-}
+/// Stores all metrics. Clones share everything.
+#[derive(Clone, Debug)]
+pub struct Recorder(Arc<Recorders>);
 
 #[derive(Debug)]
-struct Series {
-    value: Value,
-    /// Whether somebody has asked for it since the last look.
-    is_used: AtomicBool,
-    /// Since when nobody watches its type.
-    unwatched: Option<Instant>,
-}
-
-#[derive(Clone, Debug)]
-enum Value {
-    Counter(Arc<AtomicU64>),
-    /// The bits of a floating-point number.
-    Gauge(Arc<AtomicU64>),
-    Histogram(Arc<Buckets>),
+struct Recorders {
+    permanent: PrometheusRecorder,
+    by_type: PrometheusRecorder,
+    /// The series of `by_type`, so that they can be kept alive.
+    counters: DashMap<Key, Counter>,
+    gauges: DashMap<Key, Gauge>,
+    histograms: Histograms,
 }
 
 /// Renders `/metrics`. Clones share everything.
@@ -76,7 +67,7 @@ impl Exporter {
     /// A separate recorder with its exporter, for tests that run in parallel. Pass it to
     /// `metrics::with_local_recorder`.
     pub fn local() -> (Recorder, Self) {
-        let recorder = Recorder::default();
+        let recorder = Recorder::new(IDLE_TIMEOUT);
         let (process, threads) = (metrics_process::Collector::default(), Arc::default());
         let exporter = Self { recorder: recorder.clone(), process, threads };
         metrics::with_local_recorder(&recorder, || exporter.describe());
@@ -84,8 +75,12 @@ impl Exporter {
     }
 
     fn describe(&self) {
-        for Metric { name, help, .. } in ALL {
-            self.recorder.describe(KeyName::from(*name), (*help).into());
+        for &Metric { name, kind, unit, help, .. } in ALL {
+            match kind {
+                Kind::Counter => metrics::describe_counter!(name, unit, help),
+                Kind::Gauge => metrics::describe_gauge!(name, unit, help),
+                Kind::Histogram(_) => metrics::describe_histogram!(name, unit, help),
+            }
         }
         self.process.describe();
         record::build_info();
@@ -94,93 +89,78 @@ impl Exporter {
     /// Renders the page in Prometheus' text format.
     pub fn render(&self) -> String {
         self.process.collect();
-        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
-        threads.update();
-        for (thread, seconds) in threads.seconds() {
-            record::gauge(&THREAD_CPU, [thread.into()]).set(seconds);
-        }
-        self.recorder.render()
+        let mut page = self.recorder.render();
+        self.render_cpu_time(&mut page);
+        page
     }
 
     /// All series of a histogram together; `None` if nothing has been recorded.
     pub fn distribution(&self, metric: &Metric) -> Option<Distribution> {
-        let all = self.recorder.0.series.read().unwrap_or_else(PoisonError::into_inner);
-        let of_metric = all.iter().filter(|(key, _)| key.name() == metric.name);
-        Distribution::of(of_metric.filter_map(|(_, series)| match &series.value {
-            Value::Histogram(buckets) => Some(&**buckets),
-            Value::Counter(_) | Value::Gauge(_) => None,
-        }))
+        self.recorder.0.histograms.total(metric)
+    }
+
+    /// Renders CPU times in fractions of seconds, because the recorder's counters are integers.
+    fn render_cpu_time(&self, page: &mut String) {
+        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        threads.update();
+        let time = clock_gettime(ClockId::ProcessCPUTime);
+        // Writing to a string cannot fail.
+        let _ = write!(
+            page,
+            "# HELP {PROCESS_CPU} Total user and system CPU time spent in seconds.\n\
+             # TYPE {PROCESS_CPU} counter\n{PROCESS_CPU} {}.{:09}\n\n",
+            time.tv_sec, time.tv_nsec
+        );
+        let Metric { name, help, .. } = THREAD_CPU;
+        for (number, (thread, seconds)) in threads.seconds().enumerate() {
+            if number == 0 {
+                let _ = writeln!(page, "# HELP {name} {help}\n# TYPE {name} counter");
+            }
+            let _ = writeln!(page, "{name}{{thread=\"{thread}\"}} {seconds}");
+        }
+        page.push('\n');
     }
 
     /// Keeps the series of the watched types, which `is_watched` gets as values of the label
     /// `resource`. The series of other types end after a while. It must be called
     /// periodically, or the series of removed types accumulate.
     pub fn keep(&self, is_watched: impl Fn(&str) -> bool) {
-        self.recorder.keep(IDLE_TIMEOUT, is_watched);
+        self.recorder.keep(is_watched);
     }
 }
 
 impl Recorder {
-    /// The value of a series, which is new unless it is there.
-    fn value(&self, key: &Key, new: impl FnOnce() -> Value) -> Value {
-        if let Some(series) = self.0.series.read().unwrap_or_else(PoisonError::into_inner).get(key) {
-            series.is_used.store(true, Ordering::Relaxed);
-            return series.value.clone();
-        }
-        let mut all = self.0.series.write().unwrap_or_else(PoisonError::into_inner);
-        let series = || Series { value: new(), is_used: AtomicBool::new(true), unwatched: None };
-        all.entry(key.to_retained()).or_insert_with(series).value.clone()
-    }
-
-    fn describe(&self, name: KeyName, help: SharedString) {
-        self.0.help.write().unwrap_or_else(PoisonError::into_inner).insert(name, help);
+    /// A recorder in which the series of a removed type stay for this long.
+    fn new(idle_timeout: Duration) -> Self {
+        let by_type = PrometheusBuilder::new().idle_timeout(MetricKindMask::ALL, Some(idle_timeout));
+        Self(Arc::new(Recorders {
+            permanent: PrometheusBuilder::new().build_recorder(),
+            by_type: by_type.build_recorder(),
+            counters: DashMap::new(),
+            gauges: DashMap::new(),
+            histograms: Histograms::default(),
+        }))
     }
 
     fn render(&self) -> String {
-        let all = self.0.series.read().unwrap_or_else(PoisonError::into_inner);
-        let help = self.0.help.read().unwrap_or_else(PoisonError::into_inner);
-        let (mut page, mut last) = (String::new(), "");
-        for (key, Series { value, .. }) in &*all {
-            let name = key.name();
-            if name != last {
-                // A test holds the names against this convention.
-                let kind = match value {
-                    Value::Histogram(_) => "histogram",
-                    _ if name.ends_with("_total") => "counter",
-                    _ => "gauge",
-                };
-                let help = help.get(name).map_or("", |help| help);
-                // Writing to a string cannot fail, here and below.
-                let _ = writeln!(page, "# HELP {name} {help}\n# TYPE {name} {kind}");
-                last = name;
-            }
-            let (labels, number) = match value {
-                Value::Histogram(buckets) => {
-                    buckets.render(key, &mut page);
-                    continue;
-                }
-                Value::Counter(value) => (written(key, None), value.load(Ordering::Relaxed).to_string()),
-                Value::Gauge(bits) => {
-                    (written(key, None), f64::from_bits(bits.load(Ordering::Relaxed)).to_string())
-                }
-            };
-            let _ = writeln!(page, "{name}{labels} {number}");
-        }
+        let mut page = self.0.permanent.handle().render() + &self.0.by_type.handle().render();
+        self.0.histograms.render(&mut page);
         page
     }
 
-    /// Keeps the series of the watched types, and for so long those of other types that nobody has used.
-    fn keep(&self, idle_timeout: Duration, is_watched: impl Fn(&str) -> bool) {
-        let now = Instant::now();
-        let mut all = self.0.series.write().unwrap_or_else(PoisonError::into_inner);
-        all.retain(|key, series| {
-            let is_used = series.is_used.swap(false, Ordering::Relaxed);
-            if is_used || !is_of_type(key) || type_of(key).is_some_and(|resource| is_watched(&resource)) {
-                series.unwatched = None;
-                return true;
-            }
-            now.duration_since(*series.unwatched.get_or_insert(now)) < idle_timeout
+    /// Keeps the series of the watched types alive. Drops the series of other types that have expired.
+    fn keep(&self, is_watched: impl Fn(&str) -> bool) {
+        let keeps = |key: &Key| type_of(key).is_some_and(|resource| is_watched(&resource));
+        self.0.counters.retain(|key, counter| {
+            counter.increment(0);
+            keeps(key)
         });
+        self.0.gauges.retain(|key, gauge| {
+            gauge.increment(0.0);
+            keeps(key)
+        });
+        // The crate drops expired series when it renders.
+        drop(self.0.by_type.handle().render());
     }
 }
 
@@ -200,44 +180,40 @@ fn type_of(key: &Key) -> Option<String> {
 }
 
 impl Record for Recorder {
-    fn describe_counter(&self, name: KeyName, _: Option<Unit>, help: SharedString) {
-        self.describe(name, help);
+    fn describe_counter(&self, name: KeyName, unit: Option<Unit>, help: SharedString) {
+        self.0.permanent.describe_counter(name.clone(), unit, help.clone());
+        self.0.by_type.describe_counter(name, unit, help);
     }
 
-    fn describe_gauge(&self, name: KeyName, _: Option<Unit>, help: SharedString) {
-        self.describe(name, help);
+    fn describe_gauge(&self, name: KeyName, unit: Option<Unit>, help: SharedString) {
+        self.0.permanent.describe_gauge(name.clone(), unit, help.clone());
+        self.0.by_type.describe_gauge(name, unit, help);
     }
 
-    fn describe_histogram(&self, name: KeyName, _: Option<Unit>, help: SharedString) {
-        self.describe(name, help);
-    }
+    // Histograms take the help text from their declaration.
+    fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
 
-    fn register_counter(&self, key: &Key, _: &Metadata<'_>) -> Counter {
-        match self.value(key, || Value::Counter(Arc::default())) {
-            Value::Counter(value) => Counter::from_arc(value),
-            Value::Gauge(_) | Value::Histogram(_) => Counter::noop(),
+    fn register_counter(&self, key: &Key, metadata: &Metadata<'_>) -> Counter {
+        if key.name() == PROCESS_CPU {
+            return Counter::noop();
         }
-    }
-
-    fn register_gauge(&self, key: &Key, _: &Metadata<'_>) -> Gauge {
-        match self.value(key, || Value::Gauge(Arc::default())) {
-            Value::Gauge(value) => Gauge::from_arc(value),
-            Value::Counter(_) | Value::Histogram(_) => Gauge::noop(),
+        if !is_of_type(key) {
+            return self.0.permanent.register_counter(key, metadata);
         }
+        let new = || self.0.by_type.register_counter(key, metadata);
+        self.0.counters.entry(key.to_retained()).or_insert_with(new).clone()
     }
 
-    /// An undeclared histogram records nothing.
+    fn register_gauge(&self, key: &Key, metadata: &Metadata<'_>) -> Gauge {
+        if !is_of_type(key) {
+            return self.0.permanent.register_gauge(key, metadata);
+        }
+        let new = || self.0.by_type.register_gauge(key, metadata);
+        self.0.gauges.entry(key.to_retained()).or_insert_with(new).clone()
+    }
+
     fn register_histogram(&self, key: &Key, _: &Metadata<'_>) -> Histogram {
-        let bounds = ALL.iter().find_map(|metric| match metric.kind {
-            Kind::Histogram(bounds) if metric.name == key.name() => Some(bounds),
-            _ => None,
-        });
-        debug_assert!(bounds.is_some(), "{} is not declared as a histogram", key.name());
-        let Some(bounds) = bounds else { return Histogram::noop() };
-        match self.value(key, || Value::Histogram(Arc::new(Buckets::new(bounds)))) {
-            Value::Histogram(buckets) => Histogram::from_arc(buckets),
-            Value::Counter(_) | Value::Gauge(_) => Histogram::noop(),
-        }
+        self.0.histograms.get(key)
     }
 }
 
@@ -332,7 +308,6 @@ fn read() -> Vec<Reading> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::names::DECISIONS;
     use super::super::{Queue, QueueMetrics, QueueSample};
     use super::*;
     use kube_gc_core::object::GroupResource;
@@ -406,7 +381,7 @@ mod tests {
     /// Fails if the series of removed types accumulate.
     #[test]
     fn types_that_come_and_go_leave_nothing_behind() {
-        let recorder = Recorder::default();
+        let recorder = Recorder::new(Duration::ZERO);
         metrics::with_local_recorder(&recorder, || {
             record::zeros();
             happens_to(&GroupResource::parse("pods"));
@@ -414,23 +389,23 @@ mod tests {
             for round in 0..300 {
                 let of_a_test = GroupResource::parse(&format!("things-{round}.test-{round}.example.com"));
                 happens_to(&of_a_test);
-                recorder
-                    .keep(Duration::ZERO, |resource| resource == "pods" || resource == of_a_test.to_string());
-                recorder.keep(Duration::ZERO, |resource| resource == "pods");
+                recorder.keep(|resource| resource == "pods" || resource == of_a_test.to_string());
+                recorder.keep(|resource| resource == "pods");
                 sizes.push(series(&recorder.render()));
             }
             assert_eq!(sizes[10], sizes[299], "{sizes:?}");
+            assert_eq!(recorder.0.counters.len(), 3, "those of pods");
         });
     }
 
     #[test]
     fn the_series_of_a_type_that_is_watched_count_on_however_quiet_it_is() {
-        let recorder = Recorder::default();
+        let recorder = Recorder::new(Duration::ZERO);
         metrics::with_local_recorder(&recorder, || {
             let pods = GroupResource::parse("pods");
             record::decision("delete", "deleted", &pods);
-            let counter = record::counter(&DECISIONS, ["delete".into(), "deleted".into(), "pods".into()]);
-            (0..10).for_each(|_| recorder.keep(Duration::ZERO, |resource| resource == "pods"));
+            let counter = recorder.0.counters.iter().next().map(|entry| entry.value().clone()).unwrap();
+            (0..10).for_each(|_| recorder.keep(|resource| resource == "pods"));
             counter.increment(1);
             record::decision("delete", "deleted", &pods);
             let page = recorder.render();
@@ -441,11 +416,11 @@ mod tests {
     /// Alerts rely on zeros: `increase` misses the first event of a series that starts with it.
     #[test]
     fn zeros_stay() {
-        let recorder = Recorder::default();
+        let recorder = Recorder::new(Duration::ZERO);
         metrics::with_local_recorder(&recorder, || {
             record::zeros();
             let before = series(&recorder.render());
-            (0..10).for_each(|_| recorder.keep(Duration::ZERO, |_| false));
+            (0..10).for_each(|_| recorder.keep(|_| false));
             assert_eq!(series(&recorder.render()), before);
         });
     }
