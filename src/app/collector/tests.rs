@@ -1,7 +1,4 @@
 use http::Response;
-use k8s_openapi::api::core::v1::ConfigMap;
-use kube::Resource as _;
-use kube::api::ObjectMeta;
 use kube::client::Body;
 use kube_gc_apiserver::ApiServer;
 
@@ -45,13 +42,6 @@ fn server() -> ApiServer {
     ApiServer::new(kube_gc_apiserver::Settings::default())
 }
 
-fn config_map(name: &str, owner: Option<&ConfigMap>) -> ConfigMap {
-    let metadata = ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() };
-    let mut object = ConfigMap { metadata, ..ConfigMap::default() };
-    object.meta_mut().owner_references = owner.and_then(|owner| owner.owner_ref(&())).map(|one| vec![one]);
-    object
-}
-
 /// The runtime of the caller has a single thread here, which is enough.
 #[tokio::test]
 async fn the_status_names_the_watched_types() {
@@ -65,6 +55,16 @@ async fn the_status_names_the_watched_types() {
     assert!(!status.resources.iter().any(|status| status.resource == "events"));
     assert!(status.queues.iter().all(|queue| queue.ready + queue.processing + queue.delayed == 0));
     collector.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn several_collectors_run_in_one_process() {
+    let (one, another) = (server(), server());
+    let one = Collector::builder_with_client(one.client()).start().await.unwrap();
+    let another = Collector::builder_with_client(another.client()).start().await.unwrap();
+    one.stop().await.unwrap();
+    another.wait_idle().await.unwrap();
+    another.stop().await.unwrap();
 }
 
 async fn refused(settings: Settings) -> Error {

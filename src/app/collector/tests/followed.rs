@@ -2,11 +2,11 @@
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::ResourceExt as _;
-use kube::api::{Api, PostParams};
+use kube::api::{Api, ObjectMeta, PostParams};
 use kube::client::Body;
 use tokio::sync::watch;
 
-use super::{Collector, config_map, server};
+use super::{Collector, server};
 use crate::introspect::queries::ObjectQuery;
 use crate::introspect::stream::Streamed as _;
 use kube_gc_core::object::Uid;
@@ -14,8 +14,10 @@ use kube_gc_core::object::Uid;
 #[tokio::test]
 async fn a_type_that_is_not_listed_yet_is_named_until_it_is() {
     let client = server().client();
+    let root = ObjectMeta { name: Some("root".to_owned()), ..ObjectMeta::default() };
+    let root = ConfigMap { metadata: root, ..ConfigMap::default() };
     let configmaps: Api<ConfigMap> = Api::namespaced(client.clone(), "default");
-    let root = configmaps.create(&PostParams::default(), &config_map("root", None)).await.unwrap();
+    let root = configmaps.create(&PostParams::default(), &root).await.unwrap();
     let (open, opened) = watch::channel(false);
     let held = tower::service_fn(move |request: http::Request<Body>| {
         let (client, mut opened) = (client.clone(), opened.clone());

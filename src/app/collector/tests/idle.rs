@@ -3,31 +3,47 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
-use kube::ResourceExt as _;
 use kube::api::{Api, DeleteParams, ListParams, ObjectMeta, PostParams};
 use kube::client::Body;
+use kube::{Resource as _, ResourceExt as _};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
-use super::{Collector, config_map, server};
+use super::{Collector, server};
 use crate::ErrorKind;
 use crate::introspect::IdleQuery;
 use kube_gc_core::object::{GroupResource, ResourceVersion};
 
-/// How many chains are deleted.
+fn config_map(name: &str, owner: Option<&ConfigMap>) -> ConfigMap {
+    let metadata = ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() };
+    let mut object = ConfigMap { metadata, ..ConfigMap::default() };
+    object.meta_mut().owner_references = owner.and_then(|owner| owner.owner_ref(&())).map(|one| vec![one]);
+    object
+}
+
+/// How many chains are deleted. `KUBE_GC_IDLE_CHAINS` sets another number.
 const CHAINS: usize = 200;
 
 /// Between two links of a chain, the answer to a DELETE and the event of it come in any order.
+/// `KUBE_GC_IDLE_KUBECONFIG` names another API server than the embedded one.
 #[tokio::test]
 async fn a_chain_is_gone_when_the_collector_is_idle() {
-    let client = server().client();
+    let client = match std::env::var_os("KUBE_GC_IDLE_KUBECONFIG") {
+        Some(path) => {
+            let mut config = kube_gc_client::load_config(Some(path.as_ref()), None).await.unwrap();
+            config.default_retry = false;
+            kube::Client::try_from(config).unwrap()
+        }
+        None => server().client(),
+    };
     let collector = Collector::builder_with_client(client.clone()).start().await.unwrap();
     let configmaps: Api<ConfigMap> = Api::namespaced(client, "default");
     let create = async |name: String, owner: Option<&ConfigMap>| {
         configmaps.create(&PostParams::default(), &config_map(&name, owner)).await.unwrap()
     };
+    let chains = std::env::var("KUBE_GC_IDLE_CHAINS").map_or(CHAINS, |number| number.parse().unwrap());
     let mut early = Vec::new();
-    for chain in 0..CHAINS {
+    for chain in 0..chains {
         let head = create(format!("head-{chain}"), None).await;
         let mut last = head.clone();
         for link in 0..=chain % 10 {
@@ -46,7 +62,7 @@ async fn a_chain_is_gone_when_the_collector_is_idle() {
         let left: Vec<_> = left.iter().map(kube::ResourceExt::name_any).collect();
         early.extend((!left.is_empty()).then(|| format!("chain {chain}: {left:?}")));
     }
-    assert!(early.is_empty(), "{} of {CHAINS} were early: {early:?}", early.len());
+    assert!(early.is_empty(), "{} of {chains} were early: {early:?}", early.len());
     collector.stop().await.unwrap();
 }
 

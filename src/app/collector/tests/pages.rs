@@ -4,13 +4,13 @@ use axum::Router;
 use axum::body::{Body, to_bytes};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::ResourceExt as _;
-use kube::api::{Api, PostParams};
+use kube::api::{Api, ObjectMeta, PostParams};
+use kube::{Resource as _, ResourceExt as _};
 use kube_gc_apiserver::ApiServer;
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
 
-use super::{Collector, config_map, server};
+use super::{Collector, server};
 use crate::introspect::debug_router;
 
 /// The pages of a collector, and an object in its cluster with a dependent.
@@ -28,7 +28,11 @@ impl Stage {
         let collector = Collector::builder_with_client(client.clone()).start().await.unwrap();
         let objects: Api<ConfigMap> = Api::default_namespaced(client);
         let create = async |name: &str, owner: Option<&ConfigMap>| {
-            objects.create(&PostParams::default(), &config_map(name, owner)).await.unwrap()
+            let owner_references = owner.map(|owner| owner.owner_ref(&()).into_iter().collect());
+            let metadata =
+                ObjectMeta { name: Some(name.to_owned()), owner_references, ..ObjectMeta::default() };
+            let object = ConfigMap { metadata, ..ConfigMap::default() };
+            objects.create(&PostParams::default(), &object).await.unwrap()
         };
         let owner = create("owner", None).await;
         let dependent = create("dependent", Some(&owner)).await;
