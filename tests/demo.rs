@@ -324,15 +324,9 @@ async fn an_address_or_file_in_use_is_named() -> Result<()> {
     Ok(())
 }
 
-/// The names of what a plan removes, or of what a pass has removed.
-fn names(items: &Value, goes: impl Fn(&Value) -> bool) -> Vec<String> {
-    let mut names: Vec<String> = elements(items)
-        .iter()
-        .filter(|item| goes(item))
-        .map(|item| format!("{} {}", item["what"], item["name"]))
-        .collect();
-    names.sort_unstable();
-    names
+/// The ids of what a plan removes, or of what a pass has removed.
+fn ids(items: &Value, goes: impl Fn(&Value) -> bool) -> BTreeSet<String> {
+    elements(items).iter().filter(|item| goes(item)).map(|item| item["id"].to_string()).collect()
 }
 
 #[tokio::test]
@@ -342,28 +336,28 @@ async fn node_collection_names_a_rule_and_a_reason_for_each_item_and_does_what_i
     let events: Vec<_> = lines.iter().filter_map(|line| line["event"].as_str()).collect();
     ensure!(events == ["node", "plan", "pass", "plan", "pass", "plan", "pass", "end"], "{events:?}");
     ensure!(lines[0]["node"]["percent"].as_u64() > lines[0]["node"]["high"].as_u64(), "{}", lines[0]);
-    let (plan, pass) = (&lines[1], &lines[2]);
-    for item in elements(&plan["items"]) {
+    let (plan, pass) = (&lines[1]["report"]["entries"], &lines[2]["report"]["result"]);
+    for item in elements(plan) {
         ensure!(item["reason"].as_str().is_some_and(|reason| !reason.is_empty()), "without a reason: {item}");
     }
-    let rules: BTreeSet<_> =
-        elements(&plan["items"]).iter().filter_map(|item| item["rule"].as_str()).collect();
+    let rules: BTreeSet<_> = elements(plan).iter().filter_map(|item| item["rule"].as_str()).collect();
     for rule in ["C1", "C3", "C5", "S1", "L1", "I1", "I2", "I4", "I5", "B2", "B5"] {
         ensure!(rules.contains(rule), "no item shows {rule}: {rules:?}");
     }
-    let planned = names(&plan["items"], |item| item["removes"] == true);
-    let removed = names(&pass["pass"]["removals"], |removal| removal["outcome"] == "removed");
+    let planned = ids(plan, |item| item["decision"] == "remove");
+    let removed = ids(&pass["items"], |item| item["outcome"] == "removed");
     ensure!(planned == removed && !removed.is_empty(), "planned {planned:?}, removed {removed:?}");
     for pass in [&lines[2], &lines[4], &lines[6]] {
         ensure!(!elements(&pass["verified"]).is_empty(), "nothing was verified: {pass}");
     }
     // Something began to be used after the plan was made.
     ensure!(
-        !names(&lines[4]["pass"]["removals"], |it| it["outcome"] == "refused").is_empty(),
+        !ids(&lines[4]["report"]["result"]["items"], |item| item["outcome"] == "refused").is_empty(),
         "{}",
         lines[4]
     );
-    ensure!(lines[6]["pass"]["missingBytes"].as_u64().is_some_and(|bytes| bytes > 0), "{}", lines[6]);
+    let last = &lines[6]["report"]["result"];
+    ensure!(last["missingBytes"].as_u64().is_some_and(|bytes| bytes > 0), "{}", lines[6]);
     Ok(())
 }
 

@@ -3,7 +3,6 @@
 //! It changes nothing that is global to the process: it installs no log, no metrics recorder and no
 //! signal handler, it opens no listener, and a failure of one of its parts ends only the collector.
 
-mod clock;
 mod thread;
 
 use std::fmt;
@@ -14,7 +13,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{oneshot, watch};
 use tokio::time::sleep;
 
-use self::thread::{Access, Mark, State, Task};
+use self::thread::{Access, Mark, State, Task, held_clock};
 use super::connect::place;
 use super::process::no_threads;
 use super::{Error, ErrorKind};
@@ -158,7 +157,7 @@ impl Collector {
     /// # Errors
     /// The collector has failed.
     pub async fn status(&self) -> Result<Status, Error> {
-        let _held = clock::held();
+        let _held = held_clock();
         let status = Status {
             ready: self.introspection.readiness().ready(),
             resources: self.introspection.monitors().into_iter().map(Into::into).collect(),
@@ -176,7 +175,7 @@ impl Collector {
     /// The collector had failed before, or requests were still under way after the grace period.
     pub async fn stop(self) -> Result<(), Error> {
         let Self { stop, grace, state, .. } = self;
-        let _held = clock::held();
+        let _held = held_clock();
         // A collector that has failed does not receive it.
         let _ = stop.send(grace);
         if end(state).await? {
@@ -189,7 +188,7 @@ impl Collector {
     }
 
     async fn wait(&self, query: IdleQuery, condition: impl Fn(&IdleReport) -> bool) -> Result<(), Error> {
-        let _held = clock::held();
+        let _held = held_clock();
         let query = IdleQuery { parked_ok: true, ..query };
         loop {
             // The clock is that of the runtime on which timers are made. An error means that the runtime has ended,
@@ -276,7 +275,7 @@ impl Builder {
     /// operating system provides no thread. [`Error::kind`] tells them apart.
     pub async fn start(self) -> Result<Collector, Error> {
         let Self { server, access, name, settings } = self;
-        let _held = clock::held();
+        let _held = held_clock();
         if let Some(violation) = settings.violation() {
             return Err(Error::new(ErrorKind::Settings, violation));
         }

@@ -6,40 +6,30 @@
 //! | `run` | the long-running process of `kube-gc run`: connect, serve, elect a leader, collect, shut down |
 //! | `served` | a collector and its two listeners, with TLS and authorization |
 //! | `controller` | which actors there are, and which of them know each other |
-//! | `connect` | checks that the API server is reachable and that the credentials are sufficient |
+//! | `connect` | the client, by the settings; checks that the API server is reachable and that the credentials are sufficient |
 //! | `insight` | the process of `kube-gc tree` and `kube-gc explain` |
 //! | `node` | the process of `kube-gc node` |
-//! | `settings` | translates [`Settings`](kube_gc_config::Settings) into those of the client |
 //! | `process` | runtimes and threads, signals, the parent process, and the file of `--ready-file` |
 //!
 //! The command line, the demo and the library all start here. Nothing here depends on `cli`.
 
 pub mod collector;
-mod connect;
+pub mod connect;
 pub mod controller;
 #[cfg(feature = "cli")]
 pub mod insight;
 #[cfg(feature = "node")]
 pub mod node;
-mod process;
+pub mod process;
 #[cfg(feature = "cli")]
 mod run;
 #[cfg(feature = "cli")]
-mod served;
-mod settings;
+pub mod served;
 
 use std::fmt;
 
-#[cfg(feature = "demo")]
-pub use crate::introspect::{CollectorIntrospection, IdleQuery};
-#[cfg(feature = "demo")]
-pub use process::{Threads, block_on, termination, unmarked};
 #[cfg(feature = "cli")]
 pub use run::{RunOptions, Target, run};
-#[cfg(feature = "demo")]
-pub use served::{Bound, ServedCollector};
-#[cfg(feature = "demo")]
-pub use settings::api as api_settings;
 
 /// What kind of problem an [`Error`] reports. The exit code of `kube-gc` depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

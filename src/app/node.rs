@@ -12,7 +12,7 @@ use super::connect;
 use super::process::{Threads, block_on, termination, unmarked};
 use super::run::Target;
 use super::served::{Bound, certificates};
-use super::{Error, ErrorKind, settings};
+use super::{Error, ErrorKind};
 use crate::introspect::node::NodeView;
 use crate::node::run::{self, NodeContext, NodeEvents, NodeStatus};
 use crate::node::{Asked, Look, NodeCollector, NodeError, NodeOptions, PodSource, Report, why_dry};
@@ -34,7 +34,7 @@ const SAMPLE: Duration = Duration::from_secs(5);
 /// The container runtime or the API server cannot be used.
 pub fn plan(target: &Target, settings: &Settings, asked: &Asked) -> Result<Report, Error> {
     block_on(1, unmarked, |_| async {
-        let mut node = Node::connect(target, settings, asked).await?;
+        let mut node = Node::connect(target, settings, asked, Pods::Read).await?;
         node.look().await.map(|(report, _)| report)
     })?
 }
@@ -48,10 +48,8 @@ pub fn once(target: &Target, settings: &Settings, asked: &Asked) -> Result<Repor
         let terminated = termination()?;
         tokio::pin!(terminated);
         let looked = async {
-            let mut begun = Begun::new(target, settings, asked).await?;
             // So that a pod that is bound during the pass is known.
-            begun.pods = begun.pods.map(PodSource::watched);
-            let mut node = Node::from(begun).await?;
+            let mut node = Node::connect(target, settings, asked, Pods::Watched).await?;
             let (report, look) = node.look_for(asked).await?;
             Ok::<_, Error>((node, report, look))
         };
@@ -83,21 +81,34 @@ pub fn once(target: &Target, settings: &Settings, asked: &Asked) -> Result<Repor
     })?
 }
 
+/// How pods are known.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Pods {
+    Read,
+    Watched,
+}
+
 /// One node, and how it is collected.
 struct Node {
     options: NodeOptions,
     collector: NodeCollector,
-    server: String,
+    /// How the API server is reached; nothing without one.
+    api: Option<(Connection, Api)>,
 }
 
 impl Node {
-    async fn connect(target: &Target, settings: &Settings, asked: &Asked) -> Result<Self, Error> {
-        Self::from(Begun::new(target, settings, asked).await?).await
-    }
-
-    async fn from(begun: Begun) -> Result<Self, Error> {
-        let server = begun.server();
-        let Begun { options, pods, .. } = begun;
+    /// Finds the socket, reads the kubeconfig, and then connects to the container runtime.
+    async fn connect(target: &Target, settings: &Settings, asked: &Asked, how: Pods) -> Result<Self, Error> {
+        let options = NodeOptions::new(settings, asked);
+        let options = options.map_err(|error| node_error(&error))?;
+        // First: without a runtime, nobody needs to know how to reach a cluster.
+        Client::probe(&options.endpoint).await.map_err(|error| node_error(&error.into()))?;
+        let api = match settings.node.pods {
+            PodKnowledge::None => None,
+            PodKnowledge::Api => Some(api(target, settings).await?),
+        };
+        let pods = api.as_ref().map(|(_, api)| PodSource::new(api.clone(), &options.name));
+        let pods = if how == Pods::Watched { pods.map(PodSource::watched) } else { pods };
         let ledger = options.state.read().unwrap_or_else(|problem| {
             tracing::warn!("{problem}");
             Ledger::default()
@@ -106,7 +117,7 @@ impl Node {
         let client = client.map_err(|error| node_error(&error.into()))?;
         let collector = NodeCollector::new(client, options.rules.clone(), options.in_pod, pods, ledger).await;
         let collector = collector.with_state(options.state.clone());
-        Ok(Self { options, collector, server })
+        Ok(Self { options, collector, api })
     }
 
     /// A look, and another one when what is only too young is old enough, if somebody asked to wait for that.
@@ -130,7 +141,8 @@ impl Node {
     async fn look(&mut self) -> Result<(Report, Look), Error> {
         let look = self.collector.look_beside(&mut self.options).await.map_err(|error| node_error(&error))?;
         if let Some(error) = &look.api_error {
-            return Err(rejected(&self.server, error));
+            let server = self.api.as_ref().map(|(connection, _)| connection.config().cluster_url.to_string());
+            return Err(rejected(&server.unwrap_or_default(), error));
         }
         Ok((Report::new(&self.options, self.collector.runtime(), &look), look))
     }
@@ -139,46 +151,11 @@ impl Node {
 /// What to do without an API server.
 const WITHOUT: &str = "or collect without an API server (--pods none, `node.pods`)";
 
-/// What is known before the container runtime is connected to.
-struct Begun {
-    /// How this node is collected.
-    options: NodeOptions,
-    /// Who knows its pods; nothing without an API server.
-    pods: Option<PodSource>,
-    /// How the API server is reached; nothing without one.
-    connection: Option<Connection>,
-}
-
-impl Begun {
-    /// Finds the socket and then reads the kubeconfig. Sends nothing yet.
-    async fn new(target: &Target, settings: &Settings, asked: &Asked) -> Result<Self, Error> {
-        let options = NodeOptions::new(settings, asked);
-        let options = options.map_err(|error| node_error(&error))?;
-        // First: without a runtime, nobody needs to know how to reach a cluster.
-        Client::probe(&options.endpoint).await.map_err(|error| node_error(&error.into()))?;
-        let (pods, connection) = match settings.node.pods {
-            PodKnowledge::None => (None, None),
-            PodKnowledge::Api => {
-                let (connection, api) = api(target, settings).await?;
-                (Some(PodSource::new(api, &options.name)), Some(connection))
-            }
-        };
-        Ok(Self { options, pods, connection })
-    }
-
-    /// The API server in messages.
-    fn server(&self) -> String {
-        self.connection
-            .as_ref()
-            .map(|connection| connection.config().cluster_url.to_string())
-            .unwrap_or_default()
-    }
-}
-
 /// The client of the API server. Sends nothing yet.
 async fn api(target: &Target, all: &Settings) -> Result<(Connection, Api), Error> {
     let gate = if all.dry_run { WriteGate::dry_run() } else { WriteGate::open() };
-    let connected = async { connect::client(connect::config(target).await?, settings::api(all), gate).await };
+    let connected =
+        async { connect::client(connect::config(target).await?, connect::api_settings(all), gate).await };
     connected.await.map_err(|error| Error::new(error.kind(), format!("{error}; {WITHOUT}")))
 }
 
@@ -232,18 +209,18 @@ async fn collect(target: &Target, settings: &Settings, threads: Threads) -> Resu
     // Before anything that takes long, so that no signal is missed.
     let terminated = termination()?;
     tokio::pin!(terminated);
-    let mut begun = Begun::new(target, settings, &Asked::default()).await?;
-    begun.pods = begun.pods.map(PodSource::watched);
-    let events = begun.pods.as_ref().and_then(|pods| NodeEvents::new(pods.api.clone(), &pods.node));
-    let listeners = Bound::new(settings, certificates, begun.connection.as_ref()).await?;
-    let Node { options, collector, .. } = tokio::select! {
+    let asked = Asked::default();
+    let Node { options, collector, api } = tokio::select! {
         biased;
         signal = &mut terminated => {
             tracing::info!(signal, "stopped by a signal before startup was complete");
             return Ok(());
         }
-        node = Node::from(begun) => node?,
+        node = Node::connect(target, settings, &asked, Pods::Watched) => node?,
     };
+    let events = api.as_ref().and_then(|(_, api)| NodeEvents::new(api.clone(), &options.name));
+    let listeners =
+        Bound::new(settings, certificates, api.as_ref().map(|(connection, _)| connection)).await?;
     tracing::info!(
         node = options.name,
         runtime = collector.runtime(),

@@ -259,7 +259,7 @@ mod tests {
     use k8s_openapi::api::coordination::v1::Lease;
 
     use super::*;
-    use crate::app::settings::gate;
+    use crate::app::connect::gate;
     use kube_gc_client::GateClosed;
     use kube_gc_leader::{LeaseError, NoAnnotations};
 

@@ -47,8 +47,8 @@ pub struct DemoArgs {
     /// Show node collection instead: dead containers, sandboxes, logs and images of one node
     ///
     /// The container runtime is inside the process, so nothing on this machine is touched, and root is
-    /// not needed. Ends after the scenarios. In JSON, `event` is node (what there is), plan (each item with
-    /// its rule), pass (what came of it, and what was verified), fail, end.
+    /// not needed. Ends after the scenarios. In JSON, `event` is node (what there is), plan and pass (with the
+    /// `report` that `kube-gc node` prints, and what was verified), fail, end.
     #[cfg(feature = "node")]
     #[arg(long, conflicts_with_all = ["objects", "policy", "api_listen", "listen", "debug_listen", "kubeconfig"])]
     node: bool,
@@ -97,7 +97,7 @@ impl DemoArgs {
         let options = self.options()?;
         #[cfg(feature = "node")]
         if self.node {
-            return demo::node::run(options.output);
+            return demo::node::run(options.output, super::node::text);
         }
         demo::run(&options)
     }

@@ -127,39 +127,23 @@ impl RunArgs {
         &self,
         environment: impl IntoIterator<Item = (OsString, OsString)>,
     ) -> Result<Settings, ConfigError> {
-        let Self {
-            // These are no settings.
-            connection: _,
-            options: _,
-            config,
-            dry_run,
-            finish_namespaces,
-            remove_protection_finalizers,
-            listen,
-            debug_listen,
-            delete_workers,
-            orphan_workers,
-            discovery_interval,
-            log_decisions,
-            log,
-        } = self;
         let loader = Loader::new()
-            .file(config.as_deref())
+            .file(self.config.as_deref())
             .environment(environment)
-            .flag("--dry-run", "dry_run", dry_run.then_some(true))
-            .flag("--finish-namespaces", "finish_namespaces", finish_namespaces.then_some(true))
+            .flag("--dry-run", "dry_run", self.dry_run.then_some(true))
+            .flag("--finish-namespaces", "finish_namespaces", self.finish_namespaces.then_some(true))
             .flag(
                 "--remove-protection-finalizers",
                 "remove_protection_finalizers",
-                remove_protection_finalizers.then_some(true),
+                self.remove_protection_finalizers.then_some(true),
             )
-            .flag("--listen", "http.listen", listen.map(|address| address.to_string()))
-            .flag("--debug-listen", "http.debug_listen", debug_listen.map(|address| address.to_string()))
-            .flag("--delete-workers", "workers.delete", *delete_workers)
-            .flag("--orphan-workers", "workers.orphan", *orphan_workers)
-            .flag("--discovery-interval", "discovery.interval", discovery_interval.as_deref())
-            .flag("--log-decisions", "log.decisions", log_decisions.as_ref().and_then(name));
-        log.add_to(loader).load()
+            .flag("--listen", "http.listen", self.listen.map(|address| address.to_string()))
+            .flag("--debug-listen", "http.debug_listen", self.debug_listen.map(|address| address.to_string()))
+            .flag("--delete-workers", "workers.delete", self.delete_workers)
+            .flag("--orphan-workers", "workers.orphan", self.orphan_workers)
+            .flag("--discovery-interval", "discovery.interval", self.discovery_interval.as_deref())
+            .flag("--log-decisions", "log.decisions", self.log_decisions.as_ref().and_then(name));
+        self.log.add_to(loader).load()
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use crate::app::{Error, ErrorKind};
 use kube_gc_core::object::split_api_version;
-use kube_gc_core::text::escape::{Escaped, escape_json};
+use kube_gc_core::text::escape::{Escaped, escaped_json};
 use kube_gc_core::text::listed;
 use kube_gc_insight::ObjectName;
 pub use kube_gc_insight::age;
@@ -230,13 +230,7 @@ pub fn line(text: &mut String, line: impl Display) {
 
 /// JSON in which nothing controls a terminal.
 pub fn json(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len() + 1);
-    for line in text.lines() {
-        // Writing to a string cannot fail.
-        let _ = escape_json(line, &mut escaped);
-        escaped.push('\n');
-    }
-    escaped
+    escaped_json(text) + "\n"
 }
 
 /// Writes to standard output. False if nobody reads it any more, which is no error.

@@ -14,9 +14,11 @@ use serde_json::Value;
 
 use super::Options;
 use super::recorder::{Recorder, Request};
-use crate::app::{
-    Bound, CollectorIntrospection, Error, ErrorKind, IdleQuery, ServedCollector, Threads, api_settings,
-};
+use crate::app::connect::api_settings;
+use crate::app::process::Threads;
+use crate::app::served::{Bound, ServedCollector};
+use crate::app::{Error, ErrorKind};
+use crate::introspect::{CollectorIntrospection, IdleQuery};
 use kube_gc_apiserver::ApiServer;
 use kube_gc_apiserver::http::{Scheme, Serving};
 use kube_gc_client::{Api, WriteGate};

@@ -22,7 +22,8 @@ mod shop;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use crate::app::{Error, ErrorKind, Threads, block_on, termination, unmarked};
+use crate::app::process::{Threads, block_on, termination, unmarked};
+use crate::app::{Error, ErrorKind};
 use cluster::Cluster;
 use kube_gc_config::{Settings, available_cores};
 use kube_gc_core::object::PropagationPolicy;

@@ -4,7 +4,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Result, ensure};
-use kube_gc_observe::telemetry::labels::values;
 use kube_gc_observe::telemetry::names::{ALL, Kind as Moves, Metric};
 
 use crate::dashboard::{Panel, source};
@@ -102,7 +101,7 @@ fn selectors_name_labels_and_values_that_there_are() -> Result<()> {
                     continue;
                 }
                 ensure!(metric.labels.contains(&label), "{place}: {} has no label {label}", metric.name);
-                let known = values(metric, label).unwrap_or_default();
+                let known = metric.values(label).unwrap_or_default();
                 for value in value.trim_matches(['~', '"']).split('|').filter(|_| !known.is_empty()) {
                     let is_known = known.contains(&value) || value.contains(['.', '*', '+', '$']);
                     ensure!(is_known || value.is_empty(), "{place}: {label} is never {value:?}");

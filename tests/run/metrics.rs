@@ -4,7 +4,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context as _, Result, ensure};
-use kube_gc_observe::telemetry::labels::values;
 use kube_gc_observe::telemetry::names::{self, ALL, Kind, Metric};
 use serde_json::json;
 
@@ -87,7 +86,7 @@ fn is_always_there(metric: &Metric) -> bool {
     }
     let sampled = |label: &str| label == "partition" || metric.name == names::BUILD_INFO.name;
     let mut labels = metric.labels.iter();
-    labels.all(|label| sampled(label) || values(metric, label).is_some())
+    labels.all(|label| sampled(label) || metric.values(label).is_some())
 }
 
 fn all_that_needs_no_event_is_there(page: &Page) -> Result<()> {

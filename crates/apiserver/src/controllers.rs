@@ -1,6 +1,6 @@
 //! The server's own controllers: what they must look at after a change, and the one that empties namespaces.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::call::ObjectPath;
 use crate::dispatch::by_itself;
 use crate::object::{Key, Object};
-use crate::resources::{Resource, ResourceName};
+use crate::resources::{Resource, ResourceName, api_services, crds};
 use crate::server::{Release, Server};
 
 /// The delay of the server's own controllers: long enough that the answer to a request does not
@@ -22,14 +22,10 @@ pub const REACTION: Duration = Duration::from_millis(1);
 /// time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Due {
-    /// Conditions and clean-up of a CustomResourceDefinition.
-    Definition(Box<str>),
+    /// Definitions, APIServices, and the content of terminating namespaces.
+    Everything,
     /// Whether to serve the type of a CustomResourceDefinition.
     Serving(Box<str>),
-    /// The groups that APIServices send to backends.
-    Services,
-    /// The content of a terminating namespace.
-    Namespace(Box<str>),
 }
 
 /// Scheduled work by time, and then in the order of the requests.
@@ -71,11 +67,15 @@ pub(super) fn definitions() -> ResourceName {
     ResourceName::new("apiextensions.k8s.io", "customresourcedefinitions")
 }
 
+pub(super) fn services() -> ResourceName {
+    ResourceName::new("apiregistration.k8s.io", "apiservices")
+}
+
 pub(super) fn namespaces() -> ResourceName {
     ResourceName::new("", "namespaces")
 }
 
-/// Schedules what follows from the changes that a request has made since a version.
+/// Schedules what may follow from the changes that a request has made since a version.
 pub(super) fn schedule(
     server: &mut Server,
     resource: &Resource,
@@ -83,76 +83,46 @@ pub(super) fn schedule(
     before: u64,
     now: SystemTime,
 ) {
-    match (&*resource.stored_as.group, &*resource.stored_as.plural) {
-        ("apiextensions.k8s.io", "customresourcedefinitions") => {
-            for crd in changed_names(server, resource, before) {
-                definition_changed(server, &crd, now);
-            }
-        }
-        ("", "namespaces") => {
-            for namespace in changed_names(server, resource, before) {
-                namespace_changed(server, &namespace, now);
-            }
-        }
-        ("apiregistration.k8s.io", "apiservices") => services_changed(server, now),
-        _ => {
-            if resource.custom {
-                instances_changed(server, resource, now);
-            }
-            if let Some(namespace) = path.namespace {
-                namespace_changed(server, namespace, now);
-            }
-        }
+    let own = [definitions(), namespaces(), services()];
+    let is_in_ending = path.namespace.is_some_and(|namespace| is_ending(server, namespace));
+    if resource.custom || is_in_ending || own.contains(&resource.stored_as) {
+        look_soon(server, now);
+    }
+    if resource.stored_as == definitions() {
+        let changes = server.store.changes_since(&definitions(), before).into_iter().flatten();
+        let names: Vec<Arc<str>> = changes.map(|change| Arc::clone(&change.key.name)).collect();
+        names.iter().for_each(|crd| serve_later(server, crd, now));
     }
 }
 
-/// The objects of a type that have changed since a version; all of them if that is unknown.
-fn changed_names(server: &Server, resource: &Resource, before: u64) -> BTreeSet<Arc<str>> {
-    match server.store.changes_since(&resource.stored_as, before) {
-        Ok(changes) => changes.map(|change| Arc::clone(&change.key.name)).collect(),
-        Err(_) => server.store.objects(&resource.stored_as).map(|(key, _)| Arc::clone(&key.name)).collect(),
-    }
+/// Schedules a look at everything.
+pub(super) fn look_soon(server: &mut Server, now: SystemTime) {
+    server.due.at(now + REACTION, Due::Everything);
 }
 
-/// A CustomResourceDefinition has changed.
-pub(super) fn definition_changed(server: &mut Server, crd: &str, now: SystemTime) {
-    server.due.at(now + REACTION, Due::Definition(crd.into()));
+/// Schedules the time from which the type of a definition is served, or is not any more.
+pub(super) fn serve_later(server: &mut Server, crd: &str, now: SystemTime) {
     server.due.at(now + REACTION + server.settings.custom_resource_delay, Due::Serving(crd.into()));
 }
 
-/// An object of a custom type has changed. It may have been the last one that a deleted definition
-/// waited for.
-fn instances_changed(server: &mut Server, resource: &Resource, now: SystemTime) {
-    let crd = resource.name.to_string();
-    let definition = server.store.get(&definitions(), &Key::new(None, &crd));
-    if definition.is_some_and(|crd| crd.deletion_timestamp().is_some()) {
-        server.due.at(now + REACTION, Due::Definition(crd.into()));
+/// Looks at definitions, APIServices and namespaces, and does what they need.
+pub(super) fn reconcile(server: &mut Server, now: SystemTime) {
+    let names = |server: &Server, of: ResourceName| -> Vec<Arc<str>> {
+        server.store.objects(&of).map(|(key, _)| Arc::clone(&key.name)).collect()
+    };
+    for crd in names(server, definitions()) {
+        crds::reconcile(server, &crd, now);
     }
-}
-
-/// An APIService, or what is served, has changed.
-pub(super) fn services_changed(server: &mut Server, now: SystemTime) {
-    server.due.at(now + REACTION, Due::Services);
-}
-
-/// A namespace or an object in it has changed. The object may have been the last one.
-pub(super) fn namespace_changed(server: &mut Server, namespace: &str, now: SystemTime) {
-    if server.settings.namespace_controller && is_ending(server, namespace) {
-        server.due.at(now + REACTION, Due::Namespace(namespace.into()));
-    }
-}
-
-/// Any namespace may have changed, or what it waits for.
-pub(super) fn namespaces_changed(server: &mut Server, now: SystemTime) {
-    let names = namespaces();
-    let all: Vec<Arc<str>> = server.store.objects(&names).map(|(key, _)| Arc::clone(&key.name)).collect();
-    for namespace in all {
-        namespace_changed(server, &namespace, now);
+    api_services::reconcile(server, now);
+    if server.settings.namespace_controller {
+        for namespace in names(server, namespaces()) {
+            empty_namespace(server, &namespace, now);
+        }
     }
 }
 
 /// Whether the namespace is being deleted and not finalized.
-pub(super) fn is_ending(server: &Server, namespace: &str) -> bool {
+fn is_ending(server: &Server, namespace: &str) -> bool {
     let Some(object) = server.store.get(&namespaces(), &Key::new(None, namespace)) else { return false };
     object.deletion_timestamp().is_some() && finalizers(object).any(|one| one == NAMESPACE_FINALIZER)
 }
@@ -175,7 +145,7 @@ pub(super) fn create_namespaces(server: &mut Server, now: SystemTime) {
 }
 
 /// Deletes the objects in a terminating namespace, and finalizes it when there are none.
-pub(super) fn empty_namespace(server: &mut Server, namespace: &str, now: SystemTime) {
+fn empty_namespace(server: &mut Server, namespace: &str, now: SystemTime) {
     if !is_ending(server, namespace) {
         return;
     }

@@ -20,6 +20,8 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, PolicyRule, Subject};
+use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 use crate::call::{Call, ObjectPath, Target, Verb};
@@ -157,17 +159,6 @@ pub enum Verdict {
     Wait(Later),
 }
 
-impl fmt::Debug for Verdict {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Allow => f.write_str("Allow"),
-            Self::Deny(status) => f.debug_tuple("Deny").field(status).finish(),
-            Self::Mutate(new) => f.debug_tuple("Mutate").field(new).finish(),
-            Self::Wait(_) => f.write_str("Wait"),
-        }
-    }
-}
-
 /// The function that decides.
 pub struct Admission(Box<dyn Fn(&Review<'_>) -> Verdict + Send + Sync>);
 
@@ -257,50 +248,40 @@ const GROUP: &str = "rbac.authorization.k8s.io";
 
 /// Rejects what no role of the user allows, as stored now.
 fn check_roles(store: &Store, user: &str, verb: Verb, path: ObjectPath<'_>) -> Result<(), Status> {
-    let roles = roles_of(store, user);
-    let mut rules = roles.iter().filter_map(|role| role.value()["rules"].as_array()).flatten();
-    if rules.any(|rule| allows(rule, verb, path)) { Ok(()) } else { Err(forbidden(user, verb, path)) }
-}
-
-fn roles_of<'a>(store: &'a Store, user: &str) -> Vec<&'a Object> {
-    let roles = ResourceName::new(GROUP, "clusterroles");
-    store
-        .objects(&ResourceName::new(GROUP, "clusterrolebindings"))
-        .map(|(_, binding)| binding.value())
-        .filter(|binding| list(binding, "subjects").iter().any(|subject| is(subject, user)))
-        .filter(|binding| binding["roleRef"]["kind"] == "ClusterRole")
-        .filter_map(|binding| binding["roleRef"]["name"].as_str())
-        .filter_map(|role| store.get(&roles, &Key::new(None, role)))
-        .collect()
+    let [bindings, roles] =
+        ["clusterrolebindings", "clusterroles"].map(|plural| ResourceName::new(GROUP, plural));
+    let mut rules = store
+        .objects(&bindings)
+        .filter_map(|(_, binding)| ClusterRoleBinding::deserialize(binding.value()).ok())
+        .filter(|binding| binding.subjects.iter().flatten().any(|subject| is(subject, user)))
+        .filter(|binding| binding.role_ref.kind == "ClusterRole")
+        .filter_map(|binding| store.get(&roles, &Key::new(None, &binding.role_ref.name)))
+        .filter_map(|role| ClusterRole::deserialize(role.value()).ok())
+        .flat_map(|role| role.rules.unwrap_or_default());
+    if rules.any(|rule| allows(&rule, verb, path)) { Ok(()) } else { Err(forbidden(user, verb, path)) }
 }
 
 /// Whether a subject of a binding is this user.
-fn is(subject: &Value, user: &str) -> bool {
-    let text = |field: &str| subject[field].as_str().unwrap_or_default();
-    match text("kind") {
-        "User" => text("name") == user,
+fn is(subject: &Subject, user: &str) -> bool {
+    let Subject { kind, name, namespace, .. } = subject;
+    match kind.as_str() {
+        "User" => name == user,
         "ServiceAccount" => {
             let account = user.strip_prefix("system:serviceaccount:").and_then(|rest| rest.split_once(':'));
-            account == Some((text("namespace"), text("name")))
+            account == Some((namespace.as_deref().unwrap_or_default(), name))
         }
         _ => false,
     }
 }
 
-fn list<'a>(object: &'a Value, field: &str) -> &'a [Value] {
-    object[field].as_array().map_or(&[], Vec::as_slice)
-}
-
-fn allows(rule: &Value, verb: Verb, path: ObjectPath<'_>) -> bool {
-    let any = |field: &str, fits: &dyn Fn(&str) -> bool| {
-        list(rule, field).iter().filter_map(Value::as_str).any(fits)
-    };
-    let names_it =
-        || list(rule, "resourceNames").is_empty() || any("resourceNames", &|name| path.name == Some(name));
-    any("verbs", &|one| one == "*" || one == verb.name())
-        && any("apiGroups", &|group| group == "*" || group == path.group)
-        && any("resources", &|resource| covers(resource, path))
-        && names_it()
+fn allows(rule: &PolicyRule, verb: Verb, path: ObjectPath<'_>) -> bool {
+    let is_any = |word: &String, of: &str| word == "*" || word == of;
+    let PolicyRule { verbs, api_groups, resources, resource_names, .. } = rule;
+    let names = resource_names.as_deref().unwrap_or_default();
+    verbs.iter().any(|one| is_any(one, verb.name()))
+        && api_groups.iter().flatten().any(|group| is_any(group, path.group))
+        && resources.iter().flatten().any(|resource| covers(resource, path))
+        && (names.is_empty() || names.iter().any(|name| path.name == Some(name)))
 }
 
 /// Whether the resource of a rule matches a path: `*`, `pods`, `pods/status` or `*/status`.

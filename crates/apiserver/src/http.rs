@@ -4,6 +4,8 @@
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
+#[cfg(feature = "https")]
+use std::{error::Error, sync::Arc};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -15,6 +17,8 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_rustls::TlsAcceptor;
+#[cfg(feature = "https")]
+use tokio_rustls::rustls::{ServerConfig, crypto::aws_lc_rs, pki_types::PrivatePkcs8KeyDer};
 
 use crate::ApiServer;
 
@@ -26,7 +30,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub enum Scheme {
     /// Plain HTTP.
     Http,
-    /// HTTPS, with a certificate authority created for this address.
+    /// HTTPS, with a certificate created for this address.
     #[cfg(feature = "https")]
     Https,
 }
@@ -93,7 +97,7 @@ impl ApiServer {
             Scheme::Http => (None, None),
             #[cfg(feature = "https")]
             Scheme::Https => {
-                let (acceptor, authority) = crate::tls::acceptor(address).map_err(io::Error::other)?;
+                let (acceptor, authority) = acceptor(address).map_err(io::Error::other)?;
                 (Some(acceptor), Some(authority))
             }
         };
@@ -102,6 +106,20 @@ impl ApiServer {
         let task = tokio::spawn(accept(self.clone(), listener, acceptor));
         Ok(Serving { address, authority, task })
     }
+}
+
+/// An acceptor with a certificate for the address, which is its own authority.
+#[cfg(feature = "https")]
+fn acceptor(address: SocketAddr) -> Result<(TlsAcceptor, String), Box<dyn Error + Send + Sync>> {
+    let names = ["localhost".to_owned(), address.ip().to_string()];
+    let own = rcgen::generate_simple_self_signed(names)?;
+    let key = PrivatePkcs8KeyDer::from(own.signing_key.serialize_der());
+    let mut config = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+        .with_safe_default_protocol_versions()?
+        .with_no_client_auth()
+        .with_single_cert(vec![own.cert.der().clone()], key.into())?;
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok((TlsAcceptor::from(Arc::new(config)), own.cert.pem()))
 }
 
 /// Accepts connections until it is dropped, which also closes them.

@@ -48,8 +48,6 @@ pub mod status;
 pub mod store;
 #[cfg(test)]
 mod tests;
-#[cfg(feature = "https")]
-mod tls;
 pub mod writes;
 
 #[cfg(feature = "serve")]

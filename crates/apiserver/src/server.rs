@@ -60,10 +60,8 @@ impl Server {
     pub fn tick(&mut self, now: SystemTime) {
         while let Some(due) = self.due.pop(now) {
             match due {
-                Due::Definition(name) => crds::reconcile(self, &name, now),
+                Due::Everything => controllers::reconcile(self, now),
                 Due::Serving(name) => crds::establish(self, &name, now),
-                Due::Services => api_services::reconcile(self, now),
-                Due::Namespace(name) => controllers::empty_namespace(self, &name, now),
             }
         }
     }
@@ -75,7 +73,7 @@ impl Server {
         self.due = Schedule::default();
         crds::resync(self, now);
         api_services::reconcile(self, now);
-        controllers::namespaces_changed(self, now);
+        controllers::look_soon(self, now);
     }
 }
 

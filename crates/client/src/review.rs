@@ -21,7 +21,7 @@ use tokio::time::timeout;
 
 use super::connection_error::error_chain;
 use super::{ConnectError, Connection, USER_AGENT};
-use kube_gc_observe::access::{Access, Bearer, ReviewError, Reviewer, Token, User};
+use kube_gc_observe::access::{Denied, ReviewError, Reviewed, Reviewer, Token, User};
 
 const TOKEN_REVIEWS: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
 const ACCESS_REVIEWS: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
@@ -68,11 +68,15 @@ struct ErrorBody {
 }
 
 impl Reviewer for Reviews {
-    fn identify<'a>(&'a self, token: &'a Token) -> BoxFuture<'a, Result<Bearer, ReviewError>> {
+    fn identify<'a>(&'a self, token: &'a Token) -> BoxFuture<'a, Result<Reviewed<Arc<User>>, ReviewError>> {
         Self::identify(self, token.reveal()).boxed()
     }
 
-    fn may_get<'a>(&'a self, user: &'a User, path: &'a str) -> BoxFuture<'a, Result<Access, ReviewError>> {
+    fn may_get<'a>(
+        &'a self,
+        user: &'a User,
+        path: &'a str,
+    ) -> BoxFuture<'a, Result<Reviewed<()>, ReviewError>> {
         Self::may_get(self, user, path).boxed()
     }
 }
@@ -96,25 +100,21 @@ impl Reviews {
     ///
     /// # Errors
     /// The server cannot be reached or refuses the review.
-    pub async fn identify(&self, token: &str) -> Result<Bearer, ReviewError> {
+    pub async fn identify(&self, token: &str) -> Result<Reviewed<Arc<User>>, ReviewError> {
         let review = json!({
             "apiVersion": "authentication.k8s.io/v1",
             "kind": "TokenReview",
             "spec": { "token": token },
         });
         let status: TokenStatus = self.create(TOKEN_REVIEWS, &review).await?;
-        Ok(if status.authenticated {
-            Bearer::Known(Arc::new(status.user))
-        } else {
-            Bearer::Unknown(status.error)
-        })
+        Ok(if status.authenticated { Ok(Arc::new(status.user)) } else { Err(Denied(status.error)) })
     }
 
     /// Whether a user may `get` a non-resource path.
     ///
     /// # Errors
     /// The server cannot be reached or refuses the review.
-    pub async fn may_get(&self, user: &User, path: &str) -> Result<Access, ReviewError> {
+    pub async fn may_get(&self, user: &User, path: &str) -> Result<Reviewed<()>, ReviewError> {
         let User { username, uid, groups, extra } = user;
         let review = json!({
             "apiVersion": "authorization.k8s.io/v1",
@@ -129,10 +129,10 @@ impl Reviews {
         });
         let status: SubjectAccessReviewStatus = self.create(ACCESS_REVIEWS, &review).await?;
         if status.allowed && !status.denied.unwrap_or_default() {
-            return Ok(Access::Allowed);
+            return Ok(Ok(()));
         }
         let reason = status.reason.filter(|reason| !reason.is_empty());
-        Ok(Access::Denied(reason.or(status.evaluation_error).unwrap_or_default()))
+        Ok(Err(Denied(reason.or(status.evaluation_error).unwrap_or_default())))
     }
 
     async fn create<S: serde::de::DeserializeOwned>(
@@ -197,13 +197,13 @@ mod tests {
             Reply::code(201, r#"{"status":{"allowed":true,"denied":true}}"#),
         ]);
         let reviews = reviews(&server);
-        let Bearer::Known(known) = reviews.identify("t0").await.unwrap() else { panic!("not known") };
+        let known = reviews.identify("t0").await.unwrap().unwrap();
         assert_eq!(*known, serde_json::from_str(user).unwrap());
-        let unknown = Bearer::Unknown("token has expired".to_owned());
+        let unknown = Err(Denied("token has expired".to_owned()));
         assert_eq!(reviews.identify("t1").await, Ok(unknown));
-        assert_eq!(reviews.may_get(&known, "/metrics").await, Ok(Access::Allowed));
-        assert_eq!(reviews.may_get(&known, "/metrics").await, Ok(Access::Denied("no role".to_owned())));
-        assert_eq!(reviews.may_get(&known, "/metrics").await, Ok(Access::Denied(String::new())));
+        assert_eq!(reviews.may_get(&known, "/metrics").await, Ok(Ok(())));
+        assert_eq!(reviews.may_get(&known, "/metrics").await, Ok(Err(Denied("no role".to_owned()))));
+        assert_eq!(reviews.may_get(&known, "/metrics").await, Ok(Err(Denied(String::new()))));
 
         let seen = server.seen();
         assert_eq!(seen[0].line(), format!("POST {TOKEN_REVIEWS}"));

@@ -13,6 +13,8 @@ use futures::future::BoxFuture;
 use serde::Deserialize;
 use tokio::time::Instant;
 
+use crate::telemetry::labels::HttpRefusal;
+
 /// How long an approval is cached: the user of a token, and the permission of a user. A
 /// token or permission that was revoked keeps working for this long.
 const ALLOWED_FOR: Duration = Duration::from_secs(60);
@@ -42,22 +44,17 @@ pub struct User {
     pub extra: BTreeMap<String, Vec<String>>,
 }
 
-/// The owner of a token.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Bearer {
-    /// The token of this user.
-    Known(Arc<User>),
-    /// An invalid token, with the server's reason, which may be empty.
-    Unknown(String),
-}
+/// The answer of the API server to a review: what was asked for, or that it is denied.
+pub type Reviewed<T> = Result<T, Denied>;
 
-/// Whether a user may do something.
+/// An unknown token, or what a user may not do, with the server's reason, which may be empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Access {
-    /// Yes.
-    Allowed,
-    /// No, with the server's reason, which may be empty.
-    Denied(String),
+pub struct Denied(pub String);
+
+impl Denied {
+    fn because(&self, what: &str) -> String {
+        if self.0.is_empty() { what.to_owned() } else { format!("{what}: {}", self.0) }
+    }
 }
 
 /// A review got no usable answer.
@@ -75,10 +72,14 @@ impl ReviewError {
 /// Authenticates tokens and authorizes users.
 pub trait Reviewer: Send + Sync + 'static {
     /// Finds the user of a token.
-    fn identify<'a>(&'a self, token: &'a Token) -> BoxFuture<'a, Result<Bearer, ReviewError>>;
+    fn identify<'a>(&'a self, token: &'a Token) -> BoxFuture<'a, Result<Reviewed<Arc<User>>, ReviewError>>;
 
     /// Checks whether a user may `get` a path.
-    fn may_get<'a>(&'a self, user: &'a User, path: &'a str) -> BoxFuture<'a, Result<Access, ReviewError>>;
+    fn may_get<'a>(
+        &'a self,
+        user: &'a User,
+        path: &'a str,
+    ) -> BoxFuture<'a, Result<Reviewed<()>, ReviewError>>;
 }
 
 /// A bearer token. Its [`Debug`](fmt::Debug) output does not contain it.
@@ -129,24 +130,14 @@ impl From<IpAddr> for Source {
     }
 }
 
-/// Why a request was rejected.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Rejection {
-    /// The token is missing or unknown to the API server: 401.
-    Unauthenticated(String),
-    /// The user lacks permission: 403.
-    Forbidden(String),
-    /// The API server could not review the request: 503.
-    Unavailable(String),
-    /// The source exceeded its rate limit: 503.
-    Busy(String),
-}
+/// Why a request was rejected, as a metric and in words.
+pub(crate) type Rejection = (HttpRefusal, String);
 
 /// Authorizes requests through a [`Reviewer`] and caches its answers.
 pub struct Authorizer {
     reviewer: Box<dyn Reviewer>,
-    tokens: Cache<Fingerprint, Bearer>,
-    rights: Cache<(Arc<User>, String), Access>,
+    tokens: Cache<Fingerprint, Reviewed<Arc<User>>>,
+    rights: Cache<(Arc<User>, String), Reviewed<()>>,
     rate: RateLimiter,
     /// Whether the last review succeeded.
     answered: AtomicBool,
@@ -167,50 +158,37 @@ impl Authorizer {
     /// Checks whether the user of a token may `get` a path.
     pub(crate) async fn admit(&self, token: &Token, path: &str, source: Source) -> Result<(), Rejection> {
         let ask = || self.reviewer.identify(token);
-        let is_known = |bearer: &Bearer| matches!(bearer, Bearer::Known(_));
-        let user = match self.reviewed(&self.tokens, token.fingerprint(), source, ask, is_known).await? {
-            Bearer::Known(user) => user,
-            Bearer::Unknown(reason) => {
-                return Err(Rejection::Unauthenticated(because(
-                    "the API server does not know this token",
-                    &reason,
-                )));
-            }
-        };
+        let user = self.reviewed(&self.tokens, token.fingerprint(), source, ask).await?;
+        let unknown = "the API server does not know this token";
+        let user = user.map_err(|denied| (HttpRefusal::Unauthenticated, denied.because(unknown)))?;
         if path.len() > MAX_PATH_LENGTH {
-            return Err(Rejection::Forbidden("the path is longer than that of any page".to_owned()));
+            let why = "the path is longer than that of any page".to_owned();
+            return Err((HttpRefusal::Forbidden, why));
         }
         let ask = || self.reviewer.may_get(&user, path);
         let right = (Arc::clone(&user), path.to_owned());
-        let is_allowed = |access: &Access| *access == Access::Allowed;
-        match self.reviewed(&self.rights, right, source, ask, is_allowed).await? {
-            Access::Allowed => Ok(()),
-            Access::Denied(reason) => {
-                let what = format!("{} may not get {path}", user.username);
-                Err(Rejection::Forbidden(because(&what, &reason)))
-            }
-        }
+        let what = format!("{} may not get {path}", user.username);
+        let allowed = self.reviewed(&self.rights, right, source, ask).await?;
+        allowed.map_err(|denied| (HttpRefusal::Forbidden, denied.because(&what)))
     }
 
     /// The cached answer, or that of a review, to which the rate limit applies.
-    async fn reviewed<'a, K: Clone + Eq + Hash, V: Clone>(
+    async fn reviewed<'a, K: Clone + Eq + Hash, T: Clone>(
         &self,
-        cache: &Cache<K, V>,
+        cache: &Cache<K, Reviewed<T>>,
         key: K,
         source: Source,
-        ask: impl FnOnce() -> BoxFuture<'a, Result<V, ReviewError>>,
-        is_approval: impl Fn(&V) -> bool,
-    ) -> Result<V, Rejection> {
+        ask: impl FnOnce() -> BoxFuture<'a, Result<Reviewed<T>, ReviewError>>,
+    ) -> Result<Reviewed<T>, Rejection> {
         if let Some(answer) = cache.get(&key) {
             return Ok(answer);
         }
         if !self.rate.try_acquire(source) {
             let reason = "too many requests with new tokens or pages; retry later";
-            return Err(Rejection::Busy(reason.to_owned()));
+            return Err((HttpRefusal::Busy, reason.to_owned()));
         }
         let answer = self.report_outage(ask().await)?;
-        let time = if is_approval(&answer) { ALLOWED_FOR } else { DENIED_FOR };
-        cache.keep(key, answer.clone(), time);
+        cache.keep(key, answer.clone(), if answer.is_ok() { ALLOWED_FOR } else { DENIED_FOR });
         Ok(answer)
     }
 
@@ -234,14 +212,10 @@ impl Authorizer {
                          subjectaccessreviews.authorization.k8s.io"
                     );
                 }
-                Err(Rejection::Unavailable(error.to_string()))
+                Err((HttpRefusal::Unavailable, error.to_string()))
             }
         }
     }
-}
-
-fn because(what: &str, reason: &str) -> String {
-    if reason.is_empty() { what.to_owned() } else { format!("{what}: {reason}") }
 }
 
 /// Reviews in a burst.

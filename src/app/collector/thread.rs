@@ -1,10 +1,11 @@
 //! The thread of a collector inside an application. It runs a collector as the process of `kube-gc run` does,
 //! but what it does to its threads belongs to this collector alone.
 
+use std::convert::Infallible;
 use std::io;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Weak, mpsc};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use kube::client::Body;
 use tokio::runtime::{Builder, Handle};
@@ -13,10 +14,10 @@ use tower::buffer::error::Closed;
 use tower::service_fn;
 use tracing::Span;
 
+use crate::app::connect::{self, api_settings, gate};
 use crate::app::controller::Controller;
 use crate::app::process::{Threads, block_on};
-use crate::app::settings::{self, gate};
-use crate::app::{Error, ErrorKind, connect};
+use crate::app::{Error, ErrorKind};
 use crate::introspect::CollectorIntrospection;
 use kube_gc_client::Api;
 use kube_gc_config::{Settings, available_cores};
@@ -146,7 +147,7 @@ async fn run(task: Task, Threads { lists, watches }: Threads) -> Result<(), Erro
         Access::Config(config) => connect::collector(*config, &settings).await?.1,
         Access::Client(client) => {
             let client = noticed(client, Arc::clone(&state));
-            let api = Api::from_clients(client, settings::api(&settings), gate(&settings));
+            let api = Api::from_clients(client, api_settings(&settings), gate(&settings));
             connect::check(&api, "the API server", &settings).await?;
             api
         }
@@ -168,4 +169,19 @@ async fn run(task: Task, Threads { lists, watches }: Threads) -> Result<(), Erro
         }
     }
     Ok(())
+}
+
+/// Holds a paused clock of tokio until the result is dropped. Such a clock jumps to the next timer as soon as its
+/// runtime has nothing to do, unless a blocking task runs. tokio does not know that the caller waits for
+/// other threads, so every timeout around the wait would end at once.
+pub fn held_clock() -> Option<mpsc::Sender<Infallible>> {
+    let runtime = Handle::try_current().ok()?;
+    let (clock, start) = (tokio::time::Instant::now(), Instant::now());
+    while start.elapsed().is_zero() {}
+    let is_paused = clock == tokio::time::Instant::now();
+    is_paused.then(|| {
+        let (end, ended) = mpsc::channel();
+        runtime.spawn_blocking(move || ended.recv());
+        end
+    })
 }

@@ -101,22 +101,13 @@ struct CommonArgs {
 impl CommonArgs {
     /// The sources of the configuration. A subcommand adds its own flags.
     fn loader(&self) -> Loader {
-        let Self {
-            // The connection is not a setting.
-            connection: _,
-            runtime_endpoint,
-            node,
-            pods,
-            config,
-            log,
-        } = self;
         let loader = Loader::new()
-            .file(config.as_deref())
+            .file(self.config.as_deref())
             .environment(std::env::vars_os())
-            .flag("--runtime-endpoint", "node.runtime_endpoint", runtime_endpoint.as_deref())
-            .flag("--node", "node.name", node.as_deref())
-            .flag("--pods", "node.pods", pods.as_ref().and_then(name));
-        log.add_to(loader)
+            .flag("--runtime-endpoint", "node.runtime_endpoint", self.runtime_endpoint.as_deref())
+            .flag("--node", "node.name", self.node.as_deref())
+            .flag("--pods", "node.pods", self.pods.as_ref().and_then(name));
+        self.log.add_to(loader)
     }
 }
 
@@ -187,18 +178,22 @@ impl ShownArgs {
             Only::Remove => Action::Remove,
             Only::Keep => Action::Keep,
         });
-        let shown = Shown { wide: self.output == Format::Wide, only, columns: columns() };
-        print(&match (self.output, &report.result) {
-            (Format::Json, _) => {
+        print(&match self.output {
+            Format::Json => {
                 let plan = Arc::make_mut(&mut report.plan);
                 plan.entries.retain(|entry| only.is_none_or(|only| entry.decision == only));
                 json(&report.to_json().map_err(|error| Error::new(ErrorKind::Internal, error))?)
             }
-            (_, Some(result)) => table::result(&report, result, shown),
-            (_, None) => table::plan(&report, shown),
+            output => table::text(&report, Shown { wide: output == Format::Wide, only, columns: columns() }),
         })?;
         Ok(())
     }
+}
+
+/// A plan, or what came of it, as a table.
+#[cfg(feature = "demo")]
+pub fn text(report: &Report) -> String {
+    table::text(report, Shown { columns: columns(), ..Shown::default() })
 }
 
 /// The end of `kube-gc node plan --help`.

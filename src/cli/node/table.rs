@@ -50,8 +50,13 @@ impl Shown {
     }
 }
 
+/// A plan, or what came of it, for people.
+pub fn text(report: &Report, shown: Shown) -> String {
+    report.result.as_ref().map_or_else(|| plan(report, shown), |pass| result(report, pass, shown))
+}
+
 /// A plan for people.
-pub fn plan(report: &Report, shown: Shown) -> String {
+fn plan(report: &Report, shown: Shown) -> String {
     let plan = &report.plan;
     let entries = plan.entries.iter().filter(|entry| shown.only.is_none_or(|only| entry.decision == only));
     let rows = entries.map(|entry| {
@@ -88,53 +93,41 @@ pub fn plan(report: &Report, shown: Shown) -> String {
 }
 
 /// What came of a pass, for people (B9).
-pub fn result(report: &Report, result: &PassResult, shown: Shown) -> String {
-    let PassResult {
-        removed,
-        refused,
-        failed,
-        freed_bytes,
-        missing_bytes,
-        missing_inodes,
-        unmeasured,
-        interrupted,
-        usage,
-        ..
-    } = result;
+fn result(report: &Report, result: &PassResult, shown: Shown) -> String {
     let mut text = shown.table("OUTCOME", outcomes(&report.plan, &result.items, shown).into_iter());
-    let _ = write!(text, "Removed {}, freed {}.", Thousands(*removed), Bytes(*freed_bytes));
-    match refused {
+    let _ = write!(text, "Removed {}, freed {}.", Thousands(result.removed), Bytes(result.freed_bytes));
+    match result.refused {
         0 => {}
         1 => text.push_str(" 1 stays, because it has changed since the plan was made."),
-        _ => {
+        refused => {
             let _ = write!(text, " {refused} stay, because they have changed since the plan was made.");
         }
     }
-    if *failed > 0 {
-        let _ = write!(text, " {failed} could not be removed.");
+    if result.failed > 0 {
+        let _ = write!(text, " {} could not be removed.", result.failed);
     }
     text.push('\n');
-    if let Some(why) = interrupted {
+    if let Some(why) = &result.interrupted {
         let _ = writeln!(text, "The pass ended early: {}.", Escaped(why));
     }
-    let is_missing = *missing_bytes > 0 || *missing_inodes > 0;
+    let is_missing = result.missing_bytes > 0 || result.missing_inodes > 0;
     let images = result.items.iter().filter(|item| item.candidate.what() == What::Image);
     let images = images.filter(|item| item.outcome == Outcome::Removed).count();
     let ended_at_limit = report.plan.more && images >= report.plan.limits.images;
     if report.plan.leaves_due || (is_missing && ended_at_limit) {
         text.push_str("A pass removes no more than that at a time, and more is left: run it again.\n");
     }
-    if *unmeasured {
+    if result.unmeasured {
         text.push_str(
             "The file system of the images could not be measured, so no image was removed for space.\n",
         );
     }
     if is_missing {
-        let missing = amount(*missing_bytes, *missing_inodes);
+        let missing = amount(result.missing_bytes, result.missing_inodes);
         let _ = writeln!(text, "Not all that was wanted could be freed: {missing} more should be free.");
     }
     let breakdown = &result.left(&report.plan.breakdown);
-    filesystem(&mut text, usage.as_ref(), breakdown, &report.plan);
+    filesystem(&mut text, result.usage.as_ref(), breakdown, &report.plan);
     notes(&mut text, report);
     text
 }

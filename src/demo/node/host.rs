@@ -20,8 +20,9 @@ use tokio_util::sync::CancellationToken;
 use wildmatch::WildMatch;
 
 use crate::demo::cluster::User;
-use crate::node::{self, Disk as _, Look, NodeCollector, PassResult, PodSource};
+use crate::node::{self, Disk as _, Look, NodeCollector, PassResult, PodSource, Report};
 use kube_gc_client::{Api, ApiSettings, WriteGate};
+use kube_gc_observe::telemetry;
 
 /// A gibibyte.
 pub const GIB: u64 = 1 << 30;
@@ -226,6 +227,21 @@ impl Host {
         let mut entries = fs::read_dir(&self.logs).into_iter().flatten().flatten();
         let prefix = format!("{NAMESPACE}_{pod}_");
         entries.any(|entry| entry.file_name().to_string_lossy().starts_with(&prefix))
+    }
+
+    /// What `kube-gc node` says of a plan.
+    pub fn report(&self, look: &Look) -> Report {
+        Report {
+            version: 2,
+            node: NODE.to_owned(),
+            runtime: self.collector.runtime(),
+            endpoint: self.runtime.endpoint().to_string(),
+            time: telemetry::Timestamp::now().to_string(),
+            dry_run: None,
+            notes: look.notes.clone(),
+            plan: Arc::clone(&look.plan),
+            result: None,
+        }
     }
 
     /// Plans.

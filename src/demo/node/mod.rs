@@ -5,37 +5,38 @@
 mod host;
 
 use std::collections::BTreeSet;
-use std::time::Instant;
 
 use kube_gc_cri::Rpc;
 use kube_gc_cri::messages::ContainerState;
 use kube_gc_cri::server::{Effect, Fault, NewContainer, World};
-use kube_gc_node::pass::{Outcome, Record};
-use kube_gc_node::plan::{Action, Breakdown, Entry, Plan, What};
+use kube_gc_node::pass::Outcome;
+use kube_gc_node::plan::Plan;
 use serde_json::{Value, json};
 
-use super::output::{
-    BAD, Format, GONE, OBJECT, Output, QUIET, READING_PAUSE, STAYS, Styled, TITLE, checked, heading,
-};
-use crate::app::{Error, ErrorKind, block_on, termination, unmarked};
-use crate::node::PassResult;
+use super::output::{Format, Output, READING_PAUSE, Styled, TITLE, checked, heading};
+use crate::app::process::{block_on, termination, unmarked};
+use crate::app::{Error, ErrorKind};
+use crate::node::{PassResult, Report};
 use host::{GIB, Host, IMAGES, LATE, OTHER};
+
+/// A plan, or what came of it, for people.
+type Text = fn(&Report) -> String;
 
 /// Runs the demo of node collection.
 ///
 /// # Errors
 /// The demo cannot start, or a scenario does not end as expected.
-pub fn run(format: Format) -> Result<(), Error> {
-    block_on(1, unmarked, |_| demo(format))?
+pub fn run(format: Format, text: Text) -> Result<(), Error> {
+    block_on(1, unmarked, |_| demo(format, text))?
 }
 
-async fn demo(format: Format) -> Result<(), Error> {
+async fn demo(format: Format, text: Text) -> Result<(), Error> {
     let terminated = termination()?;
     let output = Output::new(format);
     let result = tokio::select! {
         biased;
         _ = terminated => return Ok(()),
-        result = play(&output) => result,
+        result = play(&output, text) => result,
     };
     output.end(result.as_ref().map_err(String::clone));
     result.map_err(|error| Error::new(ErrorKind::Internal, error))
@@ -88,9 +89,9 @@ const SCENARIOS: [Scenario; 3] = [
             let start = move |world: &mut World, _: &str| start_container(world, &image);
             host.runtime.fault(Fault::nth(Rpc::ListContainers, 2, Effect::before(start)));
         },
-        verify: |host, plan, pass| {
+        verify: |host, _, pass| {
             must(host.has_image(LATE), "an image that a container uses is gone")?;
-            let late = pass.items.iter().find(|item| name_of(plan, item) == LATE);
+            let late = pass.items.iter().find(|item| item.candidate.name == LATE);
             let why = late.and_then(|item| item.outcome.reason());
             let why = why.ok_or("the image was not refused")?;
             Ok(vec![format!("image {LATE} stays: {why}")])
@@ -117,7 +118,7 @@ const SCENARIOS: [Scenario; 3] = [
     },
 ];
 
-async fn play(output: &Output) -> Result<(), String> {
+async fn play(output: &Output, text: Text) -> Result<(), String> {
     let mut host = Host::set_up().await?;
     let overview = host.overview();
     output.text(&begin(&overview));
@@ -128,33 +129,17 @@ async fn play(output: &Output) -> Result<(), String> {
         output.pause(READING_PAUSE).await;
         prepare(&host);
         let look = host.look().await?;
-        let plan = &look.plan;
-        output.text(&plan_text(plan, host.percent()));
-        output.event(
-            "plan",
-            &json!({
-                "scenario": number, "name": name, "percent": host.percent(), "wantedBytes": wanted_bytes(plan),
-                "items": plan.entries.iter().map(item_json).collect::<Vec<_>>(),
-                "breakdown": plan.breakdown,
-            }),
-        );
+        let report = host.report(&look);
+        output.text(&format!("\n{}", text(&report)));
+        output.event("plan", &json!({ "scenario": number, "name": name, "report": report }));
         output.pause(2 * READING_PAUSE).await;
-        let begun = Instant::now();
         let pass = host.carry_out(&look).await?;
-        let milliseconds = begun.elapsed().as_secs_f64() * 1000.0;
         let mut verified = vec![nothing_running_was_touched(&host)?, kept_images_are_there(&host)?];
-        verified.extend(verify(&host, plan, &pass)?);
-        output.text(&pass_text(plan, &pass, milliseconds, host.percent(), &verified));
-        output.event(
-            "pass",
-            &json!({
-                "scenario": number, "name": name, "verified": verified,
-                "pass": {
-                    "removals": removals(plan, &pass), "percent": host.percent(),
-                    "missingBytes": pass.missing_bytes, "milliseconds": milliseconds,
-                },
-            }),
-        );
+        verified.extend(verify(&host, &look.plan, &pass)?);
+        let report = report.with(pass);
+        output.text(&format!("\n{}\n{}", text(&report), checked(&verified)));
+        let pass = json!({ "scenario": number, "name": name, "report": report, "verified": verified });
+        output.event("pass", &pass);
         output.pause(READING_PAUSE).await;
     }
     Ok(())
@@ -207,134 +192,20 @@ fn must(holds: bool, otherwise: &str) -> Result<(), String> {
     if holds { Ok(()) } else { Err(otherwise.to_owned()) }
 }
 
-/// What a plan has to free.
-fn wanted_bytes(plan: &Plan) -> u64 {
-    plan.goal.as_ref().zip(plan.usage.as_ref()).map_or(0, |(goal, usage)| goal.missing_bytes(usage))
-}
-
-const fn word(what: What) -> &'static str {
-    match what {
-        What::Container => "container",
-        What::Sandbox => "sandbox",
-        What::LogDirectory => "logs",
-        What::LogSymlink => "symlink",
-        What::Image => "image",
-    }
-}
-
-fn item_name(entry: &Entry) -> String {
-    let pod = entry.pod.as_ref().map(|pod| pod.name.as_str()).unwrap_or_default();
-    match (entry.what, &entry.name) {
-        (What::Container, name) => format!("{pod}/{}", name.as_deref().unwrap_or_default()),
-        (What::Sandbox | What::LogDirectory, _) => pod.to_owned(),
-        (What::Image, Some(name)) => name.clone(),
-        (What::LogSymlink | What::Image, _) => entry.id.clone(),
-    }
-}
-
-fn name_of(plan: &Plan, item: &Record) -> String {
-    let id = item.candidate.id();
-    plan.entry(item.candidate.what(), id).map_or_else(|| id.to_owned(), item_name)
-}
-
-/// A text without the end of long ids: runtimes find items by their beginnings.
-fn shorter(text: &str) -> String {
-    let is_id = |word: &str| word.len() == 64 && word.bytes().all(|byte| byte.is_ascii_hexdigit());
-    let words = text.split(' ').map(|word| if is_id(word) { &word[..13] } else { word });
-    words.collect::<Vec<_>>().join(" ")
-}
-
-fn item_json(entry: &Entry) -> Value {
-    json!({
-        "what": word(entry.what), "name": item_name(entry), "removes": entry.decision == Action::Remove,
-        "rule": entry.rule.number(), "reason": shorter(&entry.reason), "bytes": entry.bytes,
-    })
-}
-
-fn removals(plan: &Plan, pass: &PassResult) -> Vec<Value> {
-    let of_item = pass.items.iter().map(|item| {
-        let outcome: &str = (&item.outcome).into();
-        let (what, name) = (word(item.candidate.what()), name_of(plan, item));
-        let mut line = json!({ "what": what, "name": name, "outcome": outcome });
-        if let Some(reason) = item.outcome.reason() {
-            line["reason"] = reason.into();
-        }
-        line
-    });
-    of_item.collect()
-}
-
-/// A size, as people say it.
-fn size(bytes: u64) -> String {
-    if bytes.is_multiple_of(GIB) {
-        format!("{} GiB", bytes / GIB)
-    } else if bytes < GIB {
-        format!("{} KiB", bytes.div_ceil(1024))
-    } else {
-        format!("{}.{} GiB", bytes / GIB, bytes % GIB * 10 / GIB)
-    }
-}
-
 fn begin(overview: &Value) -> String {
     let of = |field: &str| &overview[field];
-    let bytes = |field: &str| size(of(field).as_u64().unwrap_or_default());
     format!(
         "{}\n\
          A container runtime, a Kubernetes API server and node collection, all in this process.\n\n  \
            {} pods, {} containers, {} sandboxes, {} images\n  \
-           The disk of the images: {} of {} used, {} %. Images go from {} % on, down to {} %.\n",
+           The disk of the images is {} % full. Images go from {} % on, down to {} %.\n",
         Styled(TITLE, "kube-gc demo --node"),
         of("pods"),
         of("containers"),
         of("sandboxes"),
         of("images"),
-        bytes("usedBytes"),
-        bytes("capacityBytes"),
         of("percent"),
         of("high"),
         of("low"),
     )
-}
-
-/// What goes and what stays, and what fills the disk.
-fn plan_text(plan: &Plan, percent: u8) -> String {
-    let Breakdown { in_use, unused, kept, dead_containers, other } = plan.breakdown;
-    let stay = plan.entries.iter().filter(|entry| entry.decision == Action::Keep);
-    let items: String = plan.removed().chain(stay).map(item_text).collect();
-    let [in_use, unused, kept, dead, other] = [in_use, unused, kept, dead_containers, other].map(size);
-    format!(
-        "\n  {}\n{items}  {} Images in use {in_use}, unused {unused}, kept {kept}; dead containers {dead}; all else {other}.\n",
-        Styled(OBJECT, format_args!("The plan at {percent} %")),
-        Styled(OBJECT, format_args!("{} to free.", size(wanted_bytes(plan)))),
-    )
-}
-
-fn item_text(entry: &Entry) -> String {
-    let (what, name) = (word(entry.what), item_name(entry));
-    let bytes = entry.bytes.filter(|_| entry.what == What::Image).map(size).unwrap_or_default();
-    // A width does not apply to a text in a style.
-    let gap = " ".repeat(36_usize.saturating_sub(name.chars().count()));
-    let removes = entry.decision == Action::Remove;
-    let word = if removes { Styled(GONE, "remove") } else { Styled(STAYS, "keep  ") };
-    let (name, reason) = (Styled(OBJECT, name), Styled(QUIET, shorter(&entry.reason)));
-    format!("    {word} {what:<9} {name}{gap} {bytes:>6}  {:<3} {reason}\n", entry.rule.number())
-}
-
-/// What came of the plan.
-fn pass_text(plan: &Plan, pass: &PassResult, milliseconds: f64, percent: u8, verified: &[String]) -> String {
-    let mut text = format!(
-        "\n  {} {} removed in {milliseconds:.1} ms; the disk is {percent} % full.\n",
-        Styled(OBJECT, "Carried out:"),
-        pass.removed,
-    );
-    for item in &pass.items {
-        if let Some(reason) = item.outcome.reason() {
-            let (stays, name) = (Styled(BAD, "stays "), Styled(OBJECT, name_of(plan, item)));
-            text += &format!("    {stays} {:<9} {name}  {reason}\n", word(item.candidate.what()));
-        }
-    }
-    if pass.missing_bytes > 0 {
-        text += &format!("    {} could not be freed\n", Styled(BAD, size(pass.missing_bytes)));
-    }
-    text + &checked(verified)
 }

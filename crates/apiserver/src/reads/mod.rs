@@ -8,7 +8,6 @@ mod list;
 mod options;
 mod selectors;
 mod show;
-mod table;
 mod watch;
 
 use serde_json::json;

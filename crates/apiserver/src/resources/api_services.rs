@@ -7,10 +7,10 @@ use std::time::SystemTime;
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::controllers::namespaces_changed;
+use crate::controllers::services;
 use crate::dispatch::by_itself;
 use crate::object::{Key, Object, timestamp};
-use crate::resources::{Backends, Delegated, ResourceName, ServiceName, aggregated};
+use crate::resources::{Backends, Delegated, ServiceName, aggregated};
 use crate::server::Server;
 use crate::store::Cause;
 
@@ -19,23 +19,17 @@ const PATH: &str = "/apis/apiregistration.k8s.io/v1/apiservices";
 /// The label of APIServices that the server creates.
 const AUTOMATIC: &str = "kube-aggregator.kubernetes.io/automanaged";
 
-fn name() -> ResourceName {
-    ResourceName::new("apiregistration.k8s.io", "apiservices")
-}
-
 /// Creates the APIServices of all groups and versions, routes groups to the backends that the other
 /// APIServices name, and updates their conditions.
 pub fn reconcile(server: &mut Server, now: SystemTime) {
     automatic(server, now);
-    let services: Vec<Object> = server.store.objects(&name()).map(|(_, object)| object.clone()).collect();
-    let delegated = services.iter().filter_map(|service| delegated(service, &server.backends)).collect();
+    let all: Vec<Object> = server.store.objects(&services()).map(|(_, object)| object.clone()).collect();
+    let delegated = all.iter().filter_map(|service| delegated(service, &server.backends)).collect();
     server.catalog.set_delegated(delegated);
-    // Namespaces may have waited for an unavailable group.
-    namespaces_changed(server, now);
     let cause = Cause::server("APIService availability");
-    for service in &services {
+    for service in &all {
         if let Some(value) = with_condition(service, &server.backends, now) {
-            server.store.write(&name(), &service.key(), value, &cause);
+            server.store.write(&services(), &service.key(), value, &cause);
         }
     }
 }
@@ -52,7 +46,7 @@ fn automatic(server: &mut Server, now: SystemTime) {
     }
     let surplus: Vec<Key> = server
         .store
-        .objects(&name())
+        .objects(&services())
         .filter(|(key, object)| object.label(AUTOMATIC).is_some() && !wanted.contains_key(&*key.name))
         .map(|(key, _)| key.clone())
         .collect();
@@ -61,7 +55,7 @@ fn automatic(server: &mut Server, now: SystemTime) {
         by_itself(server, AGENT, (Method::DELETE, &path), &Value::Null, now);
     }
     for (service, (group, version, mode)) in wanted {
-        if server.store.get(&name(), &Key::new(None, &service)).is_some() {
+        if server.store.get(&services(), &Key::new(None, &service)).is_some() {
             continue;
         }
         let (group_priority, version_priority) = match mode {

@@ -63,8 +63,7 @@ pub(super) const CUSTOM_PRIORITY: i64 = 1000;
 pub struct Catalog {
     /// The built-in groups without the core group, in order.
     order: Vec<Arc<str>>,
-    /// By group and plural.
-    types: BTreeMap<Arc<str>, BTreeMap<Arc<str>, Arc<Resource>>>,
+    types: BTreeMap<ResourceName, Arc<Resource>>,
     delegated: Vec<Delegated>,
 }
 
@@ -84,18 +83,12 @@ impl Catalog {
 
     /// Adds a type. It replaces a type of the same name.
     pub fn insert(&mut self, resource: Arc<Resource>) {
-        let ResourceName { group, plural } = resource.name.clone();
-        self.types.entry(group).or_default().insert(plural, resource);
+        self.types.insert(resource.name.clone(), resource);
     }
 
     /// Removes a type.
     pub fn remove(&mut self, name: &ResourceName) {
-        if let Some(types) = self.types.get_mut(&name.group) {
-            types.remove(&name.plural);
-            if types.is_empty() {
-                self.types.remove(&name.group);
-            }
-        }
+        self.types.remove(name);
     }
 
     /// All groups and versions that are sent to backends.
@@ -115,7 +108,7 @@ impl Catalog {
 
     /// The type with this name.
     pub fn get(&self, group: &str, plural: &str) -> Option<&Arc<Resource>> {
-        self.types.get(group)?.get(plural)
+        self.types.get(&ResourceName::new(group, plural))
     }
 
     /// The type with this name, if this version of it is served.
@@ -125,13 +118,12 @@ impl Catalog {
 
     /// All types, by group and plural.
     pub fn all(&self) -> impl Iterator<Item = &Arc<Resource>> {
-        self.types.values().flat_map(BTreeMap::values)
+        self.types.values()
     }
 
     /// The types of a group and version, in the order of discovery.
     pub fn types(&self, group: &str, version: &str) -> impl Iterator<Item = &Arc<Resource>> {
-        let types = self.types.get(group).into_iter().flat_map(BTreeMap::values);
-        types.filter(move |resource| resource.serves(version))
+        self.all().filter(move |resource| *resource.name.group == *group && resource.serves(version))
     }
 
     /// Whether the server itself has this group.
@@ -142,7 +134,7 @@ impl Catalog {
     /// All groups except the core group, in the order of `/apis`.
     pub fn groups(&self) -> Vec<Arc<str>> {
         let mut added: BTreeMap<Arc<str>, i64> = BTreeMap::new();
-        for group in self.types.keys().filter(|group| !self.is_built_in(group)) {
+        for ResourceName { group, .. } in self.types.keys().filter(|name| !self.is_built_in(&name.group)) {
             added.insert(Arc::clone(group), CUSTOM_PRIORITY);
         }
         for one in self.delegated.iter().filter(|one| !self.is_built_in(&one.group)) {
@@ -158,7 +150,7 @@ impl Catalog {
     pub fn versions(&self, group: &str) -> Vec<Box<str>> {
         let mut versions: Vec<Box<str>> = Vec::new();
         let mut custom: Vec<Box<str>> = Vec::new();
-        for resource in self.types.get(group).into_iter().flat_map(BTreeMap::values) {
+        for resource in self.all().filter(|resource| *resource.name.group == *group) {
             let versions = if resource.custom { &mut custom } else { &mut versions };
             for version in &resource.versions {
                 if !versions.contains(version) {

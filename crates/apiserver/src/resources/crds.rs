@@ -8,7 +8,7 @@ use std::time::SystemTime;
 use serde_json::{Value, json};
 
 use crate::call::{Call, ObjectPath, Request, Verb};
-use crate::controllers::{definition_changed, definitions, namespace_changed, services_changed};
+use crate::controllers::{definitions, look_soon, serve_later};
 use crate::guards::Begun;
 use crate::object::{Key, Object};
 use crate::resources::definition::{FINALIZER, condition, resource, set_condition, settle};
@@ -33,7 +33,7 @@ fn all(server: &Server) -> BTreeSet<Box<str>> {
 pub(crate) fn resync(server: &mut Server, now: SystemTime) {
     for crd in all(server) {
         serve(server, &crd, now);
-        definition_changed(server, &crd, now);
+        serve_later(server, &crd, now);
     }
 }
 
@@ -58,7 +58,7 @@ pub(crate) fn serve(server: &mut Server, crd: &str, now: SystemTime) {
     }
     if defined_anew {
         server.store.end_watches(Some(&name), Ending::Clean);
-        services_changed(server, now);
+        look_soon(server, now);
     }
 }
 
@@ -118,7 +118,7 @@ fn clean_up(server: &mut Server, crd: &Object, now: SystemTime) {
     if left.is_empty() {
         let cause = Cause::server("CustomResourceDefinition clean-up");
         server.store.remove(&definitions(), &crd.key(), &cause);
-        definition_changed(server, crd.name(), now);
+        serve_later(server, crd.name(), now);
     } else {
         value["metadata"]["finalizers"] = json!(left);
         write(server, crd, &value, "CustomResourceDefinition clean-up");
@@ -144,9 +144,6 @@ fn delete_instances(server: &mut Server, resource: &Arc<Resource>, now: SystemTi
         };
         let begun = &Begun::default();
         writes::delete_collection(server, &Request { resource, path, call: &call, begun, now })?;
-        if let Some(namespace) = namespace {
-            namespace_changed(server, &namespace, now);
-        }
     }
     Ok(())
 }

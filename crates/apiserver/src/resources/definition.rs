@@ -3,7 +3,11 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceConversion, CustomResourceDefinition, CustomResourceDefinitionSpec, ServiceReference,
+};
 use kube::core::Version;
+use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 use crate::object::{Object, timestamp};
@@ -24,36 +28,38 @@ pub struct Definition {
 
 /// The type of a definition, with the accepted names; `None` unless it is established.
 pub fn resource(crd: &Object) -> Option<Resource> {
-    let value = crd.value();
-    if condition(value, "Established")? != "True" {
+    if condition(crd.value(), "Established")? != "True" {
         return None;
     }
-    let spec = value.get("spec")?;
-    let group = spec.get("group")?.as_str()?;
-    let plural = spec.pointer("/names/plural")?.as_str()?;
-    let accepted = value.pointer("/status/acceptedNames").filter(|names| names["kind"] != "");
-    let names = accepted.or_else(|| spec.get("names"))?;
-    let kind = names.get("kind")?.as_str()?;
-    let text = |field: &str| names.get(field).and_then(Value::as_str).filter(|text| !text.is_empty());
-    let list_kind = text("listKind").map_or_else(|| format!("{kind}List"), str::to_owned);
-    let singular = text("singular").map_or_else(|| kind.to_lowercase(), str::to_owned);
-    let all = versions(spec);
-    let mut served: Vec<Box<str>> =
-        all.iter().filter(|version| version["served"] == true).filter_map(version_name).collect();
+    let typed = CustomResourceDefinition::deserialize(crd.value()).ok()?;
+    let CustomResourceDefinitionSpec { group, names, scope, versions, conversion, .. } = typed.spec;
+    let accepted = typed.status.and_then(|status| status.accepted_names);
+    let names = accepted.filter(|names| !names.kind.is_empty()).unwrap_or(names);
+    let kind = names.kind;
+    let filled = |name: Option<String>| name.filter(|name| !name.is_empty());
+    let list_kind = filled(names.list_kind).unwrap_or_else(|| format!("{kind}List"));
+    let singular = filled(names.singular).unwrap_or_else(|| kind.to_lowercase());
+    let mut served: Vec<Box<str>> = versions
+        .iter()
+        .filter(|version| version.served)
+        .map(|version| version.name.as_str().into())
+        .collect();
     served.sort_by_key(|version| std::cmp::Reverse(Version::parse(version).priority()));
-    let storage = storage_version(spec)?;
-    let name = ResourceName::new(group, plural);
-    let has_status = all.iter().any(|version| version.pointer("/subresources/status").is_some());
+    let storage = versions.iter().find(|version| version.storage)?.name.as_str().into();
+    let mut subresources = versions.iter().filter_map(|version| version.subresources.as_ref());
+    let has_status = subresources.any(|below| below.status.is_some());
+    let name = ResourceName::new(&group, &names.plural);
     let ending = crd.deletion_timestamp().is_some();
+    let strings = |list: Option<Vec<String>>| list.into_iter().flatten().map(Box::from).collect();
     Some(Resource {
         stored_as: name.clone(),
         name,
-        kind: kind.into(),
         list_kind: list_kind.into(),
         singular: singular.into(),
-        short_names: strings(names.get("shortNames")),
-        categories: strings(names.get("categories")),
-        namespaced: spec.get("scope")? == "Namespaced",
+        kind: kind.into(),
+        short_names: strings(names.short_names),
+        categories: strings(names.categories),
+        namespaced: scope == "Namespaced",
         versions: served,
         storage_version: storage,
         verbs: if ending { ENDING_VERBS.to_vec() } else { VERBS.to_vec() },
@@ -62,7 +68,10 @@ pub fn resource(crd: &Object) -> Option<Resource> {
         custom: true,
         graceful: false,
         returns_deleted: false,
-        definition: Some(Arc::new(Definition { uid: crd.uid().into(), webhook: webhook(spec) })),
+        definition: Some(Arc::new(Definition {
+            uid: crd.uid().into(),
+            webhook: conversion.and_then(webhook).map(Into::into),
+        })),
     })
 }
 
@@ -71,41 +80,21 @@ const VERBS: [&str; 8] = ["delete", "deletecollection", "get", "list", "patch", 
 /// The verbs in discovery while the definition is being deleted.
 const ENDING_VERBS: [&str; 5] = ["delete", "deletecollection", "get", "list", "watch"];
 
-fn versions(spec: &Value) -> Vec<Value> {
-    spec.get("versions").and_then(Value::as_array).cloned().unwrap_or_default()
-}
-
-fn version_name(version: &Value) -> Option<Box<str>> {
-    version.get("name")?.as_str().map(Box::from)
-}
-
-fn storage_version(spec: &Value) -> Option<Box<str>> {
-    versions(spec).iter().find(|version| version["storage"] == true).and_then(version_name)
-}
-
 /// The status of a condition.
 pub fn condition<'a>(crd: &'a Value, name: &str) -> Option<&'a str> {
     let conditions = crd.pointer("/status/conditions")?.as_array()?;
     conditions.iter().find(|condition| condition["type"] == name)?.get("status")?.as_str()
 }
 
-fn strings(list: Option<&Value>) -> Vec<Box<str>> {
-    let list = list.and_then(Value::as_array).into_iter().flatten();
-    list.filter_map(Value::as_str).map(Box::from).collect()
-}
-
 /// The address of the webhook that converts between versions.
-fn webhook(spec: &Value) -> Option<Box<str>> {
-    let conversion = spec.get("conversion")?;
-    if conversion.get("strategy")? != "Webhook" {
+fn webhook(conversion: CustomResourceConversion) -> Option<String> {
+    if conversion.strategy != "Webhook" {
         return None;
     }
-    let Some(config) = conversion.pointer("/webhook/clientConfig") else { return Some("".into()) };
-    if let Some(url) = config.get("url").and_then(Value::as_str) {
-        return Some(url.into());
-    }
-    let text = |field: &str| config["service"][field].as_str().unwrap_or_default();
-    Some(format!("https://{}.{}.svc:443/{}", text("name"), text("namespace"), text("path")).into())
+    let config = conversion.webhook.and_then(|webhook| webhook.client_config).unwrap_or_default();
+    let ServiceReference { name, namespace, path, .. } = config.service.unwrap_or_default();
+    let of_service = || format!("https://{name}.{namespace}.svc:443/{}", path.unwrap_or_default());
+    Some(config.url.unwrap_or_else(of_service))
 }
 
 /// Sets a condition. Its time changes only with its status.
@@ -147,13 +136,15 @@ pub fn begin_deletion(crd: &Object, now: SystemTime) -> Value {
 
 /// Adds the storage version to the stored versions.
 fn note_storage_version(crd: &mut Value) {
-    let Some(storage) = storage_version(&crd["spec"]) else { return };
+    let mut versions = crd["spec"]["versions"].as_array().into_iter().flatten();
+    let Some(storage) = versions.find(|version| version["storage"] == true) else { return };
+    let storage = storage["name"].clone();
     if !crd["status"]["storedVersions"].is_array() {
         crd["status"]["storedVersions"] = json!([]);
     }
     let Some(stored) = crd["status"]["storedVersions"].as_array_mut() else { return };
-    if !stored.iter().any(|version| *version == *storage) {
-        stored.push((*storage).into());
+    if !stored.contains(&storage) {
+        stored.push(storage);
     }
 }
 

@@ -17,6 +17,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::call::Call;
+use crate::controllers::look_soon;
 use crate::guards::Admission;
 use crate::resources::{Backend, ResourceName, ServiceName, api_services};
 use crate::server::{Answer, Reply, Server, Settings};
@@ -198,6 +199,7 @@ impl ApiServer {
         self.with(|server| {
             server.backends.insert(service.clone(), Backend { server: backend.clone(), catalog });
             api_services::reconcile(server, now);
+            look_soon(server, now);
         });
     }
 
@@ -207,6 +209,7 @@ impl ApiServer {
         let backend = self.with(|server| {
             let backend = server.backends.remove(service);
             api_services::reconcile(server, now);
+            look_soon(server, now);
             backend
         });
         if let Some(backend) = backend {

@@ -16,22 +16,10 @@ use crate::writes::{admit, body, metadata, namespace_of, options, save, validati
 pub fn create(server: &mut Server, write: &Request<'_>) -> Result<Reply, Status> {
     write.check_accept()?;
     let dry_run = options::dry_run(write.call, "CreateOptions")?;
-    let object = body::read(write)?;
-    let created = insert(server, write, object, dry_run)?;
-    write.reply(201, &created)
-}
-
-/// Creates this object, if it is valid.
-pub(super) fn insert(
-    server: &mut Server,
-    write: &Request<'_>,
-    object: Value,
-    dry_run: bool,
-) -> Result<Object, Status> {
     let strategy = Strategy::of(write.resource, server.settings.release);
     let born = match write.begun.awaited() {
         Some(born) => born.clone(),
-        None => born(server, write, &strategy, object)?,
+        None => born(server, write, &strategy, body::read(write)?)?,
     };
     let wanted = admit(server, write, Operation::Create, &born, Some(born.value()))?;
     let object = match wanted {
@@ -47,7 +35,8 @@ pub(super) fn insert(
     if server.store.get(&write.resource.stored_as, &key).is_some() {
         return Err(Status::already_exists(&write.asked(), born.name()));
     }
-    Ok(if dry_run { Object::new(object) } else { save(server, write, &key, object) })
+    let created = if dry_run { Object::new(object) } else { save(server, write, &key, object) };
+    write.reply(201, &created)
 }
 
 /// The new object with its uid, before admission.
@@ -69,8 +58,7 @@ fn born(
     }
     check(write, strategy, &object)?;
     let version = metadata::text(metadata::of(&object), "resourceVersion");
-    // An update that creates an object has a name in its path, and may have any version.
-    if write.path.name.is_none() && version.parse::<u64>().is_ok_and(|version| version > 0) {
+    if version.parse::<u64>().is_ok_and(|version| version > 0) {
         return Err(Status::unnamed("resourceVersion should not be set on objects to be created"));
     }
     Ok(Object::new(object))

@@ -15,8 +15,6 @@ pub(super) struct Strategy {
     generation: bool,
     /// Whether an update may omit the resource version.
     pub(super) unconditional: bool,
-    /// Whether an update can create an object.
-    pub(super) creates_on_update: bool,
     /// Whether the status can only be written through `/status`.
     has_status: bool,
     /// Whether finalizers without a domain are allowed.
@@ -42,7 +40,6 @@ impl Strategy {
                 _ => plural == "customresourcedefinitions",
             },
             unconditional: !custom && !extends && group != "coordination.k8s.io",
-            creates_on_update: matches!(group, "rbac.authorization.k8s.io" | "coordination.k8s.io"),
             has_status: resource.subresources.contains(&"status"),
             short_finalizers: custom || extends,
         }

@@ -9,7 +9,6 @@ use crate::object::{Key, Object};
 use crate::resources::ResourceName;
 use crate::server::{Release, Reply, Server};
 use crate::status::{FieldError, Status};
-use crate::writes::create::insert;
 use crate::writes::strategy::Strategy;
 use crate::writes::{
     admit, body, is_held, metadata, namespace_of, options, remove, save, strategic, validation,
@@ -29,18 +28,8 @@ pub fn update(server: &mut Server, write: &Request<'_>) -> Result<Reply, Status>
     let key = write.key(name);
     let old = server.store.get(&write.resource.stored_as, &key).cloned();
     check_uid(write, &key, &object, old.as_ref())?;
-    let strategy = Strategy::of(write.resource, server.settings.release);
-    match old {
-        Some(old) => replace(server, write, &old, object, dry_run),
-        None if strategy.creates_on_update && write.path.subresource.is_none() => {
-            // An object that does not exist has no version that could conflict, but a malformed
-            // version is an error.
-            wanted_version(&object)?;
-            let created = insert(server, write, object, dry_run)?;
-            write.reply(201, &created)
-        }
-        None => Err(Status::not_found(&write.asked(), name)),
-    }
+    let old = old.ok_or_else(|| Status::not_found(&write.asked(), name))?;
+    replace(server, write, &old, object, dry_run)
 }
 
 /// The uid in the body is a precondition, except for an object that does not exist.

@@ -39,6 +39,19 @@ pub fn escape_json(text: &str, out: &mut impl Write) -> fmt::Result {
     })
 }
 
+/// The same of JSON on several lines, between which the line breaks stay.
+pub fn escaped_json(json: &str) -> String {
+    let mut escaped = String::with_capacity(json.len() + 1);
+    for (number, line) in json.lines().enumerate() {
+        if number > 0 {
+            escaped.push('\n');
+        }
+        // Writing to a string cannot fail.
+        let _ = escape_json(line, &mut escaped);
+    }
+    escaped
+}
+
 fn escape<W: Write>(text: &str, out: &mut W, escaped: impl Fn(&mut W, char) -> fmt::Result) -> fmt::Result {
     let mut rest = text;
     while let Some((at, character)) = rest.char_indices().find(|(_, character)| !is_printable(*character)) {

@@ -24,18 +24,22 @@ impl Fake {
 }
 
 impl Reviewer for Fake {
-    fn identify<'a>(&'a self, token: &'a Token) -> BoxFuture<'a, Result<Bearer, ReviewError>> {
+    fn identify<'a>(&'a self, token: &'a Token) -> BoxFuture<'a, Result<Reviewed<Arc<User>>, ReviewError>> {
         let bearer = if token.reveal() == "good" && !self.revoked.load(Ordering::SeqCst) {
-            Bearer::Known(Arc::new(User { username: "prometheus".to_owned(), ..User::default() }))
+            Ok(Arc::new(User { username: "prometheus".to_owned(), ..User::default() }))
         } else {
-            Bearer::Unknown("no such token".to_owned())
+            Err(Denied("no such token".to_owned()))
         };
         let asked = self.ask(token.reveal().to_owned());
         async { asked.map(|()| bearer) }.boxed()
     }
 
-    fn may_get<'a>(&'a self, user: &'a User, path: &'a str) -> BoxFuture<'a, Result<Access, ReviewError>> {
-        let access = if path == "/metrics" { Access::Allowed } else { Access::Denied(String::new()) };
+    fn may_get<'a>(
+        &'a self,
+        user: &'a User,
+        path: &'a str,
+    ) -> BoxFuture<'a, Result<Reviewed<()>, ReviewError>> {
+        let access = if path == "/metrics" { Ok(()) } else { Err(Denied(String::new())) };
         let asked = self.ask(format!("{} {path}", user.username));
         async { asked.map(|()| access) }.boxed()
     }
@@ -51,7 +55,7 @@ async fn admit_from(authorizer: &Authorizer, token: &str, path: &str, host: u8) 
 }
 
 fn unavailable() -> Result<(), Rejection> {
-    Err(Rejection::Unavailable("the API server does not answer the review: it is down".to_owned()))
+    Err((HttpRefusal::Unavailable, "the API server does not answer the review: it is down".to_owned()))
 }
 
 #[tokio::test]
@@ -59,9 +63,9 @@ async fn approvals_are_cached_for_a_minute_and_denials_for_ten_seconds() {
     tokio::time::pause();
     let fake = Fake::default();
     let authorizer = Authorizer::new(fake.clone());
-    let forbidden = Err(Rejection::Forbidden("prometheus may not get /debug/graph".to_owned()));
+    let forbidden = Err((HttpRefusal::Forbidden, "prometheus may not get /debug/graph".to_owned()));
     let unknown = "the API server does not know this token: no such token";
-    let unknown = Err(Rejection::Unauthenticated(unknown.to_owned()));
+    let unknown = Err((HttpRefusal::Unauthenticated, unknown.to_owned()));
     for _ in 0..2 {
         assert_eq!(admit(&authorizer, "good", "/metrics").await, Ok(()));
         assert_eq!(admit(&authorizer, "good", "/debug/graph").await, forbidden);
@@ -122,7 +126,7 @@ async fn made_up_tokens_cost_the_api_server_little_and_block_no_other_client() {
     let mut refused = 0;
     for number in 0..1000 {
         let answer = admit_from(&authorizer, &format!("made-up-{number}"), "/metrics", 2).await;
-        refused += usize::from(matches!(answer, Err(Rejection::Busy(_))));
+        refused += usize::from(matches!(answer, Err((HttpRefusal::Busy, _))));
     }
     assert_eq!((fake.asked().len(), refused), (BURST as usize, 1000 - BURST as usize));
     assert_eq!(admit_from(&authorizer, "good", "/metrics", 2).await, Ok(()), "it is known");
@@ -151,7 +155,7 @@ async fn paths_that_are_no_pages_are_neither_reviewed_nor_cached() {
     let fake = Fake::default();
     let authorizer = Authorizer::new(fake.clone());
     let long = "/".repeat(129);
-    assert!(matches!(admit(&authorizer, "good", &long).await, Err(Rejection::Forbidden(_))));
+    assert!(matches!(admit(&authorizer, "good", &long).await, Err((HttpRefusal::Forbidden, _))));
     assert_eq!(fake.asked(), ["good"]);
     assert!(admit(&authorizer, "good", &long[..128]).await.is_err());
     assert_eq!(fake.asked(), [format!("prometheus {}", &long[..128])]);

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use super::connections::ConnectionSlot;
 use super::page::{TIMEOUT, text};
 use super::ui;
-use crate::access::{Authorizer, Rejection, Source, Token};
+use crate::access::{Authorizer, Source, Token};
 use crate::telemetry::Escaped;
 use crate::telemetry::record::{HttpRefusal, http_refused};
 use kube_gc_config::Listener;
@@ -66,18 +66,17 @@ impl Middleware {
         self.listener == Listener::Health && OPEN.contains(&path)
     }
 
-    fn refuse(&self, refusal: HttpRefusal, status: StatusCode, reason: impl Into<String>) -> Response {
+    fn refuse(&self, refusal: HttpRefusal, reason: impl Into<String>) -> Response {
         http_refused(self.listener.name(), refusal);
-        let header = match status {
-            StatusCode::UNAUTHORIZED => {
-                Some((WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"kube-gc\"")))
-            }
-            StatusCode::METHOD_NOT_ALLOWED => Some((ALLOW, HeaderValue::from_static("GET, HEAD"))),
-            StatusCode::SERVICE_UNAVAILABLE => Some((RETRY_AFTER, HeaderValue::from_static("1"))),
+        let header = match refusal {
+            HttpRefusal::Unauthenticated => Some((WWW_AUTHENTICATE, "Bearer realm=\"kube-gc\"")),
+            HttpRefusal::Method => Some((ALLOW, "GET, HEAD")),
+            HttpRefusal::Busy | HttpRefusal::Unavailable => Some((RETRY_AFTER, "1")),
             _ => None,
         };
         // The reason may contain text from the API server or from the request.
-        let mut response = text(status, Escaped(reason.into()).to_string());
+        let mut response = text(status(refusal), Escaped(reason.into()).to_string());
+        let header = header.map(|(name, value)| (name, HeaderValue::from_static(value)));
         response.headers_mut().extend(header);
         response
     }
@@ -86,12 +85,11 @@ impl Middleware {
     fn refuse_invalid(&self, request: &Request) -> Option<Response> {
         let has_body = !request.body().is_end_stream();
         let mut response = if !matches!(*request.method(), Method::GET | Method::HEAD) {
-            let reason = "these pages support only GET and HEAD";
-            self.refuse(HttpRefusal::Method, StatusCode::METHOD_NOT_ALLOWED, reason)
+            self.refuse(HttpRefusal::Method, "these pages support only GET and HEAD")
         } else if let Some(reason) = self.hosts.refuse(request) {
-            self.refuse(HttpRefusal::Host, StatusCode::MISDIRECTED_REQUEST, reason)
+            self.refuse(HttpRefusal::Host, reason)
         } else if has_body {
-            self.refuse(HttpRefusal::Body, StatusCode::PAYLOAD_TOO_LARGE, "these pages accept no body")
+            self.refuse(HttpRefusal::Body, "these pages accept no body")
         } else {
             return None;
         };
@@ -122,21 +120,12 @@ impl Middleware {
         let authorizer = self.authorizer.as_ref()?;
         let admitted = match token {
             Some(token) => authorizer.admit(&token, path, source).await,
-            None => Err(Rejection::Unauthenticated(
-                "this page requires a token of the cluster: Authorization: Bearer TOKEN".to_owned(),
-            )),
-        };
-        let (refusal, status, reason) = match admitted.err()? {
-            Rejection::Unauthenticated(reason) => {
-                (HttpRefusal::Unauthenticated, StatusCode::UNAUTHORIZED, reason)
+            None => {
+                let why = "this page requires a token of the cluster: Authorization: Bearer TOKEN";
+                Err((HttpRefusal::Unauthenticated, why.to_owned()))
             }
-            Rejection::Forbidden(reason) => (HttpRefusal::Forbidden, StatusCode::FORBIDDEN, reason),
-            Rejection::Unavailable(reason) => {
-                (HttpRefusal::Unavailable, StatusCode::SERVICE_UNAVAILABLE, reason)
-            }
-            Rejection::Busy(reason) => (HttpRefusal::Busy, StatusCode::SERVICE_UNAVAILABLE, reason),
         };
-        Some(self.refuse(refusal, status, reason))
+        admitted.err().map(|(refusal, reason)| self.refuse(refusal, reason))
     }
 
     async fn answer(&self, mut request: Request, pages: Next) -> Response {
@@ -150,11 +139,7 @@ impl Middleware {
             return pages.run(request).await;
         }
         let Some(slot) = self.take(&mut request) else {
-            return self.refuse(
-                HttpRefusal::Busy,
-                StatusCode::SERVICE_UNAVAILABLE,
-                "too many requests or streams in flight; retry later",
-            );
+            return self.refuse(HttpRefusal::Busy, "too many requests or streams in flight; retry later");
         };
         // A browser has no token before the page has asked for one.
         let is_static = self.listener == Listener::Debug && ui::is_static(&request);
@@ -169,12 +154,22 @@ impl Middleware {
 
 async fn enter(State(middleware): State<Arc<Middleware>>, request: Request, pages: Next) -> Response {
     tokio::time::timeout(TIMEOUT, middleware.answer(request, pages)).await.unwrap_or_else(|_| {
-        middleware.refuse(
-            HttpRefusal::Timeout,
-            StatusCode::GATEWAY_TIMEOUT,
-            format!("the collector did not respond within {} s", TIMEOUT.as_secs()),
-        )
+        let why = format!("the collector did not respond within {} s", TIMEOUT.as_secs());
+        middleware.refuse(HttpRefusal::Timeout, why)
     })
+}
+
+const fn status(refusal: HttpRefusal) -> StatusCode {
+    match refusal {
+        HttpRefusal::Handshake | HttpRefusal::Silent | HttpRefusal::Head => StatusCode::BAD_REQUEST,
+        HttpRefusal::Host => StatusCode::MISDIRECTED_REQUEST,
+        HttpRefusal::Method => StatusCode::METHOD_NOT_ALLOWED,
+        HttpRefusal::Body => StatusCode::PAYLOAD_TOO_LARGE,
+        HttpRefusal::Unauthenticated => StatusCode::UNAUTHORIZED,
+        HttpRefusal::Forbidden => StatusCode::FORBIDDEN,
+        HttpRefusal::Busy | HttpRefusal::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+        HttpRefusal::Timeout => StatusCode::GATEWAY_TIMEOUT,
+    }
 }
 
 /// The bearer token of a request with exactly one `Authorization` header.

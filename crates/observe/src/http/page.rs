@@ -1,7 +1,6 @@
 //! The form of the pages: how their parameters are read and their answers are written. A mistyped or
 //! repeated parameter is an error: if it was ignored, the answer would mislead.
 
-use std::fmt::Write as _;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -14,7 +13,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::telemetry::Escaped;
-use kube_gc_core::text::escape::escape_json;
+use kube_gc_core::text::escape::escaped_json;
 
 /// The time until a response begins, authorization included, so that an actor that does not respond
 /// cannot hold connections forever. The rest of a response must make progress.
@@ -71,22 +70,13 @@ pub fn json(status: StatusCode, value: &impl Serialize) -> Response {
 
 /// The same for a value that is indented JSON already.
 pub fn json_text(status: StatusCode, body: &str) -> Response {
-    let mut escaped = String::with_capacity(body.len() + 1);
-    // Writing to a string cannot fail.
-    let _ = body.lines().try_for_each(|line| {
-        escape_json(line, &mut escaped)?;
-        escaped.write_char('\n')
-    });
-    page(status, JSON, escaped)
+    page(status, JSON, escaped_json(body) + "\n")
 }
 
 /// JSON on one line, escaped. `None` cannot happen: only maps with other keys than strings cannot be
 /// written as JSON.
 pub fn json_line(value: &impl Serialize) -> Option<String> {
-    let text = serde_json::to_string(value).ok()?;
-    let mut escaped = String::with_capacity(text.len());
-    escape_json(&text, &mut escaped).ok()?;
-    Some(escaped)
+    serde_json::to_string(value).ok().map(|text| escaped_json(&text))
 }
 
 /// The response for unknown paths.

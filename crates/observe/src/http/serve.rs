@@ -187,10 +187,10 @@ impl Listening {
 
 /// Serves each connection of a listener.
 #[derive(Clone)]
-struct ConnectionHandler {
-    listener: Listener,
-    tls: Option<TlsAcceptor>,
-    pages: Router,
+pub(super) struct ConnectionHandler {
+    pub(super) listener: Listener,
+    pub(super) tls: Option<TlsAcceptor>,
+    pub(super) pages: Router,
 }
 
 impl ConnectionHandler {
@@ -219,7 +219,7 @@ impl ConnectionHandler {
         tracing::debug!(listener = self.listener.name(), error, "the TLS handshake failed");
     }
 
-    async fn serve_http(
+    pub(super) async fn serve_http(
         &self,
         stream: impl AsyncRead + AsyncWrite + Unpin,
         slot: &Arc<ConnectionSlot>,
@@ -281,19 +281,6 @@ impl Drop for AnswerEnd {
     fn drop(&mut self) {
         self.0.answer_ends();
     }
-}
-
-/// Serves one connection, for tests without a network.
-#[cfg(test)]
-pub(super) async fn serve_http(
-    listener: Listener,
-    pages: Router,
-    stream: impl AsyncRead + AsyncWrite + Unpin,
-    slot: Arc<ConnectionSlot>,
-) {
-    ConnectionHandler { listener, tls: None, pages }
-        .serve_http(stream, &slot, CancellationToken::new())
-        .await;
 }
 
 /// The bytes of a response that the peer must read within the timeout. Without a minimum, a

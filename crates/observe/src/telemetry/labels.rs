@@ -4,8 +4,6 @@ use std::time::Duration;
 
 use kube_gc_core::graph::StuckCause;
 
-use super::names::{self, Metric};
-
 /// Enums whose variants are the values of a label.
 macro_rules! labels {
     ($($(#[doc = $about:literal])+ $name:ident { $($(#[doc = $doc:literal])+ $variant:ident = $text:literal,)+ })+) => {
@@ -19,6 +17,9 @@ macro_rules! labels {
             impl $name {
                 /// All variants.
                 pub const ALL: [Self; [$($text),+].len()] = [$(Self::$variant),+];
+
+                /// The words for all variants.
+                pub(super) const NAMES: &[&str] = &[$($text),+];
 
                 /// The word for it in metrics, in the log and on the debug pages.
                 pub const fn name(self) -> &'static str {
@@ -171,6 +172,9 @@ impl Queue {
     pub const POOLS: [Self; 3] = [Self::AttemptToDelete, Self::AttemptToDeleteLarge, Self::AttemptToOrphan];
 }
 
+/// The names of the queues that have workers.
+pub(super) const POOLS: &[&str] = &[Queue::POOLS[0].name(), Queue::POOLS[1].name(), Queue::POOLS[2].name()];
+
 impl From<StuckCause> for StuckReason {
     fn from(cause: StuckCause) -> Self {
         match cause {
@@ -250,64 +254,32 @@ pub(super) const OUTCOMES: &[&str] = &[
 pub(super) const THREADS: [&str; 9] =
     ["requests", "watches", "lists", "lease", "graph", "log", "supervisor", "allocator", "other"];
 
-/// All values that a label of a metric may have; `None` if the values come from the cluster,
-/// such as a resource type, a group or a status code.
-pub fn values(metric: &Metric, label: &str) -> Option<Vec<&'static str>> {
-    let is = |other: &Metric| metric.name == other.name;
-    let words: &[&str] = match label {
-        "name" if is(&names::WORKER_RESTARTS) => return Some(Queue::POOLS.map(Queue::name).to_vec()),
-        "name" => return Some(Queue::ALL.map(Queue::name).to_vec()),
-        "kind" => return Some(EventKind::ALL.map(EventKind::name).to_vec()),
-        "state" if is(&names::MONITORS) => return Some(MonitorState::ALL.map(MonitorState::name).to_vec()),
-        "transition" => return Some(LeaseTransition::ALL.map(LeaseTransition::name).to_vec()),
-        "server" => return Some(ApiSide::ALL.map(ApiSide::name).to_vec()),
-        "next" if is(&names::PATCH_CONFLICTS) => {
-            return Some(PatchConflict::ALL.map(PatchConflict::name).to_vec());
-        }
-        "reason" if is(&names::HTTP_REFUSALS) => {
-            return Some(HttpRefusal::ALL.map(HttpRefusal::name).to_vec());
-        }
-        "reason" if is(&names::STUCK_OBJECTS) || is(&names::STUCK_OLDEST_AGE) => {
-            return Some(StuckReason::ALL.map(StuckReason::name).to_vec());
-        }
-        "reason" if is(&names::INVALID_REFERENCES) => {
-            return Some(InvalidReference::ALL.map(InvalidReference::name).to_vec());
-        }
-        "verb" => {
-            &["create", "delete", "deletecollection", "discover", "get", "list", "patch", "update", "watch"]
-        }
-        "action" if is(&names::DECISIONS) || is(&names::DENIED_WRITES) => ACTIONS,
-        "action" if is(&names::COMPARISONS) => {
-            &["delete", "orphan", "remove_finalizer", "remove_references", "stop_blocking"]
-        }
-        "result" if is(&names::COMPARISONS) => &["agreed", "disagreed", "dropped", "overtaken"],
-        "outcome" if is(&names::NODE_REMOVALS) => &["failed", "refused", "removed"],
-        "outcome" if is(&names::NAMESPACE_TURNS) => {
-            &["dry_run", "empty", "failed", "finalized", "gone", "held", "progress"]
-        }
-        "outcome" => OUTCOMES,
-        "what" => &["container", "image", "log_directory", "log_symlink", "sandbox"],
-        "scope" => &["containers", "images"],
-        "state" if is(&names::NODE_FILESYSTEM_BYTES) => {
-            &["dead_containers", "free", "in_use", "kept", "other", "unused"]
-        }
-        "reason" if is(&names::IMAGE_GARBAGE_COLLECTED) => &["age", "space"],
-        "list" => &["ownerReferences", "finalizers"],
-        "next" if is(&names::DELETE_CONFLICTS) => &[
-            "absent",
-            "backoff",
-            "being_deleted",
-            "delete_with_new_version",
-            "delete_with_uid_alone",
-            "reevaluate",
-        ],
-        "reason" if is(&names::GATE_REFUSALS) => &["standby", "expired", "rebuilding", "dry_run"],
-        "reason" if is(&names::REQUESTS_DEFERRED) => &["unreachable", "hanging"],
-        "thread" => &THREADS,
-        "limit" => &["deletions_per_minute", "namespace_deletions_per_minute", "percent"],
-        "listener" => &["health", "debug"],
-        "result" if is(&names::TLS_RELOADS) => &["loaded", "failed"],
-        _ => return None,
-    };
-    Some(words.to_vec())
-}
+/// The verbs of requests.
+pub(super) const VERBS: &[&str] =
+    &["create", "delete", "deletecollection", "discover", "get", "list", "patch", "update", "watch"];
+
+/// The writes that a dry run compares.
+pub(super) const COMPARED: &[&str] =
+    &["delete", "orphan", "remove_finalizer", "remove_references", "stop_blocking"];
+
+/// What follows a conflict of a deletion.
+pub(super) const CONFLICTS: &[&str] =
+    &["absent", "backoff", "being_deleted", "delete_with_new_version", "delete_with_uid_alone", "reevaluate"];
+
+/// The outcomes of a turn of a namespace.
+pub(super) const TURNS: &[&str] = &["dry_run", "empty", "failed", "finalized", "gone", "held", "progress"];
+
+/// The limits of the brake.
+pub(super) const LIMITS: &[&str] = &["deletions_per_minute", "namespace_deletions_per_minute", "percent"];
+
+/// What is removed from a node.
+pub(super) const ITEMS: &[&str] = &["container", "image", "log_directory", "log_symlink", "sandbox"];
+
+/// The scopes of passes on a node.
+pub(super) const SCOPES: &[&str] = &["containers", "images"];
+
+/// What the file system of the images is filled with.
+pub(super) const SPACE: &[&str] = &["dead_containers", "free", "in_use", "kept", "other", "unused"];
+
+/// The listeners.
+pub(super) const LISTENERS: &[&str] = &["health", "debug"];

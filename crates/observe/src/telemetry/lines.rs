@@ -20,7 +20,7 @@ use tracing_subscriber::registry::LookupSpan;
 
 use super::fields::{Place, Structured};
 use kube_gc_core::text::LONGEST;
-use kube_gc_core::text::escape::{Escaping, escape_json};
+use kube_gc_core::text::escape::{Escaping, escaped_json};
 
 /// Writes the message and the fields of text lines as `tracing_subscriber` does, but escaped and
 /// with a limit for all of them together.
@@ -125,11 +125,8 @@ impl Serialize for Members {
 
 /// JSON as the log has it.
 fn written(value: &impl Serialize) -> String {
-    let mut written = String::new();
-    // Only maps with other keys than strings cannot be written, and writing to a string cannot fail.
-    let json = serde_json::to_string(value).unwrap_or_default();
-    let _ = escape_json(&json, &mut written);
-    written
+    // Only maps with other keys than strings cannot be written.
+    escaped_json(&serde_json::to_string(value).unwrap_or_default())
 }
 
 impl Visit for Members {
@@ -206,56 +203,26 @@ fn shortened(text: &str, limit: usize) -> Cow<'_, str> {
     format!("{beginning}{ELLIPSIS}{end}").into()
 }
 
-/// Members whose values fit into a budget. `more_x` counts what an array `x` lost.
+/// Members whose values fit into a budget.
 fn shorten_members(members: Vec<(String, Value)>, budget: usize) -> Vec<(String, Value)> {
-    let lengths: Vec<_> = members.iter().map(|(_, value)| written(value).len()).collect();
-    let limit = fair_limit(lengths.iter().copied(), budget);
-    let mut lost = Vec::new();
-    let each = members.into_iter().zip(lengths).map(|((name, value), length)| {
-        if length <= limit {
-            return (name, value);
-        }
-        let (value, left_out) = shorten(value, limit);
-        lost.extend((left_out > 0).then(|| (format!("more_{name}"), left_out)));
-        (name, value)
-    });
-    let mut short: Vec<_> = each.collect();
-    for (more, left_out) in lost {
-        match short.iter_mut().find(|(name, _)| *name == more) {
-            Some((_, count)) => *count = (count.as_u64().unwrap_or_default() + left_out).into(),
-            None => short.push((more, left_out.into())),
-        }
-    }
-    short
+    let (names, values): (Vec<_>, Vec<_>) = members.into_iter().unzip();
+    names.into_iter().zip(shorten_values(values, budget)).collect()
 }
 
-/// A value with at most so many bytes, and how many items of an array are left out.
-fn shorten(value: Value, limit: usize) -> (Value, u64) {
+fn shorten_values(values: Vec<Value>, budget: usize) -> Vec<Value> {
+    let lengths: Vec<_> = values.iter().map(|value| written(value).len()).collect();
+    let limit = fair_limit(lengths.iter().copied(), budget);
+    let each = values.into_iter().zip(lengths);
+    each.map(|(value, length)| if length <= limit { value } else { shorten(value, limit) }).collect()
+}
+
+/// A value whose texts have at most so many bytes.
+fn shorten(value: Value, limit: usize) -> Value {
     match value {
-        Value::String(text) => (Value::String(shortened_in_json(&text, limit)), 0),
-        Value::Object(members) => {
-            (shorten_members(members.into_iter().collect(), limit).into_iter().collect(), 0)
-        }
-        Value::Array(items) => {
-            let total = items.len();
-            let mut left = limit;
-            let mut kept = Vec::new();
-            for item in items {
-                let length = written(&item).len();
-                if length > left {
-                    // One item says more than none.
-                    if kept.is_empty() {
-                        kept.push(shorten(item, left).0);
-                    }
-                    break;
-                }
-                left -= length;
-                kept.push(item);
-            }
-            let lost = (total - kept.len()) as u64;
-            (Value::Array(kept), lost)
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) => (value, 0),
+        Value::String(text) => Value::String(shortened_in_json(&text, limit)),
+        Value::Object(members) => shorten_members(members.into_iter().collect(), limit).into_iter().collect(),
+        Value::Array(items) => shorten_values(items, limit).into(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => value,
     }
 }
 

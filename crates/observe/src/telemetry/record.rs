@@ -3,13 +3,13 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use metrics::{Counter, Gauge, Histogram, Label, SharedString};
 use tokio::time::Instant;
 
 use super::labels::{
-    ACTIONS, ApiSide, EventKind, InvalidReference, MonitorState, OUTCOMES, Queue, StuckReason, values,
+    ACTIONS, ApiSide, EventKind, InvalidReference, MonitorState, OUTCOMES, Queue, StuckReason,
 };
 use super::names::{self, ALL, Kind, Metric};
 use kube_gc_core::object::GroupResource;
@@ -85,7 +85,7 @@ pub fn comparison_zeros() {
 fn zero(metric: &Metric) {
     let mut series = vec![Vec::from_iter(COLLECTOR.with_borrow(Clone::clone))];
     for &name in metric.labels {
-        let Some(values) = values(metric, name) else { return };
+        let Some(values) = metric.values(name) else { return };
         let with = |labels: &Vec<Label>, value| [&labels[..], &[Label::new(name, value)]].concat();
         series = series.iter().flat_map(|labels| values.iter().map(|value| with(labels, *value))).collect();
     }
@@ -224,6 +224,17 @@ recorded! {
     /// Records that unusable certificate files were reverted to those in use.
     set certificate_restored() = TLS_STALE[], 0.0;
 
+    // Node collection.
+
+    /// Counts the removal of an item.
+    count node_removal(what: &'static str, rule: &'static str, outcome: &'static str) = NODE_REMOVALS[what, rule, outcome];
+    /// Counts a removed image.
+    count node_image_collected(reason: &'static str) = IMAGE_GARBAGE_COLLECTED[reason];
+    /// Records bytes of the file system of the images by what they are for.
+    set node_filesystem(state: &'static str, bytes: u64) = NODE_FILESYSTEM_BYTES[state], bytes as f64;
+    /// Records the bytes that a pass still has to free.
+    set node_wanted(bytes: u64) = NODE_WANTED_BYTES[], bytes as f64;
+
     // The process.
 
     /// Records whether `/readyz` answers 200.
@@ -341,46 +352,26 @@ pub(super) fn build_info() {
     gauge(&names::BUILD_INFO, labels).set(1.0);
 }
 
-/// Metrics of node collection.
-mod node {
-    use std::time::SystemTime;
-
-    use super::*;
-
-    recorded! {
-        /// Counts the removal of an item.
-        count node_removal(what: &'static str, rule: &'static str, outcome: &'static str) = NODE_REMOVALS[what, rule, outcome];
-        /// Counts a removed image.
-        count node_image_collected(reason: &'static str) = IMAGE_GARBAGE_COLLECTED[reason];
-        /// Records bytes of the file system of the images by what they are for.
-        set node_filesystem(state: &'static str, bytes: u64) = NODE_FILESYSTEM_BYTES[state], bytes as f64;
-        /// Records the bytes that a pass still has to free.
-        set node_wanted(bytes: u64) = NODE_WANTED_BYTES[], bytes as f64;
-    }
-
-    /// Creates the series that alerts use, with the value zero.
-    pub fn node_zeros() {
-        NODE.iter().for_each(zero);
-    }
-
-    /// Counts a call to the container runtime.
-    pub fn runtime_operation(operation: &'static str, failed: bool, duration: Duration) {
-        counter(&names::RUNTIME_OPERATIONS, [operation.into()]).increment(1);
-        histogram(&names::RUNTIME_OPERATIONS_DURATION, [operation.into()]).record(duration);
-        counter(&names::RUNTIME_OPERATIONS_ERRORS, [operation.into()]).increment(u64::from(failed));
-    }
-
-    /// Records a pass that has ended.
-    pub fn node_pass(scope: &'static str, duration: Duration, succeeded: bool) {
-        histogram(&names::NODE_PASS, [scope.into()]).record(duration);
-        if succeeded {
-            let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-            gauge(&names::NODE_LAST_SUCCESS, [scope.into()]).set(now.as_secs_f64());
-        }
-    }
+/// Creates the series that alerts use, with the value zero.
+pub fn node_zeros() {
+    NODE.iter().for_each(zero);
 }
 
-pub use node::*;
+/// Counts a call to the container runtime.
+pub fn runtime_operation(operation: &'static str, failed: bool, duration: Duration) {
+    counter(&names::RUNTIME_OPERATIONS, [operation.into()]).increment(1);
+    histogram(&names::RUNTIME_OPERATIONS_DURATION, [operation.into()]).record(duration);
+    counter(&names::RUNTIME_OPERATIONS_ERRORS, [operation.into()]).increment(u64::from(failed));
+}
+
+/// Records a pass that has ended.
+pub fn node_pass(scope: &'static str, duration: Duration, succeeded: bool) {
+    histogram(&names::NODE_PASS, [scope.into()]).record(duration);
+    if succeeded {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        gauge(&names::NODE_LAST_SUCCESS, [scope.into()]).set(now.as_secs_f64());
+    }
+}
 
 /// The metrics of one queue: Kubernetes' workqueue family, and further ones.
 #[derive(Clone, Debug)]

@@ -88,27 +88,14 @@ fn every_file_of_the_folder_is_served_and_together_they_are_small() {
 fn no_script_makes_elements_or_code_from_text() {
     for (name, content_type, content) in FILES {
         let source = std::str::from_utf8(content).unwrap();
-        let forbidden: &[&str] = match *content_type {
-            SCRIPT => &[
-                "innerHTML",
-                "outerHTML",
-                "insertAdjacentHTML",
-                "document.write",
-                "DOMParser",
-                "eval(",
-                "Function(",
-                "setHTML",
-                "createContextualFragment",
-                "srcdoc",
-                "http://",
-                "https://",
-                "localStorage",
-                "sessionStorage",
-                "document.cookie",
-            ],
-            _ => &["http://", "https://", "@import", "url("],
+        let forbidden = match *content_type {
+            SCRIPT => {
+                "innerHTML outerHTML insertAdjacentHTML document.write DOMParser eval( Function( setHTML \
+                 createContextualFragment srcdoc http:// https:// localStorage sessionStorage document.cookie"
+            }
+            _ => "http:// https:// @import url(",
         };
-        for word in forbidden {
+        for word in forbidden.split(' ') {
             let uses = source.lines().filter(|line| line.contains(word));
             // The names of XML's vocabularies are no addresses.
             let uses: Vec<_> = uses.filter(|line| !line.contains("http://www.w3.org/2000/svg")).collect();

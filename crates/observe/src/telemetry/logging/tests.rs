@@ -223,15 +223,7 @@ proptest! {
 #[test]
 fn an_object_with_a_long_name_and_uid_is_shown_shortened() {
     let long = "x".repeat(500_000);
-    let uid = Uid::parse(&long).unwrap();
-    let resource = Arc::new(ResourceType {
-        group_resource: GroupResource::parse("configmaps"),
-        version: "v1".into(),
-        kind: "ConfigMap".into(),
-        scope: Scope::Namespaced,
-    });
-    let namespace = Namespace::parse("a");
-    let identity = Identity { resource, namespace, name: long.as_str().into(), uid };
+    let identity = Identity { uid: Uid::parse(&long).unwrap(), ..named(&long) };
     let view = serde_json::to_string(&ObjectView::from(&identity)).unwrap();
     assert!(view.len() < 1024, "{} bytes", view.len());
 }

@@ -5,7 +5,6 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use super::super::Exporter;
-use super::super::labels::values;
 use super::super::names;
 use super::*;
 
@@ -84,7 +83,7 @@ fn unit_of(unit: Unit) -> &'static str {
 }
 
 fn labels(metric: &Metric) -> String {
-    let each = metric.labels.iter().map(|label| match values(metric, label) {
+    let each = metric.labels.iter().map(|label| match metric.values(label) {
         None => format!("`{label}`"),
         Some(values) => {
             let values: Vec<_> = values.iter().map(|value| format!("`{value}`")).collect();
@@ -128,7 +127,7 @@ fn the_page_is_up_to_date() {
 fn names_follow_the_conventions_of_prometheus() {
     let unique: BTreeSet<_> = ALL.iter().map(|metric| metric.name).collect();
     assert_eq!(unique.len(), ALL.len());
-    for Metric { name, kind, unit, labels, help } in ALL {
+    for Metric { name, kind, unit, labels, help, .. } in ALL {
         assert_eq!(name.ends_with("_total"), *kind == Kind::Counter, "{name}");
         assert_eq!(name.trim_end_matches("_total").ends_with("_seconds"), *unit == Unit::Seconds, "{name}");
         assert!(help.ends_with('.') || help.ends_with("_total."), "{name}: {help}");

@@ -4,13 +4,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::routing::get;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
 use tokio::net::TcpStream;
 
 use super::server::{Server, is};
-use crate::http::connections::{Connections, MAX_CONNECTIONS};
+use crate::http::connections::{ConnectionSlot, Connections, MAX_CONNECTIONS};
 use crate::http::middleware::*;
+use crate::http::serve::ConnectionHandler;
 use crate::http::{Certificates, Protection, TlsFiles};
+
+/// Serves one connection without a network.
+async fn serve_http(pages: Router, stream: DuplexStream, slot: Arc<ConnectionSlot>) {
+    let handler = ConnectionHandler { listener: Listener::Health, tls: None, pages };
+    handler.serve_http(stream, &slot, CancellationToken::new()).await;
+}
 
 /// Whether the server has closed the connection.
 async fn is_closed(stream: &mut TcpStream) -> bool {
@@ -69,7 +76,7 @@ async fn a_request_head_that_arrives_too_slowly_is_cancelled() {
         std::future::pending::<()>().await;
     };
     tokio::select! {
-        () = crate::http::serve::serve_http(Listener::Health, Router::new(), ours, slot) => {}
+        () = serve_http(Router::new(), ours, slot) => {}
         () = drops => unreachable!(),
     }
     assert_eq!(start.elapsed().as_secs(), 5);
@@ -95,7 +102,7 @@ async fn idle_time(requests: usize, interval: Duration) -> Duration {
         assert_eq!(theirs.read(&mut answer).await.unwrap(), 0);
         answered.elapsed()
     };
-    tokio::join!(crate::http::serve::serve_http(Listener::Health, pages, ours, slot), client).1
+    tokio::join!(serve_http(pages, ours, slot), client).1
 }
 
 #[tokio::test(start_paused = true)]
