@@ -20,7 +20,7 @@ kube_gc_testkit::scenarios! {
 
 /// A root with a chain of five levels, a diamond, a dependent with a second owner, and unrelated
 /// objects.
-pub struct Family {
+struct Family {
     root: Obj,
     garbage: Vec<Obj>,
     shared: Obj,
@@ -65,14 +65,6 @@ impl Scene for Family {
         Ok(Self { root, garbage, shared, keeper, bystanders })
     }
 
-    fn all(&self) -> Vec<&Obj> {
-        [&self.root, &self.shared, &self.keeper]
-            .into_iter()
-            .chain(&self.garbage)
-            .chain(&self.bystanders)
-            .collect()
-    }
-
     async fn step(&self, cluster: &Cluster, _: usize) -> Result<()> {
         cluster.delete(&self.root, Policy::Background).await
     }
@@ -102,7 +94,7 @@ async fn background_deletion_deletes_dependents_without_other_owners() -> Result
 type Ring = [Obj; 3];
 
 /// Cycles, and which of their objects are deleted: see [`Rings::step`].
-pub struct Rings {
+struct Rings {
     in_foreground: Ring,
     all_at_once: Ring,
     in_background: Ring,
@@ -133,13 +125,6 @@ impl Scene for Rings {
             in_background: ring(cluster).await?,
             orphaned: ring(cluster).await?,
         })
-    }
-
-    fn all(&self) -> Vec<&Obj> {
-        [&self.in_foreground, &self.all_at_once, &self.in_background, &self.orphaned]
-            .into_iter()
-            .flatten()
-            .collect()
     }
 
     async fn step(&self, cluster: &Cluster, _: usize) -> Result<()> {
@@ -175,7 +160,7 @@ async fn a_ring_of_blocking_objects_is_deleted() -> Result<()> {
 }
 
 /// Objects that own themselves, blocking and not, one of each for every policy.
-pub struct SelfOwners(Vec<(Obj, Policy)>);
+struct SelfOwners(Vec<(Obj, Policy)>);
 
 impl Scene for SelfOwners {
     async fn plant(cluster: &Cluster) -> Result<Self> {
@@ -194,10 +179,6 @@ impl Scene for SelfOwners {
         Ok(Self(owners))
     }
 
-    fn all(&self) -> Vec<&Obj> {
-        self.0.iter().map(|(object, _)| object).collect()
-    }
-
     async fn step(&self, cluster: &Cluster, _: usize) -> Result<()> {
         for (object, policy) in &self.0 {
             cluster.delete(object, *policy).await?;
@@ -206,7 +187,7 @@ impl Scene for SelfOwners {
     }
 
     async fn holds(&self, cluster: &Cluster, _: usize) -> Result<()> {
-        cluster.assert_gone(self.all()).await
+        cluster.assert_gone(self.0.iter().map(|(object, _)| object)).await
     }
 }
 
@@ -218,7 +199,7 @@ async fn an_object_that_owns_itself_can_be_deleted_under_each_policy() -> Result
 
 /// A, which is deleted in the background; B, which A owns and which has the finalizer `orphan`; and
 /// C, which B owns.
-pub struct MixedChain {
+struct MixedChain {
     a: Obj,
     b: Obj,
     held: Obj,
@@ -239,10 +220,6 @@ impl Scene for MixedChain {
             ns.configmap("c-of-the-held").owned_by(&held).create().await?,
         ];
         Ok(Self { a, b, held, c })
-    }
-
-    fn all(&self) -> Vec<&Obj> {
-        [&self.a, &self.b, &self.held].into_iter().chain(&self.c).collect()
     }
 
     async fn step(&self, cluster: &Cluster, step: usize) -> Result<()> {

@@ -20,7 +20,7 @@ const HASTY: &str = "[startup]\nsync_timeout = \"1s\"\n[discovery]\norphan_wait 
                      [watch]\nmin_backoff = \"50ms\"\nmax_backoff = \"200ms\"\n";
 
 /// Owners with 10 and 100 dependents, and their other dependents.
-pub struct Orphans {
+struct Orphans {
     owners: Vec<Obj>,
     dependents: Vec<Obj>,
     shared: Obj,
@@ -58,14 +58,6 @@ impl Scene for Orphans {
         let held = ns.secret("held").finalizer(HOLD).create().await?;
         let of_held = ns.secret("of-held").owned_by(&held).create().await?;
         Ok(Self { owners, dependents, shared, keeper, grandchild, held, of_held })
-    }
-
-    fn all(&self) -> Vec<&Obj> {
-        [&self.shared, &self.keeper, &self.grandchild, &self.held, &self.of_held]
-            .into_iter()
-            .chain(&self.owners)
-            .chain(&self.dependents)
-            .collect()
     }
 
     async fn step(&self, cluster: &Cluster, step: usize) -> Result<()> {

@@ -111,9 +111,6 @@ pub trait Scene: Sized {
     /// Creates the objects.
     async fn plant(cluster: &Cluster) -> Result<Self>;
 
-    /// The objects as created.
-    fn all(&self) -> Vec<&Obj>;
-
     /// Does one step of the client.
     async fn step(&self, cluster: &Cluster, step: usize) -> Result<()>;
 
@@ -134,9 +131,6 @@ pub async fn play<S: Scene>() -> Result<()> {
     let mut collector = stage.collector().await?;
     let watched = S::plant(cluster).await?;
     cluster.settled(&collector).await?;
-    for scene in [&found, &watched] {
-        untouched(cluster, scene.all()).await.context("before anything was deleted")?;
-    }
     stage.others_catch_up().await?;
 
     let scenes = [
