@@ -8,7 +8,6 @@
 
 mod absence;
 mod answers;
-mod bookmarks;
 mod conflicts;
 mod discovery;
 mod fat;
@@ -38,7 +37,6 @@ use kube_gc_testkit::harness::Module;
 pub const ON_ANY_SERVER: &[Module] = &[
     absence::SCENARIOS,
     answers::SCENARIOS,
-    bookmarks::SCENARIOS,
     conflicts::SCENARIOS,
     discovery::SCENARIOS,
     foreground::SCENARIOS,
