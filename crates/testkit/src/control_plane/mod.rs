@@ -53,7 +53,8 @@ impl ControlPlane {
         }
     }
 
-    fn start_embedded(release: Release) -> Result<Self> {
+    /// Starts an embedded server of a release.
+    pub fn start_embedded(release: Release) -> Result<Self> {
         let (server, info) = InProcess::start(release)?;
         Ok(Self { kind: Kind::Embedded(Arc::new(server)), info, turn: tokio::sync::Mutex::new(()) })
     }
