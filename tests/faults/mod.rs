@@ -14,13 +14,10 @@ mod fat;
 mod foreground;
 mod hanging;
 mod idle;
-mod orphan_late;
-mod orphan_many;
-mod orphan_rounds;
+mod orphans;
 mod outages;
 mod patches;
 mod preconditions;
-mod races;
 mod refusals;
 mod restore;
 pub mod restore_raised;
@@ -41,13 +38,10 @@ pub const ON_ANY_SERVER: &[Module] = &[
     discovery::SCENARIOS,
     foreground::SCENARIOS,
     hanging::SCENARIOS,
-    orphan_late::SCENARIOS,
-    orphan_many::SCENARIOS,
-    orphan_rounds::SCENARIOS,
+    orphans::SCENARIOS,
     outages::SCENARIOS,
     patches::SCENARIOS,
     preconditions::SCENARIOS,
-    races::SCENARIOS,
     refusals::SCENARIOS,
     restore::SCENARIOS,
     restore_raised::SCENARIOS,
