@@ -8,7 +8,6 @@ use serde_json::json;
 
 use crate::conformance::stage::{HOLD, ORPHAN, Scene, lives_with, own, play, terminating_with, untouched};
 use kube_gc_testkit::cluster::is_status;
-use kube_gc_testkit::controller_manager::{Weakness, fails_at};
 use kube_gc_testkit::{Cluster, Obj, Policy};
 
 kube_gc_testkit::scenarios! {
@@ -101,12 +100,6 @@ struct Rings {
     orphaned: Ring,
 }
 
-impl Rings {
-    fn all_at_once(&self) -> &[Obj] {
-        if fails_at(Weakness::RingInForeground) { &[] } else { &self.all_at_once }
-    }
-}
-
 /// Creates a cycle.
 async fn ring(cluster: &Cluster) -> Result<Ring> {
     let ns = cluster.namespace().await?;
@@ -130,7 +123,7 @@ impl Scene for Rings {
     async fn step(&self, cluster: &Cluster, _: usize) -> Result<()> {
         cluster.delete(&self.in_foreground[0], Policy::Foreground).await?;
         // The collector may have deleted it first.
-        stream::iter(self.all_at_once())
+        stream::iter(&self.all_at_once)
             .map(async |object| match cluster.delete(object, Policy::Foreground).await {
                 Err(error) if is_status(&error, 404) => Ok(()),
                 result => result,
@@ -144,7 +137,7 @@ impl Scene for Rings {
 
     async fn holds(&self, cluster: &Cluster, _: usize) -> Result<()> {
         cluster.assert_gone(&self.in_foreground).await.context("one deleted in foreground")?;
-        cluster.assert_gone(self.all_at_once()).await.context("all deleted in foreground")?;
+        cluster.assert_gone(&self.all_at_once).await.context("all deleted in foreground")?;
         cluster.assert_gone(&self.in_background).await.context("one deleted in background")?;
         let [first, second, third] = &self.orphaned;
         cluster.assert_gone([first]).await?;
@@ -168,9 +161,6 @@ impl Scene for SelfOwners {
         let mut owners = Vec::new();
         for policy in [Policy::Background, Policy::Foreground, Policy::Orphan] {
             for blocking in [false, true] {
-                if policy == Policy::Foreground && blocking && fails_at(Weakness::BlocksItself) {
-                    continue;
-                }
                 let name = format!("{policy:?}-{blocking}").to_lowercase();
                 let object = ns.configmap(name).create().await?;
                 owners.push((own(cluster, &object, &object, blocking).await?, policy));

@@ -49,7 +49,7 @@ impl ControlPlane {
     pub fn start() -> Result<Self> {
         match environment::current() {
             Environment::Embedded(release) => Self::start_embedded(release),
-            Environment::Real | Environment::Deployed | Environment::Beside => Self::start_with(&[]),
+            Environment::Real | Environment::Deployed => Self::start_with(&[]),
         }
     }
 
