@@ -19,8 +19,7 @@ mod outages;
 mod patches;
 mod preconditions;
 mod refusals;
-mod restore;
-pub mod restore_raised;
+pub mod restore;
 pub mod stage;
 mod startup;
 mod streaming;
@@ -44,7 +43,6 @@ pub const ON_ANY_SERVER: &[Module] = &[
     preconditions::SCENARIOS,
     refusals::SCENARIOS,
     restore::SCENARIOS,
-    restore_raised::SCENARIOS,
     startup::SCENARIOS,
     watches::SCENARIOS,
 ];
