@@ -7,7 +7,7 @@ use anyhow::{Result, ensure};
 use tokio::time::{Instant, sleep_until};
 
 use crate::faults::stage::Stage;
-use kube_gc_testkit::cluster::{create_all, poll};
+use kube_gc_testkit::cluster::create_all;
 use kube_gc_testkit::proxy::{Matcher, Verb};
 use kube_gc_testkit::{Obj, Options, Policy};
 
