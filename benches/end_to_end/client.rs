@@ -109,7 +109,7 @@ impl Client {
             loop {
                 let event = timeout(DEADLINE, events.try_next()).await.context("no event for too long")??;
                 match event.context("the watch has ended")? {
-                    WatchEvent::Deleted(_) => return Ok(Instant::now()),
+                    WatchEvent::Deleted(_) => return anyhow::Ok(Instant::now()),
                     WatchEvent::Error(error) => bail!("the watch has failed: {error:?}"),
                     _ => {}
                 }
