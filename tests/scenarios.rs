@@ -21,7 +21,7 @@ use kube_gc_testkit::Environment;
 use kube_gc_testkit::harness::{self, Lane};
 
 fn main() -> ExitCode {
-    use Environment::{Beside, Deployed, Embedded, Real};
+    use Environment::{Deployed, Embedded, Real};
     use conformance::{LARGE, OTHERS, POLICIES, RESTARTS};
 
     // Where that makes no difference, the embedded server is the newest release. Faults that
@@ -34,13 +34,12 @@ fn main() -> ExitCode {
         Lane::new(newest, "conformance", &[POLICIES, RESTARTS, LARGE, insight::ALL]).on(2),
         Lane::new(Real, "process", &[leader::ALL, run::ALL, http::ALL, insight::ALL]),
         Lane::new(Deployed, "deployment", &[deployment::ALL]),
-        Lane::new(Beside, "beside", &[beside::ALL]),
+        Lane::new(Real, "beside", &[beside::ALL]),
         Lane::new(newest, "streaming", &[faults::ON_A_NEW_SERVER]),
         Lane::new(old, "faults", &[faults::ON_ANY_SERVER]).on(2),
         // The same in other environments, and what takes minutes.
         Lane::new(Real, "hostile", &[faults::HOSTILE]).nightly(),
         Lane::new(newest, "rules", &[OTHERS, namespaces::ALL]).nightly(),
         Lane::new(Real, "faults", &[RESTARTS, LARGE, faults::ON_ANY_SERVER]).nightly(),
-        Lane::new(Beside, "policies", &[POLICIES]).nightly(),
     ])
 }

@@ -3,14 +3,15 @@
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, ensure};
+use kube_gc_testkit::{Ns, Policy};
+use serde_json::json;
 
+use crate::client;
 use crate::contestants::{Cascade, Contestant, WORKERS};
-use crate::objects::{Mode, clear, make_family, remaining};
-use crate::observe::{Watch, emptied, requests};
 use crate::process::Process;
 use crate::report::Figure;
 use crate::rows::Measured;
-use crate::stage::Stage;
+use crate::stage::{Stage, make_family};
 
 /// The figures of a cascade.
 pub const FIGURES: [Figure; 4] = [
@@ -29,34 +30,35 @@ pub const FIGURES: [Figure; 4] = [
 pub async fn run(
     stage: &Stage,
     contestant: Contestant,
-    namespace: &str,
-    mode: Mode,
+    ns: &Ns,
+    policy: Policy,
     dependents: usize,
 ) -> Result<Measured> {
     let client = &stage.client;
-    let family = make_family(client, namespace, "owner", dependents).await?;
-    let collector = stage.collector_at_rest(contestant, namespace).await?;
+    let (owner, family) = make_family(ns, "owner", dependents).await?;
+    let collector = stage.collector_at_rest(contestant, ns).await?;
     let bare = stage.another_client().await?;
     let mut limit = None;
     if contestant == Contestant::Limit {
         bare.warm_up(WORKERS).await?;
-        limit = Some(Cascade::prepare(&family, mode));
+        limit = Some(Cascade::prepare(&owner, &family, policy)?);
     }
     // Of an owner whose dependents stay.
-    let watch = match mode {
-        Mode::Orphan => Some(Watch::object(client, &family.owner).await?),
-        Mode::Background | Mode::Foreground => None,
+    let watch = match policy {
+        Policy::Orphan => Some(client.watch(&owner).await?),
+        Policy::Background | Policy::Foreground => None,
     };
+    let deletion = client::deletion(&owner, policy, &json!({ "uid": owner.uid }))?;
     client.warm_up(WORKERS).await?;
     stage.collect_garbage().await?;
     let cpu = collector.as_ref().map(Process::cpu).transpose()?;
-    let counted = requests(client).await?;
+    let counted = client.counted_by_the_server().await?;
     let ours = client.sent();
 
     let servers = stage.servers_cpu()?;
     let begun = Instant::now();
     let work = async {
-        client.send(family.owner.deletion(mode)).await?.success()?;
+        client.send(deletion).await?;
         match limit {
             Some(cascade) => cascade.run(&bare).await,
             None => Ok(()),
@@ -64,8 +66,8 @@ pub async fn run(
     };
     let end = async {
         match watch {
-            Some(mut watch) => watch.deleted().await,
-            None => emptied(client, namespace, dependents + 1).await,
+            Some(deleted) => deleted.await,
+            None => client.emptied(ns, dependents + 1).await,
         }
     };
     let ((), end) = futures::try_join!(work, end)?;
@@ -79,17 +81,13 @@ pub async fn run(
         }
         _ => None,
     };
-    let sent = (requests(client).await?)
+    let sent = (client.counted_by_the_server().await?)
         .checked_sub(counted + ours)
         .context("the API server has counted fewer requests than were sent")?;
     // Otherwise the figures would be worthless.
-    let left = remaining(client, namespace).await?;
-    let expected = if mode == Mode::Orphan { dependents } else { 0 };
-    ensure!(left == u64::try_from(expected)?, "{left} objects are left in {namespace}, and not {expected}");
-    drop(collector);
-    if mode == Mode::Orphan {
-        clear(client, namespace).await?;
-    }
+    let left = client.remaining(ns).await?;
+    let expected = if policy == Policy::Orphan { dependents } else { 0 };
+    ensure!(left == u64::try_from(expected)?, "{left} objects are left, and not {expected}");
     // A float represents such counts exactly.
     #[allow(clippy::cast_precision_loss)]
     let (objects, sent) = (dependents as f64, sent as f64);

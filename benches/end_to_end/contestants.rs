@@ -11,12 +11,12 @@ use std::process::Command;
 use anyhow::{Context as _, Result, ensure};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use http::Method;
+use kube_gc_testkit::{Obj, Policy};
 use serde::Serialize;
 use serde_json::json;
 
-use crate::http::{Call, Client};
+use crate::client::{self, Call, Client};
 use crate::kube_gc;
-use crate::objects::{Family, Mode, Object};
 
 /// The contestants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -56,32 +56,6 @@ impl Contestant {
 /// How many requests are in flight at a time.
 pub const WORKERS: usize = 20;
 
-/// The DELETE of a dependent, with the preconditions that a careful collector sends.
-fn deletion(object: &Object) -> Call {
-    let body = json!({
-        "kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": Mode::Background.policy(),
-        "preconditions": {"uid": object.uid, "resourceVersion": object.version},
-    });
-    Call::with(Method::DELETE, object.path(), &body)
-}
-
-/// The PATCH that removes the reference to its owner from a dependent.
-fn release(object: &Object, owner: &Object) -> Call {
-    let body = json!({"metadata": {
-        "uid": object.uid, "resourceVersion": object.version,
-        "ownerReferences": [{"$patch": "delete", "uid": owner.uid}],
-    }});
-    let call = Call::with(Method::PATCH, object.path(), &body);
-    Call { content_type: "application/strategic-merge-patch+json", ..call }
-}
-
-/// The PATCH that removes the finalizer of a waiting owner.
-fn farewell(owner: &Object) -> Call {
-    let body = json!({"metadata": {"uid": owner.uid, "finalizers": null}});
-    let call = Call::with(Method::PATCH, owner.path(), &body);
-    Call { content_type: "application/merge-patch+json", ..call }
-}
-
 /// All requests that follow the deletion of an owner, prepared in advance.
 #[derive(Debug)]
 pub struct Cascade {
@@ -90,30 +64,44 @@ pub struct Cascade {
 }
 
 impl Cascade {
-    /// The requests for an owner that will be deleted with this policy.
-    pub fn prepare(Family { owner, dependents }: &Family, mode: Mode) -> Self {
-        let dependents = dependents.iter();
-        match mode {
-            Mode::Background => Self { dependents: dependents.map(deletion).collect(), farewell: None },
-            Mode::Foreground => {
-                Self { dependents: dependents.map(deletion).collect(), farewell: Some(farewell(owner)) }
-            }
-            Mode::Orphan => Self {
-                dependents: dependents.map(|object| release(object, owner)).collect(),
-                farewell: Some(farewell(owner)),
+    /// The requests for an owner that will be deleted with this policy, with the preconditions that a
+    /// careful collector sends.
+    pub fn prepare(owner: &Obj, dependents: &[Obj], policy: Policy) -> Result<Self> {
+        let delete = |object: &Obj| {
+            let preconditions = json!({ "uid": object.uid, "resourceVersion": object.resource_version });
+            client::deletion(object, Policy::Background, &preconditions)
+        };
+        let release = |object: &Obj| {
+            let body = json!({ "metadata": {
+                "uid": object.uid, "resourceVersion": object.resource_version,
+                "ownerReferences": [{ "$patch": "delete", "uid": owner.uid }],
+            } });
+            client::call(Method::PATCH, object, "application/strategic-merge-patch+json", &body)
+        };
+        let farewell = || {
+            let body = json!({ "metadata": { "uid": owner.uid, "finalizers": null } });
+            client::call(Method::PATCH, owner, "application/merge-patch+json", &body)
+        };
+        Ok(Self {
+            dependents: match policy {
+                Policy::Orphan => dependents.iter().map(release).collect::<Result<_>>()?,
+                Policy::Background | Policy::Foreground => {
+                    dependents.iter().map(delete).collect::<Result<_>>()?
+                }
             },
-        }
+            farewell: (policy != Policy::Background).then(farewell).transpose()?,
+        })
     }
 
     /// Sends the requests, after the owner was deleted.
     pub async fn run(self, client: &Client) -> Result<()> {
         stream::iter(self.dependents)
-            .map(async |call| client.send(call).await?.success())
+            .map(async |call| client.send(call).await)
             .buffer_unordered(WORKERS)
             .try_for_each(async |_| Ok(()))
             .await?;
         if let Some(call) = self.farewell {
-            client.send(call).await?.success()?;
+            client.send(call).await?;
         }
         Ok(())
     }

@@ -5,13 +5,10 @@
 //! explains how.
 
 mod cascade;
+mod client;
 mod contestants;
-mod http;
 #[path = "../common/kube_gc.rs"]
 mod kube_gc;
-mod machine;
-mod objects;
-mod observe;
 #[path = "../common/proc.rs"]
 mod proc;
 mod process;
@@ -25,8 +22,9 @@ use std::path::PathBuf;
 use anyhow::{Context as _, Result, ensure};
 use clap::Parser;
 
+use kube_gc_testkit::Policy;
+
 use self::contestants::{Contestant, Peer};
-use self::objects::{Mode, make_namespace};
 use self::report::{Circumstances, Measurement, Report, Samples};
 use self::rows::Row;
 use self::stage::{Programs, Stage};
@@ -117,7 +115,7 @@ async fn measure(arguments: &Arguments, rows: &[&'static Row]) -> Result<()> {
     let programs = programs(arguments)?;
     let circumstances = Circumstances {
         date: humantime::format_rfc3339_seconds(std::time::SystemTime::now()).to_string(),
-        processors: machine::processors()?,
+        processors: processors()?,
         api_server: String::new(),
         peer: programs.peer.as_ref().map(|peer| peer.version.clone()),
         kube_gc: kube_gc::version(&programs.kube_gc)?,
@@ -199,9 +197,8 @@ async fn measure_turn(
     round: usize,
     measured: &mut Measurement,
 ) -> Result<()> {
-    let namespace = format!("{}-{round}-{}", row.name, contestant.name());
-    make_namespace(&stage.client, &namespace).await?;
-    let figures = (row.measure)(stage, contestant, &namespace).await?;
+    let ns = stage.cluster.namespace().await?;
+    let figures = (row.measure)(stage, contestant, &ns).await?;
     let mut line = format!("  round {}: {:8}", round + 1, contestant.name());
     for (key, value) in figures {
         let figure = measured.figures.iter_mut().find(|(figure, _)| figure.key == key);
@@ -215,10 +212,9 @@ async fn measure_turn(
 
 /// Warms the server up, because a server that has just started is slower.
 async fn warm_up(stage: &Stage) -> Result<()> {
-    const NAMESPACE: &str = "warm-up";
     const OBJECTS: usize = 1000;
-    make_namespace(&stage.client, NAMESPACE).await?;
-    cascade::run(stage, Contestant::Limit, NAMESPACE, Mode::Background, OBJECTS).await?;
+    let ns = stage.cluster.namespace().await?;
+    cascade::run(stage, Contestant::Limit, &ns, Policy::Background, OBJECTS).await?;
     Ok(())
 }
 
@@ -233,6 +229,15 @@ fn programs(arguments: &Arguments) -> Result<Programs> {
         }
     };
     Ok(Programs { kube_gc, peer })
+}
+
+/// Number and model of the processors.
+fn processors() -> Result<String> {
+    let count = std::thread::available_parallelism()?;
+    let info = std::fs::read_to_string("/proc/cpuinfo")?;
+    // Some architectures do not name the model.
+    let model = info.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
+    Ok(format!("{count} × {}", model.map_or(std::env::consts::ARCH, |(_, model)| model)))
 }
 
 fn say(text: &str) -> Result<()> {

@@ -5,11 +5,10 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, bail, ensure};
 use tokio::sync::watch;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
-use crate::machine::at_rest;
 use crate::proc::{self, CPU_STEP, Memory};
 
 /// The time limit for a collector to do what is expected.
@@ -108,4 +107,28 @@ impl Drop for Process {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// The length of an interval.
+const INTERVAL: Duration = Duration::from_millis(150);
+/// How many idle intervals in a row mean rest.
+const INTERVALS: u32 = 3;
+
+/// Waits until a CPU time has grown by no more than this in each of three intervals of 150 ms.
+///
+/// # Errors
+///
+/// The CPU time cannot be read, or the deadline has passed.
+pub async fn at_rest(cpu: impl Fn() -> Result<Duration>, most: Duration, deadline: Duration) -> Result<()> {
+    let begun = Instant::now();
+    let mut before = cpu()?;
+    let mut quiet = 0;
+    while quiet < INTERVALS {
+        ensure!(begun.elapsed() < deadline, "not in {} s", deadline.as_secs());
+        sleep(INTERVAL).await;
+        let now = cpu()?;
+        quiet = if now.saturating_sub(before) <= most { quiet + 1 } else { 0 };
+        before = now;
+    }
+    Ok(())
 }

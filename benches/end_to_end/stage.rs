@@ -1,21 +1,16 @@
 //! The place of a measurement: a control plane, and the programs that run on it.
 
-use std::cell::Cell;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
-use http::StatusCode;
-use kube_gc_testkit::{ControlPlane, Info};
+use kube_gc_testkit::cluster::{create_all, is_status, poll};
+use kube_gc_testkit::{Cluster, ControlPlane, Info, Ns, Obj, Policy};
 use serde_json::json;
-use tokio::time::{sleep, timeout};
 
+use crate::client::Client;
 use crate::contestants::{Contestant, Peer};
-use crate::http::{Call, Client};
-use crate::machine::at_rest;
-use crate::objects::{Mode, make_family};
-use crate::observe::Watch;
-use crate::process::Process;
+use crate::process::{Process, at_rest};
 use crate::{kube_gc, proc};
 
 /// A little more than the CPU time that idle servers use in 150 ms.
@@ -30,8 +25,6 @@ const ACCOUNT_NAMESPACE: &str = "kube-system";
 const ACCOUNT: &str = "generic-garbage-collector";
 /// The lifetime of a token, which exceeds the measurements on one control plane.
 const TOKEN_SECONDS: u32 = 24 * 3600;
-/// The pause between two attempts.
-const PAUSE: Duration = Duration::from_millis(50);
 
 /// The programs.
 #[derive(Clone, Debug)]
@@ -48,21 +41,23 @@ pub struct Stage {
     programs: Programs,
     /// The credentials of all contestants: the cluster's own garbage collector.
     kubeconfig: PathBuf,
-    /// The client of the observer, which also creates the objects.
+    /// The client that creates objects.
+    pub cluster: Cluster,
+    /// The client of the observer.
     pub client: Client,
     /// Dependents of one cascade. The other sizes are in proportion to it.
     pub objects: usize,
-    sentinels: Cell<u32>,
 }
 
 impl Stage {
     /// Starts a control plane.
     pub async fn start(programs: &Programs, objects: usize) -> Result<Self> {
         let plane = ControlPlane::start_with(&[])?;
+        let cluster = Cluster::new(plane.client().await?);
         let client = Client::of(plane.kubeconfig()).await?;
-        let kubeconfig = kubeconfig(plane.info(), &client).await?;
+        let kubeconfig = kubeconfig(plane.info(), &cluster).await?;
         let programs = programs.clone();
-        Ok(Self { plane, programs, kubeconfig, client, objects, sentinels: Cell::new(0) })
+        Ok(Self { plane, programs, kubeconfig, cluster, client, objects })
     }
 
     /// The release of the API server.
@@ -95,7 +90,10 @@ impl Stage {
     /// The API server does not allow profiling.
     pub async fn collect_garbage(&self) -> Result<()> {
         // On request, Go collects garbage before it answers with the heap profile.
-        self.client.send(Call::get("/debug/pprof/heap?gc=1")).await?.success()?;
+        self.cluster
+            .client()
+            .request_text(http::Request::get("/debug/pprof/heap?gc=1").body(Vec::new())?)
+            .await?;
         Ok(())
     }
 
@@ -117,14 +115,10 @@ impl Stage {
     }
 
     /// Starts a collector, and waits until it knows all objects and is at rest.
-    pub async fn collector_at_rest(
-        &self,
-        contestant: Contestant,
-        namespace: &str,
-    ) -> Result<Option<Process>> {
+    pub async fn collector_at_rest(&self, contestant: Contestant, ns: &Ns) -> Result<Option<Process>> {
         let Some(process) = self.start_collector(contestant)? else { return Ok(None) };
         process.logged(|line| contestant.is_synced(line)).await?;
-        self.settle(&process, namespace).await?;
+        self.settle(&process, ns).await?;
         Ok(Some(process))
     }
 
@@ -132,52 +126,41 @@ impl Stage {
     ///
     /// A small cascade in the same namespace comes last. When it is complete, the collector has
     /// seen everything before it, because a watch delivers events in order.
-    pub async fn settle(&self, collector: &Process, namespace: &str) -> Result<()> {
-        let number = self.sentinels.get();
-        self.sentinels.set(number + 1);
-        let family = make_family(&self.client, namespace, &format!("sentinel-{number}"), 1).await?;
-        for dependent in &family.dependents {
-            let mut watch = Watch::object(&self.client, dependent).await?;
-            self.client.send(family.owner.deletion(Mode::Background)).await?.success()?;
-            watch.deleted().await?;
-        }
+    pub async fn settle(&self, collector: &Process, ns: &Ns) -> Result<()> {
+        let (owner, dependents) = make_family(ns, "sentinel", 1).await?;
+        self.cluster.delete(&owner, Policy::Background).await?;
+        self.cluster.gone(&dependents[0]).await?;
         collector.quiet().await
     }
 }
 
-/// The kubeconfig of the contestants on a control plane where `client` may do everything.
-async fn kubeconfig(plane: &Info, client: &Client) -> Result<PathBuf> {
-    let token = token(client).await.context("no token for the contestants")?;
+/// Creates an owner, and ConfigMaps that block it.
+pub async fn make_family(ns: &Ns, name: &str, size: usize) -> Result<(Obj, Vec<Obj>)> {
+    let object = |name: String| ns.configmap(name).field("data", json!({ "key": "value" }));
+    let owner = object(name.to_owned()).create().await?;
+    let dependents =
+        (0..size).map(|number| object(format!("{name}-{number:06}")).owned_by(&owner).blocking());
+    let dependents = create_all(dependents).await?;
+    Ok((owner, dependents))
+}
+
+/// The kubeconfig of the contestants on a control plane where `cluster` may do everything.
+async fn kubeconfig(plane: &Info, cluster: &Cluster) -> Result<PathBuf> {
+    let accounts = format!("/api/v1/namespaces/{ACCOUNT_NAMESPACE}/serviceaccounts");
+    let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": ACCOUNT}});
+    cluster.send("POST", &accounts, None, Some(&account)).await?;
+    let token = cluster.token(ACCOUNT_NAMESPACE, ACCOUNT, TOKEN_SECONDS, None).await?;
     let path = plane.dir.join("contestants.kubeconfig");
     let server = json!({ "server": plane.url, "certificate-authority": plane.dir.join("ca.crt") });
     let kubeconfig = kube_gc_testkit::kubeconfig(&server, &json!({ "token": token }));
     std::fs::write(&path, kubeconfig.to_string())?;
     let theirs = Client::of(&path).await?;
-    timeout(DEADLINE, until_allowed(&theirs)).await.with_context(|| format!("{ACCOUNT} is not let in"))??;
-    Ok(path)
-}
-
-/// Creates the service account and requests a token for it.
-async fn token(client: &Client) -> Result<String> {
-    let accounts = format!("/api/v1/namespaces/{ACCOUNT_NAMESPACE}/serviceaccounts");
-    let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": ACCOUNT}});
-    client.post(&accounts, &account).await?;
-    let request = json!({
-        "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
-        "spec": {"expirationSeconds": TOKEN_SECONDS},
-    });
-    let answer = client.post(&format!("{accounts}/{ACCOUNT}/token"), &request).await?;
-    answer["status"]["token"].as_str().map(str::to_owned).context("none in the answer")
-}
-
-/// Waits until the role that the server creates at startup takes effect.
-async fn until_allowed(client: &Client) -> Result<()> {
-    loop {
-        let answer = client.send(Call::get("/api/v1/configmaps?limit=1")).await?;
-        if answer.status != StatusCode::FORBIDDEN {
-            answer.success()?;
-            return Ok(());
+    poll("the role that the server creates at startup", async || {
+        match theirs.get("/api/v1/configmaps?limit=1").await {
+            Err(error) if is_status(&error, 403) => Ok(false),
+            answer => answer.map(|_| true),
         }
-        sleep(PAUSE).await;
-    }
+    })
+    .await?;
+    Ok(path)
 }

@@ -3,21 +3,14 @@
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 
+use super::{Comparisons, alarms, onlooker};
 use crate::conformance::stage::{FOREGROUND, ORPHAN, Stage, own, terminating_with};
 use kube_gc_testkit::cluster::poll;
-use kube_gc_testkit::{Collector, Obj, Options, Policy};
+use kube_gc_testkit::{Collector, ControllerManager, Obj, Policy};
 
 kube_gc_testkit::scenarios! {
     an_action_that_nobody_takes_is_reported_and_counted_once,
     an_object_on_which_the_other_collector_hangs_is_a_disagreement,
-}
-
-/// A dry run with a short grace period.
-async fn impatient(stage: &Stage) -> Result<Collector> {
-    let options = Options::config("[comparison]\ngrace = \"1s\"\n").arg("--dry-run");
-    let collector = Collector::start(stage.plane, options).await?;
-    collector.ready().await?;
-    Ok(collector)
 }
 
 /// The listed disagreements: exactly these, with the current state of each object.
@@ -41,17 +34,17 @@ async fn lists(collector: &Collector, expected: &[(&Obj, &str)]) -> Result<Vec<V
 async fn disputes(collector: &Collector, expected: &[(&Obj, &str)]) -> Result<()> {
     let count = expected.len();
     poll("disagreements", async || {
-        let compared = collector.comparisons().await?;
+        let compared = Comparisons::of(collector).await?;
         Ok(compared.pending == 0.0 && compared.disagreed > 0.0)
     })
     .await?;
     // Repeated decisions add nothing.
     collector.idle(&[]).await?;
-    let compared = collector.comparisons().await?;
+    let compared = Comparisons::of(collector).await?;
     ensure!(compared.disagreed == f64::from(u32::try_from(count)?), "{count} expected: {compared:?}");
     // The log arrives through a pipe and may be later than the page.
-    poll("the alarms", async || Ok(collector.alarms().len() >= count)).await?;
-    let alarms = collector.alarms();
+    poll("the alarms", async || Ok(alarms(collector).len() >= count)).await?;
+    let alarms = alarms(collector);
     ensure!(alarms.len() == count, "{count} alarms expected:\n{}", alarms.join("\n"));
     for (object, words) in expected {
         let about = |line: &&String| line.contains(&object.uid) && line.contains(words);
@@ -77,8 +70,8 @@ async fn an_action_that_nobody_takes_is_reported_and_counted_once() -> Result<()
     let dependent = ns.secret("dependent").owned_by(&owner).create().await?;
     let shared = ns.secret("shared").owned_by(&owner).owned_by(&keeper).create().await?;
     let of_orphaned = ns.secret("of-orphaned").owned_by(&orphaned).create().await?;
-    let suspended = stage.suspend_kubernetes_collector()?;
-    let collector = impatient(&stage).await?;
+    let suspended = ControllerManager::on(stage.plane)?.freeze()?;
+    let collector = onlooker(&stage, "1s").await?;
     cluster.delete(&owner, Policy::Background).await?;
     cluster.delete(&in_foreground, Policy::Foreground).await?;
     cluster.delete(&orphaned, Policy::Orphan).await?;
@@ -90,7 +83,7 @@ async fn an_action_that_nobody_takes_is_reported_and_counted_once() -> Result<()
         (&orphaned, "without orphan"),
     ];
     // All five, so that none is pending when they are counted.
-    poll("five disagreements", async || Ok(collector.comparisons().await?.disagreed >= 5.0)).await?;
+    poll("five disagreements", async || Ok(Comparisons::of(&collector).await?.disagreed >= 5.0)).await?;
     disputes(&collector, &expected).await?;
     for (object, _) in &expected {
         let lines = collector.logged(r#""outcome":"dry_run""#);
@@ -140,11 +133,12 @@ async fn an_action_that_nobody_takes_is_reported_and_counted_once() -> Result<()
 async fn an_object_on_which_the_other_collector_hangs_is_a_disagreement() -> Result<()> {
     let stage = Stage::set().await?;
     let cluster = &stage.cluster;
+    ControllerManager::on(stage.plane)?;
     let ns = cluster.namespace().await?;
     let selfish = ns.configmap("selfish").create().await?;
     let selfish = own(cluster, &selfish, &selfish, true).await?;
     cluster.delete(&selfish, Policy::Foreground).await?;
-    let collector = impatient(&stage).await?;
+    let collector = onlooker(&stage, "1s").await?;
     disputes(&collector, &[(&selfish, "without foregroundDeletion")]).await?;
     terminating_with(cluster, &selfish, &[FOREGROUND]).await?;
     collector.stop().await

@@ -15,7 +15,6 @@ use kube_gc_testkit::{Cluster, Collector, Ns, Obj, Options, Policy, Scope};
 kube_gc_testkit::scenarios! {
     the_brake_limits_deletions_of_dependents_of_a_removed_type,
     the_brake_limits_the_share_of_a_type_and_a_restart_resumes,
-    the_brake_of_one_namespace_holds_no_other,
 }
 
 /// The number of objects of the removed type, and of the dependents of each.
@@ -277,69 +276,5 @@ async fn the_brake_limits_the_share_of_a_type_and_a_restart_resumes() -> Result<
     let collector = stage.collector().await?;
     stage.settled(&collector, Rest::Empty).await?;
     ensure!(secrets().await? == before - 40);
-    collector.stop().await
-}
-
-/// Rule 6.15. The limit of a namespace is below that of all, so one namespace cannot stop others.
-async fn the_brake_of_one_namespace_holds_no_other() -> Result<()> {
-    const HERE: usize = 20;
-    let stage = Stage::set().await?;
-    let cluster = &stage.cluster;
-    let (ns, other) = (cluster.namespace().await?, cluster.namespace().await?);
-    let brake =
-        format!("[brake]\nnamespace_deletions_per_minute = {HERE}\ndeletions_per_minute = {}\n", 2 * HERE);
-    let collector = stage.collector_with(options(&ns, &brake)).await?;
-    leads(&collector).await?;
-    let signs = Signs { cluster, collector: &collector, ns: &ns, inherited: 0 };
-    let own = async |ns: &Ns, many: usize| -> Result<Obj> {
-        let owner = ns.configmap("owner").create().await?;
-        create_all((0..many).map(|n| ns.secret(format!("s-{n}")).owned_by(&owner))).await?;
-        Ok(owner)
-    };
-    let (many, few) = (own(&ns, 3 * HERE).await?, own(&other, HERE - 1).await?);
-    cluster.settled(&collector).await?;
-    cluster.delete(&many, Policy::Background).await?;
-    let held = async |count: usize| {
-        let mut now = None;
-        let braked = poll("the namespace to be held", async || {
-            let metrics = collector.metrics().await?;
-            let value = |series: &str| metrics.get(series).copied().unwrap_or_default();
-            now = Some((value("kube_gc_braked_namespaces"), value("kube_gc_brake_held_objects")));
-            Ok(now == Some((1.0, as_f64(count))))
-        });
-        braked.await.with_context(|| format!("{now:?}"))
-    };
-    held(2 * HERE).await?;
-    cluster.delete(&few, Policy::Background).await?;
-    cluster.settled_with_parked(&collector).await?;
-    let secrets = async |ns: &Ns| -> Result<usize> {
-        let all = cluster.list(&ApiResource::erase::<Secret>(&()), Some(ns.name())).await?;
-        Ok(all.iter().filter(|secret| secret.name.starts_with("s-")).count())
-    };
-    ensure!((secrets(&ns).await?, secrets(&other).await?) == (2 * HERE, 0), "{}", secrets(&other).await?);
-    ensure!(collector.metric("kube_gc_brake_engaged").await? == 0.0);
-    let page = collector.get("/readyz?verbose").await?.body;
-    let told = format!("[!]brake warning: deletion is paused in the namespace {} since ", ns.name());
-    ensure!(page.contains(&told), "{page}");
-    let stuck = collector.get_debug("/debug/stuck?reason=braked").await?.body;
-    ensure!(stuck.contains("deletion in this namespace is paused"), "{stuck}");
-    poll("the Lease and an event to say so", async || {
-        let note = signs.annotation("kube-gc.io/braked-namespaces").await?;
-        let events = signs.events(ns.name(), "DeletionPaused").await?;
-        let is_named = |text: &Value| text.as_str().is_some_and(|text| text.contains(ns.name()));
-        Ok(is_named(&note) && events.iter().any(|event| is_named(&event["message"])))
-    })
-    .await?;
-
-    let resume = json!({ "metadata": { "annotations": { "kube-gc.io/resume-deletion": "now" } } });
-    cluster.send("PATCH", &signs.lease(), MERGE_PATCH, Some(&resume)).await?;
-    held(HERE).await?;
-    poll("the answer to be taken away", async || {
-        Ok(signs.annotation("kube-gc.io/resume-deletion").await?.is_null())
-    })
-    .await?;
-    cluster.send("PATCH", &signs.lease(), MERGE_PATCH, Some(&resume)).await?;
-    cluster.settled(&collector).await?;
-    ensure!(secrets(&ns).await? == 0 && collector.metric("kube_gc_braked_namespaces").await? == 0.0);
     collector.stop().await
 }

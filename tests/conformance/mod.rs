@@ -9,13 +9,11 @@ pub mod user;
 
 mod births;
 mod brake;
-mod cluster_scoped;
 mod counts;
 pub mod policies;
 mod policies_foreground;
 mod policies_orphan;
 mod references;
-mod references_aliases;
 mod references_identity;
 mod references_kinds;
 mod resources;
@@ -41,9 +39,7 @@ pub const LARGE: &[Module] = &[counts::SCENARIOS, resources_many::SCENARIOS];
 pub const OTHERS: &[Module] = &[
     births::SCENARIOS,
     brake::SCENARIOS,
-    cluster_scoped::SCENARIOS,
     references::SCENARIOS,
-    references_aliases::SCENARIOS,
     references_identity::SCENARIOS,
     references_kinds::SCENARIOS,
     resources::SCENARIOS,

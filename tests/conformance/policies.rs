@@ -8,7 +8,6 @@ use serde_json::json;
 
 use crate::conformance::stage::{HOLD, ORPHAN, Scene, lives_with, own, play, terminating_with, untouched};
 use kube_gc_testkit::cluster::is_status;
-use kube_gc_testkit::controller_manager::{Weakness, fails_at};
 use kube_gc_testkit::{Cluster, Obj, Policy};
 
 kube_gc_testkit::scenarios! {
@@ -20,7 +19,7 @@ kube_gc_testkit::scenarios! {
 
 /// A root with a chain of five levels, a diamond, a dependent with a second owner, and unrelated
 /// objects.
-pub struct Family {
+struct Family {
     root: Obj,
     garbage: Vec<Obj>,
     shared: Obj,
@@ -65,14 +64,6 @@ impl Scene for Family {
         Ok(Self { root, garbage, shared, keeper, bystanders })
     }
 
-    fn all(&self) -> Vec<&Obj> {
-        [&self.root, &self.shared, &self.keeper]
-            .into_iter()
-            .chain(&self.garbage)
-            .chain(&self.bystanders)
-            .collect()
-    }
-
     async fn step(&self, cluster: &Cluster, _: usize) -> Result<()> {
         cluster.delete(&self.root, Policy::Background).await
     }
@@ -102,17 +93,11 @@ async fn background_deletion_deletes_dependents_without_other_owners() -> Result
 type Ring = [Obj; 3];
 
 /// Cycles, and which of their objects are deleted: see [`Rings::step`].
-pub struct Rings {
+struct Rings {
     in_foreground: Ring,
     all_at_once: Ring,
     in_background: Ring,
     orphaned: Ring,
-}
-
-impl Rings {
-    fn all_at_once(&self) -> &[Obj] {
-        if fails_at(Weakness::RingInForeground) { &[] } else { &self.all_at_once }
-    }
 }
 
 /// Creates a cycle.
@@ -135,17 +120,10 @@ impl Scene for Rings {
         })
     }
 
-    fn all(&self) -> Vec<&Obj> {
-        [&self.in_foreground, &self.all_at_once, &self.in_background, &self.orphaned]
-            .into_iter()
-            .flatten()
-            .collect()
-    }
-
     async fn step(&self, cluster: &Cluster, _: usize) -> Result<()> {
         cluster.delete(&self.in_foreground[0], Policy::Foreground).await?;
         // The collector may have deleted it first.
-        stream::iter(self.all_at_once())
+        stream::iter(&self.all_at_once)
             .map(async |object| match cluster.delete(object, Policy::Foreground).await {
                 Err(error) if is_status(&error, 404) => Ok(()),
                 result => result,
@@ -159,7 +137,7 @@ impl Scene for Rings {
 
     async fn holds(&self, cluster: &Cluster, _: usize) -> Result<()> {
         cluster.assert_gone(&self.in_foreground).await.context("one deleted in foreground")?;
-        cluster.assert_gone(self.all_at_once()).await.context("all deleted in foreground")?;
+        cluster.assert_gone(&self.all_at_once).await.context("all deleted in foreground")?;
         cluster.assert_gone(&self.in_background).await.context("one deleted in background")?;
         let [first, second, third] = &self.orphaned;
         cluster.assert_gone([first]).await?;
@@ -175,7 +153,7 @@ async fn a_ring_of_blocking_objects_is_deleted() -> Result<()> {
 }
 
 /// Objects that own themselves, blocking and not, one of each for every policy.
-pub struct SelfOwners(Vec<(Obj, Policy)>);
+struct SelfOwners(Vec<(Obj, Policy)>);
 
 impl Scene for SelfOwners {
     async fn plant(cluster: &Cluster) -> Result<Self> {
@@ -183,19 +161,12 @@ impl Scene for SelfOwners {
         let mut owners = Vec::new();
         for policy in [Policy::Background, Policy::Foreground, Policy::Orphan] {
             for blocking in [false, true] {
-                if policy == Policy::Foreground && blocking && fails_at(Weakness::BlocksItself) {
-                    continue;
-                }
                 let name = format!("{policy:?}-{blocking}").to_lowercase();
                 let object = ns.configmap(name).create().await?;
                 owners.push((own(cluster, &object, &object, blocking).await?, policy));
             }
         }
         Ok(Self(owners))
-    }
-
-    fn all(&self) -> Vec<&Obj> {
-        self.0.iter().map(|(object, _)| object).collect()
     }
 
     async fn step(&self, cluster: &Cluster, _: usize) -> Result<()> {
@@ -206,7 +177,7 @@ impl Scene for SelfOwners {
     }
 
     async fn holds(&self, cluster: &Cluster, _: usize) -> Result<()> {
-        cluster.assert_gone(self.all()).await
+        cluster.assert_gone(self.0.iter().map(|(object, _)| object)).await
     }
 }
 
@@ -218,7 +189,7 @@ async fn an_object_that_owns_itself_can_be_deleted_under_each_policy() -> Result
 
 /// A, which is deleted in the background; B, which A owns and which has the finalizer `orphan`; and
 /// C, which B owns.
-pub struct MixedChain {
+struct MixedChain {
     a: Obj,
     b: Obj,
     held: Obj,
@@ -239,10 +210,6 @@ impl Scene for MixedChain {
             ns.configmap("c-of-the-held").owned_by(&held).create().await?,
         ];
         Ok(Self { a, b, held, c })
-    }
-
-    fn all(&self) -> Vec<&Obj> {
-        [&self.a, &self.b, &self.held].into_iter().chain(&self.c).collect()
     }
 
     async fn step(&self, cluster: &Cluster, step: usize) -> Result<()> {

@@ -41,7 +41,7 @@ struct Held {
 }
 
 /// One blocked owner for each kind of release.
-pub struct WaysOut(Vec<Held>);
+struct WaysOut(Vec<Held>);
 
 impl Scene for WaysOut {
     const STEPS: usize = 2;
@@ -57,10 +57,6 @@ impl Scene for WaysOut {
             all.push(Held { owner, holds, goes_at_once, way_out });
         }
         Ok(Self(all))
-    }
-
-    fn all(&self) -> Vec<&Obj> {
-        self.0.iter().flat_map(|held| [&held.owner, &held.holds, &held.goes_at_once]).collect()
     }
 
     async fn step(&self, cluster: &Cluster, step: usize) -> Result<()> {
@@ -108,7 +104,7 @@ async fn a_blocking_dependent_keeps_its_owner_until_it_is_gone_or_no_longer_bloc
 }
 
 /// Dependents that block no owner, with a finalizer of another client.
-pub struct NotBlocking {
+struct NotBlocking {
     owner: Obj,
     dependents: Vec<Obj>,
 }
@@ -124,10 +120,6 @@ impl Scene for NotBlocking {
             ns.secret("unset").owned_by(&owner).finalizer(HOLD).create().await?,
         ];
         Ok(Self { owner, dependents })
-    }
-
-    fn all(&self) -> Vec<&Obj> {
-        self.dependents.iter().chain([&self.owner]).collect()
     }
 
     async fn step(&self, cluster: &Cluster, step: usize) -> Result<()> {
@@ -159,7 +151,7 @@ async fn a_dependent_that_does_not_block_is_not_waited_for() -> Result<()> {
 }
 
 /// Dependents of an owner in foreground deletion and of a solid one.
-pub struct SolidOwner {
+struct SolidOwner {
     /// An owner with shared dependents only.
     owner: Obj,
     /// An owner that another finalizer keeps.
@@ -192,10 +184,6 @@ impl Scene for SolidOwner {
         Ok(Self { owner, held_owner, holds, keeper, of_owner, of_held_owner })
     }
 
-    fn all(&self) -> Vec<&Obj> {
-        vec![&self.owner, &self.held_owner, &self.holds, &self.keeper, &self.of_owner, &self.of_held_owner]
-    }
-
     async fn step(&self, cluster: &Cluster, step: usize) -> Result<()> {
         if step == 1 {
             return cluster.set_finalizers(&self.holds, &[]).await.map(drop);
@@ -224,7 +212,7 @@ async fn a_dependent_with_a_solid_owner_loses_the_reference_to_the_waiting_one()
 }
 
 /// A chain of blocking ConfigMaps whose leaf has a finalizer.
-pub struct Chain {
+struct Chain {
     ns: Ns,
     levels: Vec<Obj>,
 }
@@ -240,10 +228,6 @@ impl Scene for Chain {
             levels.push(if depth == 3 { level.finalizer(HOLD) } else { level }.create().await?);
         }
         Ok(Self { ns, levels })
-    }
-
-    fn all(&self) -> Vec<&Obj> {
-        self.levels.iter().collect()
     }
 
     async fn step(&self, cluster: &Cluster, step: usize) -> Result<()> {
@@ -276,7 +260,7 @@ async fn foreground_deletion_goes_down_a_chain_and_completes_from_the_bottom() -
 }
 
 /// An owner that a foreign finalizer holds, and what it owns at each time.
-pub struct Twice {
+struct Twice {
     owner: Obj,
     dependent: Obj,
     ns: Ns,
@@ -298,10 +282,6 @@ impl Scene for Twice {
         let owner = ns.configmap("owner").finalizer(HOLD).create().await?;
         let dependent = ns.secret("dependent").owned_by(&owner).blocking().create().await?;
         Ok(Self { owner, dependent, ns })
-    }
-
-    fn all(&self) -> Vec<&Obj> {
-        vec![&self.owner, &self.dependent]
     }
 
     async fn step(&self, cluster: &Cluster, step: usize) -> Result<()> {

@@ -6,7 +6,6 @@ use crate::conformance::stage::{
     Breakable, HOLD, Scene, Stage, list_configmaps, lives_with, play, terminating_with, untouched,
 };
 use kube_gc_testkit::cluster::{create_all, poll};
-use kube_gc_testkit::controller_manager::{Weakness, fails_at};
 use kube_gc_testkit::{Cluster, Collector, Ns, Obj, Options, Policy};
 
 kube_gc_testkit::scenarios! {
@@ -20,7 +19,7 @@ const HASTY: &str = "[startup]\nsync_timeout = \"1s\"\n[discovery]\norphan_wait 
                      [watch]\nmin_backoff = \"50ms\"\nmax_backoff = \"200ms\"\n";
 
 /// Owners with 10 and 100 dependents, and their other dependents.
-pub struct Orphans {
+struct Orphans {
     owners: Vec<Obj>,
     dependents: Vec<Obj>,
     shared: Obj,
@@ -58,14 +57,6 @@ impl Scene for Orphans {
         let held = ns.secret("held").finalizer(HOLD).create().await?;
         let of_held = ns.secret("of-held").owned_by(&held).create().await?;
         Ok(Self { owners, dependents, shared, keeper, grandchild, held, of_held })
-    }
-
-    fn all(&self) -> Vec<&Obj> {
-        [&self.shared, &self.keeper, &self.grandchild, &self.held, &self.of_held]
-            .into_iter()
-            .chain(&self.owners)
-            .chain(&self.dependents)
-            .collect()
     }
 
     async fn step(&self, cluster: &Cluster, step: usize) -> Result<()> {
@@ -115,9 +106,6 @@ pub async fn unreleased(cluster: &Cluster, ns: &Ns) -> Result<usize> {
 /// start or breaks later (rules 5.8, 5.14 and 5.16). Its object, which appears after its owner is
 /// gone, loses the reference and lives.
 async fn a_type_that_cannot_be_listed_holds_orphaning_only_for_a_while() -> Result<()> {
-    if fails_at(Weakness::UnlistableType) {
-        return Ok(());
-    }
     let stage = Stage::set().await?;
     let cluster = &stage.cluster;
     let ns = cluster.namespace().await?;
@@ -173,12 +161,8 @@ async fn the_later_policy_of_two_deletions_applies() -> Result<()> {
     let stage = Stage::set().await?;
     let cluster = &stage.cluster;
     let ns = cluster.namespace().await?;
-    let suspended = stage.suspend_kubernetes_collector()?;
     let mut cases = Vec::new();
     for (first, second) in [(Policy::Foreground, Policy::Orphan), (Policy::Orphan, Policy::Foreground)] {
-        if second == Policy::Orphan && fails_at(Weakness::OrphanWhileDeleting) {
-            continue;
-        }
         let name = format!("{second:?}").to_lowercase();
         let owner = ns.configmap(&name).create().await?;
         let dependent = ns.secret(&name).owned_by(&owner).blocking().create().await?;
@@ -187,14 +171,11 @@ async fn the_later_policy_of_two_deletions_applies() -> Result<()> {
         cases.push((owner, dependent, second));
     }
     let collector = stage.collector().await?;
-    drop(suspended);
     cluster.settled(&collector).await?;
     for (owner, dependent, policy) in &cases {
         cluster.assert_gone([owner]).await?;
         match policy {
             Policy::Orphan => lives_with(cluster, dependent, &[]).await,
-            // For Kubernetes' own collector, this deletion came while it orphaned.
-            _ if fails_at(Weakness::ForegroundWhileOrphaning) => Ok(()),
             _ => cluster.assert_gone([dependent]).await,
         }
         .with_context(|| format!("finally {policy:?}"))?;

@@ -1,10 +1,7 @@
 //! References to objects that do not exist, or are elsewhere.
 
-use std::time::Duration;
-
 use anyhow::{Result, ensure};
 use serde_json::Value;
-use tokio::time::Instant;
 
 use crate::conformance::outcome::{
     Outcome, Rest, in_both_orders, reference, reference_but, reported_as_failing, uids, unused_uid,
@@ -20,16 +17,9 @@ kube_gc_testkit::scenarios! {
     a_recreated_owner_does_not_own_the_dependents_of_the_old_one,
     an_owner_in_another_namespace_does_not_count_and_is_not_changed,
     dependents_seen_before_their_owner_are_decided_correctly,
-    many_unresolvable_references_delay_no_other_object,
     a_cluster_scoped_object_with_an_owner_in_a_namespace_is_kept,
     an_absent_owner_beside_an_unknown_one_changes_nothing,
 }
-
-/// The number of unresolvable references of one object.
-const UNRESOLVABLE: usize = 25;
-/// The time limit for another object. It normally takes milliseconds; behind the retries of the
-/// first one it would take minutes.
-const NOT_DELAYED: Duration = Duration::from_secs(20);
 
 /// A reference to an object with another kind of the core group.
 fn of_kind(owner: &Obj, kind: &str) -> Value {
@@ -184,38 +174,6 @@ async fn dependents_seen_before_their_owner_are_decided_correctly() -> Result<()
             untouched.push(owner);
         }
         Ok(Outcome { gone, untouched, ..Outcome::default() })
-    })
-    .await
-}
-
-/// An object that has references of unknown kinds beside the wrong one is kept, and
-/// delays no other object (rule 8.4).
-async fn many_unresolvable_references_delay_no_other_object() -> Result<()> {
-    in_both_orders(Rest::Parked, async |scene| {
-        let here = scene.cluster().namespace().await?;
-        let there = scene.cluster().namespace().await?;
-        let owner = here.configmap("owner").create().await?;
-        let valid = here.secret("valid").owned_by(&owner).create().await?;
-        scene.caught_up().await?;
-        let unresolvable = (0..UNRESOLVABLE)
-            .map(|number| reference("no.such.group/v1", &format!("Kind{number}"), "x", &unused_uid()));
-        let second = unresolvable
-            .fold(there.secret("second").owned_by(&owner), |builder, bad| builder.owner_reference(bad))
-            .create()
-            .await?;
-        scene.caught_up().await?;
-        let first = there.secret("first").owned_by(&owner).create().await?;
-        if scene.collector().is_some() {
-            let created = Instant::now();
-            scene.cluster().gone(&first).await?;
-            ensure!(created.elapsed() < NOT_DELAYED, "{:?}", created.elapsed());
-        }
-        Ok(Outcome {
-            gone: vec![first.clone()],
-            warned: vec![first],
-            untouched: vec![owner, valid, second],
-            ..Outcome::default()
-        })
     })
     .await
 }

@@ -1,113 +1,23 @@
-//! Restarts the collector in the middle of other scenarios, by SIGKILL and SIGTERM in turn. It must
+//! Restarts the collector in the middle of a deletion, by SIGKILL and SIGTERM in turn. It must
 //! still finish correctly (rule 8.12).
 
-use anyhow::{Context as _, Result, bail, ensure};
-use futures::{StreamExt as _, TryStreamExt as _, stream};
+use anyhow::{Result, ensure};
 
-use crate::conformance::policies::{Family, Rings};
-use crate::conformance::policies_foreground::{Chain, WaysOut};
-use crate::conformance::policies_orphan::{Orphans, released, unreleased};
-use crate::conformance::stage::{LASTING, Scene, Stage, clear, configmaps, crowd, midway, slow};
+use crate::conformance::policies_orphan::{released, unreleased};
+use crate::conformance::stage::{LASTING, Stage, clear, configmaps, crowd, midway, slow};
 use kube_gc_testkit::cluster::poll;
-use kube_gc_testkit::{Cluster, Collector, Ns, Obj, Options, Policy};
+use kube_gc_testkit::{Collector, Ns, Obj, Options, Policy};
 
 kube_gc_testkit::scenarios! {
-    a_background_deletion_is_finished_after_restarts,
-    blocked_owners_are_released_after_restarts,
-    a_foreground_chain_is_finished_after_restarts,
-    rings_are_deleted_after_restarts,
-    orphaning_is_finished_after_restarts,
     a_background_cascade_of_five_thousand_is_finished_after_restarts,
     orphaning_five_thousand_is_finished_after_restarts,
     an_orphan_deletion_after_a_foreground_deletion_is_honoured_after_a_restart,
     a_foreground_deletion_after_an_orphan_deletion_is_honoured_after_a_restart,
 }
 
-/// How often a collector is interrupted in each step of a scenario, if the step has enough work.
-const INTERRUPTIONS: usize = 4;
-
 /// Ends a collector: every second one, starting with the first, by SIGKILL, the others by SIGTERM.
 async fn end(collector: Collector, number: usize) -> Result<()> {
     if number.is_multiple_of(2) { collector.kill() } else { collector.stop().await }
-}
-
-/// The resourceVersion of each object that still exists.
-async fn states(cluster: &Cluster, objects: &[&Obj]) -> Result<Vec<Option<String>>> {
-    stream::iter(objects.iter().map(async |object| {
-        let now = cluster.get(object).await?.filter(|now| now.uid == object.uid);
-        anyhow::Ok(now.map(|now| now.resource_version))
-    }))
-    .buffered(8)
-    .try_collect()
-    .await
-}
-
-/// Runs a scenario until it was interrupted. A small one may finish before that.
-async fn interrupt<S: Scene>() -> Result<()> {
-    let stage = Stage::set().await?;
-    for _ in 0..3 {
-        if interrupt_once::<S>(&stage).await? > 0 {
-            return Ok(());
-        }
-    }
-    bail!("nothing was interrupted")
-}
-
-/// Runs a scenario with a collector that is slow enough to be ended after each of its actions.
-/// Returns the number of interruptions.
-async fn interrupt_once<S: Scene>(stage: &Stage) -> Result<usize> {
-    let cluster = &stage.cluster;
-    let scene = S::plant(cluster).await?;
-    let mut interrupted = 0;
-    for step in 0..S::STEPS {
-        scene.step(cluster, step).await?;
-        for _ in 0..INTERRUPTIONS {
-            let before = states(cluster, &scene.all()).await?;
-            let collector = stage.start(slow(4)).await?;
-            let mut over = false;
-            poll("the collector to do something", async || {
-                over = scene.holds(cluster, step).await.is_ok();
-                Ok(over || states(cluster, &scene.all()).await? != before)
-            })
-            .await?;
-            end(collector, interrupted).await?;
-            if over {
-                break;
-            }
-            interrupted += 1;
-        }
-        let collector = stage.collector().await?;
-        cluster.settled(&collector).await?;
-        let holds = scene.holds(cluster, step).await;
-        holds.with_context(|| format!("after step {step}, interrupted {interrupted} times so far"))?;
-        collector.stop().await?;
-    }
-    Ok(interrupted)
-}
-
-/// In the middle of a background deletion (rules 1.6 and 8.12).
-async fn a_background_deletion_is_finished_after_restarts() -> Result<()> {
-    interrupt::<Family>().await
-}
-
-/// While a blocking dependent holds its owner (rules 1.7, 8.12 and 10.4).
-async fn blocked_owners_are_released_after_restarts() -> Result<()> {
-    interrupt::<WaysOut>().await
-}
-
-/// In the middle of the foreground deletion of a chain (rules 4.18 and 8.12).
-async fn a_foreground_chain_is_finished_after_restarts() -> Result<()> {
-    interrupt::<Chain>().await
-}
-
-/// In the middle of the deletion of a cycle (rules 4.5 and 8.12).
-async fn rings_are_deleted_after_restarts() -> Result<()> {
-    interrupt::<Rings>().await
-}
-
-/// In the middle of orphaning (rules 5.1 and 8.12).
-async fn orphaning_is_finished_after_restarts() -> Result<()> {
-    interrupt::<Orphans>().await
 }
 
 /// The number of blocking dependents of an owner whose deletion is interrupted in the middle.

@@ -7,11 +7,7 @@ use kube::api::ApiResource;
 use serde_json::{Value, json};
 
 use kube_gc_testkit::cluster::{create_all, key, poll};
-use kube_gc_testkit::controller_manager::Frozen;
-use kube_gc_testkit::{
-    Cluster, Collector, ControlPlane, ControllerManager, Crd, Ns, Obj, Options, Policy, Scope, Turn,
-    controller_manager,
-};
+use kube_gc_testkit::{Cluster, Collector, ControlPlane, Crd, Ns, Obj, Options, Policy, Scope, Turn};
 
 /// A finalizer that only the test removes.
 pub const HOLD: &str = "example.com/hold";
@@ -40,39 +36,10 @@ impl Stage {
     /// The same on a given control plane.
     pub async fn set_on(turn: Turn) -> Result<Self> {
         let plane = turn.plane();
-        if controller_manager::collects() {
-            ControllerManager::on(plane)?;
-        }
         let cluster = Cluster::new(plane.client().await?);
         let stage = Self { plane, cluster, _turn: turn };
         stage.clear().await.context("cannot clear the stage")?;
         Ok(stage)
-    }
-
-    /// Suspends Kubernetes' own collector, which otherwise always runs if it does the work, until
-    /// the guard is dropped.
-    pub fn suspend_kubernetes_collector(&self) -> Result<Option<Frozen<'static>>> {
-        controller_manager::collects().then(|| ControllerManager::on(self.plane)?.freeze()).transpose()
-    }
-
-    /// Waits until the other collector, if there is one, has seen the ConfigMaps and Secrets that
-    /// exist. A foreground deletion that it sees before a dependent does not wait for that one.
-    pub async fn others_catch_up(&self) -> Result<()> {
-        if !controller_manager::collects() {
-            return Ok(());
-        }
-        let ns = self.cluster.namespace().await?;
-        let owner = ns.configmap("marker-owner").create().await?;
-        // Watches show the objects of a type in the order of their versions.
-        let markers = [
-            ns.configmap("marker").owned_by(&owner).create().await?,
-            ns.secret("marker").owned_by(&owner).create().await?,
-        ];
-        self.cluster.delete(&owner, Policy::Background).await?;
-        for marker in &markers {
-            self.cluster.gone(marker).await?;
-        }
-        Ok(())
     }
 
     /// Starts the collector.
@@ -82,16 +49,9 @@ impl Stage {
 
     /// Starts the collector with options.
     pub async fn collector_with(&self, options: Options) -> Result<Collector> {
-        let collector = self.start(options).await?;
+        let collector = Collector::start(self.plane, options).await?;
         collector.ready().await?;
         Ok(collector)
-    }
-
-    /// Starts the collector without waiting until it is ready. Where Kubernetes' own collector does the
-    /// work, this one only observes.
-    pub async fn start(&self, options: Options) -> Result<Collector> {
-        let options = if controller_manager::collects() { options.looking_on() } else { options };
-        Collector::start(self.plane, options).await
     }
 
     /// Replaces the collector by a new one, and waits until that one has settled.
@@ -111,9 +71,6 @@ pub trait Scene: Sized {
     /// Creates the objects.
     async fn plant(cluster: &Cluster) -> Result<Self>;
 
-    /// The objects as created.
-    fn all(&self) -> Vec<&Obj>;
-
     /// Does one step of the client.
     async fn step(&self, cluster: &Cluster, step: usize) -> Result<()>;
 
@@ -128,23 +85,17 @@ pub async fn play<S: Scene>() -> Result<()> {
     let stage = Stage::set().await?;
     let cluster = &stage.cluster;
     let behind_its_back = S::plant(cluster).await?;
-    stage.others_catch_up().await?;
     behind_its_back.step(cluster, 0).await?;
     let found = S::plant(cluster).await?;
     let mut collector = stage.collector().await?;
     let watched = S::plant(cluster).await?;
     cluster.settled(&collector).await?;
-    for scene in [&found, &watched] {
-        untouched(cluster, scene.all()).await.context("before anything was deleted")?;
-    }
-    stage.others_catch_up().await?;
 
     let scenes = [
         ("step 0 before the collector came", behind_its_back),
         ("created before the collector came", found),
         ("all after the collector came", watched),
     ];
-    let mut agreed = 0.0;
     for step in 0..S::STEPS {
         for (order, scene) in &scenes[usize::from(step == 0)..] {
             scene.step(cluster, step).await.with_context(|| format!("step {step}, {order}"))?;
@@ -153,16 +104,12 @@ pub async fn play<S: Scene>() -> Result<()> {
         for (order, scene) in &scenes {
             scene.holds(cluster, step).await.with_context(|| format!("after step {step}, {order}"))?;
         }
-        if collector.looks_on() {
-            agreed += collector.comparisons().await?.agreed;
-        }
         collector = stage.restarted(collector).await?;
         for (order, scene) in &scenes {
             let holds = scene.holds(cluster, step).await;
             holds.with_context(|| format!("after step {step} and a restart, {order}"))?;
         }
     }
-    ensure!(!collector.looks_on() || agreed > 0.0, "there was nothing to compare");
     collector.stop().await
 }
 
@@ -207,12 +154,6 @@ pub async fn own(cluster: &Cluster, owner: &Obj, dependent: &Obj, blocking: bool
     let mut reference = owner.reference();
     reference["blockOwnerDeletion"] = json!(blocking);
     cluster.set_owner_references(dependent, &[reference]).await
-}
-
-/// This number, or an eighth of it where Kubernetes' own collector does the work, because several
-/// requests for each object take long.
-pub fn many(count: usize) -> usize {
-    if controller_manager::collects() { count / 8 } else { count }
 }
 
 /// Many ConfigMaps with one owner, which they may block.

@@ -68,14 +68,7 @@ impl Stage {
     fn kubeconfig(&self, cluster: &Value, user: &Value) -> Value {
         let mut whole = json!({ "server": format!("https://{}", self.front.address) });
         whole.as_object_mut().unwrap().extend(cluster.as_object().unwrap().clone());
-        json!({
-            "apiVersion": "v1",
-            "kind": "Config",
-            "clusters": [{ "name": "c", "cluster": whole }],
-            "users": [{ "name": "u", "user": user }],
-            "contexts": [{ "name": "x", "context": { "cluster": "c", "user": "u" } }],
-            "current-context": "x",
-        })
+        kube_gc_testkit::kubeconfig(&whole, user)
     }
 
     /// Runs `kube-gc` with a kubeconfig.

@@ -4,12 +4,10 @@
 
 mod scenes;
 
-mod finish_namespaces;
+mod components;
 mod manifests;
 mod node;
 mod node_run;
-mod places;
-mod protected;
 mod rights;
 mod small;
 
@@ -21,12 +19,10 @@ use kube_gc_testkit::harness::Module;
 
 /// All scenarios.
 pub const ALL: &[Module] = &[
-    finish_namespaces::SCENARIOS,
+    components::SCENARIOS,
     manifests::SCENARIOS,
     node::SCENARIOS,
     node_run::SCENARIOS,
-    places::SCENARIOS,
-    protected::SCENARIOS,
     rights::SCENARIOS,
     small::SCENARIOS,
 ];

@@ -20,27 +20,14 @@ use std::time::SystemTime;
 
 use futures::StreamExt as _;
 use kube_gc_apiserver::{ApiServer, Release, Settings};
-use kube_gc_testkit::ControlPlane;
-use serde_json::json;
+use kube_gc_testkit::{Cluster, ControlPlane, Scope};
 
-use request::{Answers, Request};
 use run::run;
 use side::Side;
-use types::{GROUP, WIDGETS, definition};
+use types::GROUP;
 
 /// How many scripts run at once.
 const PARALLEL: usize = 4;
-
-/// Creates the definition of the custom resources, and waits until they are served.
-async fn serve_custom_resources(side: &Side) {
-    let none = Answers::default();
-    let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-    let widgets = definition(GROUP, "widgets", "Widget");
-    let created = side.send(&Request::new("POST", definitions).json(widgets), &none).await;
-    assert_eq!(created.code, 201, "{}: {created:?}", side.name);
-    let list = Request::new("GET", WIDGETS.collection(None));
-    side.send_until(&list, &none, (200, &Some(("/kind", json!("WidgetList"))))).await;
-}
 
 /// An embedded server that behaves like a real one of that release without its controllers.
 fn embedded() -> Side {
@@ -63,7 +50,10 @@ async fn written_sequences() {
     let plane = ControlPlane::start_with(&["--feature-gates=ServerSideApply=false"]).unwrap();
     let client = plane.client().await.unwrap();
     let sides = [Side { name: "real", client, now: Arc::new(SystemTime::now) }, embedded()];
-    futures::future::join_all(sides.iter().map(serve_custom_resources)).await;
+    for side in &sides {
+        let widgets = format!("widgets.{GROUP}");
+        Cluster::new(side.client.clone()).crd(&widgets, Scope::Namespaced, &["v1"]).await.unwrap();
+    }
     let only = std::env::var("KUBE_GC_DIFFERENTIAL_SCRIPT").unwrap_or_default();
     let chosen = scripts::all().into_iter().filter(|script| script.name.starts_with(&only));
     let sides = sides.each_ref();

@@ -69,9 +69,6 @@ pub enum Step {
         /// It is read until an object with this name is added, or to its end.
         until: &'static str,
     },
-    /// A request that is repeated on each server until the answer has this code, and this value
-    /// at a place. The last answers are compared.
-    Until(Request, u16, Option<(&'static str, Value)>),
 }
 
 impl std::fmt::Display for Step {
@@ -80,7 +77,6 @@ impl std::fmt::Display for Step {
             Self::Send(request) => request.fmt(f),
             Self::Open(request) => write!(f, "open {request}"),
             Self::Close { opened, until } => write!(f, "close {opened} at {until}"),
-            Self::Until(request, code, value) => write!(f, "{request} until {code} {value:?}"),
         }
     }
 }

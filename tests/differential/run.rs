@@ -35,7 +35,7 @@ pub async fn run(sides: [&Side; 2], script: &Script, name: &str) -> Vec<String> 
         )
         .await;
         open.insert(index, [left_opened, right_opened]);
-        if matches!(step, Step::Send(_) | Step::Until(..)) {
+        if matches!(step, Step::Send(_)) {
             mapping.took(sent.elapsed());
         }
         let differences = compare(&mut mapping, &left_answer, &right_answer);

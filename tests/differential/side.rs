@@ -7,14 +7,12 @@ use http_body_util::BodyExt as _;
 use kube::client::Body;
 use serde_json::Value;
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::timeout;
 
 use super::request::{Answers, Request, Step};
 
 /// The time limit for an answer, and for a marker to appear.
 const DEADLINE: Duration = Duration::from_secs(15);
-/// The interval at which an answer is polled.
-const POLL: Duration = Duration::from_millis(25);
 
 /// A server. Both servers are a `tower` service below the same client, so that the client affects
 /// both in the same way.
@@ -54,9 +52,6 @@ impl Side {
     ) -> (Answer, Option<Opened>) {
         match (step, opened) {
             (Step::Send(request), _) => (self.send(request, answers).await, None),
-            (Step::Until(request, code, value), _) => {
-                (self.send_until(request, answers, (*code, value)).await, None)
-            }
             (Step::Open(request), _) => self.open(request, answers).await,
             (Step::Close { until, .. }, Some(opened)) => {
                 let events = Some(close(opened, &answers.resolve(until)).await);
@@ -95,29 +90,6 @@ impl Side {
         let body = body.collect().await.unwrap_or_else(|error| panic!("{}: {error}: {request}", self.name));
         let bytes = body.to_bytes();
         serde_json::from_slice(&bytes).unwrap_or_else(|_| String::from_utf8_lossy(&bytes).into())
-    }
-
-    /// Repeats a request until the answer is as expected.
-    pub async fn send_until(
-        &self,
-        request: &Request,
-        answers: &Answers,
-        (code, value): (u16, &Option<(&'static str, Value)>),
-    ) -> Answer {
-        let deadline = Instant::now() + 2 * DEADLINE;
-        loop {
-            let answer = self.send(request, answers).await;
-            let is_it =
-                value.as_ref().is_none_or(|(pointer, value)| answer.body.pointer(pointer) == Some(value));
-            if answer.code == code && is_it {
-                return answer;
-            }
-            if Instant::now() > deadline {
-                // It is a difference, even if the other server does not answer so either.
-                return Answer { content_type: format!("never answered so by {}", self.name), ..answer };
-            }
-            sleep(POLL).await;
-        }
     }
 
     /// Opens a watch. An answer that is not a stream is complete.

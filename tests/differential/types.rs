@@ -1,6 +1,6 @@
 //! The types that requests are about.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 /// A type of objects.
 #[derive(Debug)]
@@ -32,8 +32,6 @@ const fn core(plural: &'static str, kind: &'static str, needs: &'static str) -> 
 pub static CONFIG_MAPS: Type = core("configmaps", "ConfigMap", "{}");
 /// Pods.
 pub static PODS: Type = core("pods", "Pod", r#"{"spec": {"containers": [{"name": "c", "image": "i"}]}}"#);
-/// Secrets.
-pub static SECRETS: Type = core("secrets", "Secret", "{}");
 /// ReplicationControllers. Their default policy is Orphan.
 pub static REPLICATION_CONTROLLERS: Type = core("replicationcontrollers", "ReplicationController", TEMPLATE);
 /// Nodes.
@@ -61,23 +59,4 @@ impl Type {
         object["metadata"] = metadata;
         object
     }
-}
-
-/// A definition of custom resources.
-pub fn definition(group: &str, plural: &str, kind: &str) -> Value {
-    json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": format!("{plural}.{group}")},
-        "spec": {
-            "group": group,
-            "scope": "Namespaced",
-            "names": {
-                "plural": plural, "singular": kind.to_lowercase(), "kind": kind, "listKind": format!("{kind}List"),
-            },
-            "versions": [{
-                "name": "v1", "served": true, "storage": true,
-                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
-            }],
-        },
-    })
 }

@@ -1,4 +1,4 @@
-//! DELETEs that are answered with 409 although nothing relevant has changed.
+//! A client changes objects between a decision and the write that follows.
 
 use anyhow::{Result, ensure};
 
@@ -7,9 +7,66 @@ use kube_gc_testkit::proxy::{Fault, HeldRequest, Matcher, Reply, Request, Verb};
 use kube_gc_testkit::{Obj, Policy};
 
 kube_gc_testkit::scenarios! {
+    an_owner_added_between_decision_and_delete_saves_the_object,
+    an_orphan_finalizer_added_between_decision_and_delete_is_honoured,
     after_five_conflicts_over_unrelated_fields_only_the_uid_is_a_precondition,
     an_object_that_a_client_deletes_before_our_delete_keeps_the_policy_of_the_client,
     references_to_absent_owners_are_removed_at_the_version_just_read,
+}
+
+/// A solid owner is added between the decision and the DELETE, and saves the object (rules 4.25 and
+/// 10.1). Fails if the DELETE carries no resource version, or if the collector repeats it after the
+/// 409.
+async fn an_owner_added_between_decision_and_delete_saves_the_object() -> Result<()> {
+    let stage = Stage::set().await?;
+    let ns = &stage.ns;
+    let collector = stage.collector().await?;
+    let (goes, saviour) = (ns.configmap("goes").create().await?, ns.configmap("saviour").create().await?);
+    let dependent = ns.secret("dependent").owned_by(&goes).create().await?;
+    let mut deletes = stage.proxy.hold(Matcher::object(Verb::Delete, &dependent));
+    stage.cluster.delete(&goes, Policy::Background).await?;
+
+    let held = deletes.next().await?;
+    let owners = [goes.reference(), saviour.reference()];
+    let saved = stage.cluster.set_owner_references(&dependent, &owners).await?;
+    // Otherwise the next decision may use the old state of the graph, and be rejected again.
+    stage.seen(&collector, &saved).await?;
+    held.pass();
+    drop(deletes);
+    stage.cluster.settled(&collector).await?;
+    stage.assert_owners(&dependent, &[&saviour]).await?;
+    let answers = stage.proxy.all(&Matcher::object(Verb::Delete, &dependent));
+    ensure!(answers.len() == 1 && answers[0].served == Some(409), "{answers:#?}");
+    collector.stop().await
+}
+
+/// A finalizer `orphan` is added after the decision. A background DELETE would remove it, so the
+/// policy is chosen again (rule 4.25). Fails if the collector compares only the references after
+/// the 409, and not the finalizers.
+async fn an_orphan_finalizer_added_between_decision_and_delete_is_honoured() -> Result<()> {
+    let stage = Stage::set().await?;
+    let ns = &stage.ns;
+    let collector = stage.collector().await?;
+    let goes = ns.configmap("goes").create().await?;
+    let middle = ns.secret("middle").owned_by(&goes).create().await?;
+    let leaf = ns.configmap("leaf").owned_by(&middle).create().await?;
+    let mut deletes = stage.proxy.hold(Matcher::object(Verb::Delete, &middle));
+    stage.cluster.delete(&goes, Policy::Background).await?;
+
+    let held = deletes.next().await?;
+    ensure!(held.request.policy() == "Background", "{}", held.request);
+    let orphaning = stage.cluster.set_finalizers(&middle, &["orphan"]).await?;
+    // Otherwise the next decision may use the old state of the graph, and be rejected again.
+    stage.seen(&collector, &orphaning).await?;
+    held.pass();
+    drop(deletes);
+    stage.cluster.settled(&collector).await?;
+    stage.cluster.assert_gone([&middle]).await?;
+    stage.assert_owners(&leaf, &[]).await?;
+    let policies: Vec<_> =
+        stage.of(Verb::Delete, &middle).iter().map(|delete| delete.policy().to_owned()).collect();
+    ensure!(policies == ["Background", "Orphan"], "{policies:?}");
+    collector.stop().await
 }
 
 /// Sets another label on an object and lets the held request pass.

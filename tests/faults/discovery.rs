@@ -12,7 +12,6 @@ kube_gc_testkit::scenarios! {
     a_group_that_cannot_be_discovered_keeps_its_monitors,
     a_group_that_is_down_or_forbidden_does_not_stop_the_others,
     an_owner_waits_for_a_dependent_that_blocks_it_by_an_undiscovered_version,
-    a_type_created_in_a_gap_of_the_crd_watch_is_found_by_the_list,
     a_type_missing_from_discovery_blocks_and_owns_as_before,
 }
 
@@ -191,35 +190,6 @@ async fn waits_for_what_blocks_it(scope: Scope) -> Result<()> {
 async fn an_owner_waits_for_a_dependent_that_blocks_it_by_an_undiscovered_version() -> Result<()> {
     waits_for_what_blocks_it(Scope::Namespaced).await?;
     waits_for_what_blocks_it(Scope::Cluster).await
-}
-
-/// A type was added while the watch of CRDs was interrupted. No event shows it, but the list after
-/// the interruption does (rule 2.3). Fails if only events of CRDs trigger discovery: the type would
-/// be found at the next regular interval.
-async fn a_type_created_in_a_gap_of_the_crd_watch_is_found_by_the_list() -> Result<()> {
-    const CRDS: &str = "customresourcedefinitions.apiextensions.k8s.io";
-    let stage = Stage::set().await?;
-    let (cluster, ns) = (&stage.cluster, &stage.ns);
-    cluster.remove_leftover_crds().await?;
-    // Otherwise the watch of the group's APIService would reveal it.
-    let gadgets = cluster.crd("gadgets.example.com", Scope::Namespaced, &["v1"]).await?;
-    let collector = stage.collector_with(Options::config("[discovery]\ninterval = \"1h\"\n")).await?;
-    // It has been listed, and no event has been seen since.
-    stage.proxy.watching(CRDS).await?;
-    let mut lists = stage.proxy.hold(Matcher::verb(Verb::List).of(CRDS));
-    ensure!(stage.proxy.cut(Some(CRDS), WatchEnd::Expired) == 1);
-    let list = lists.next().await?;
-    let widgets = cluster.crd(WIDGETS, Scope::Namespaced, &["v1"]).await?;
-    let garbage = ns.object(widgets.resource(), "garbage").owner_reference(never()).create().await?;
-    list.pass();
-    drop(lists);
-    stage.gone(&garbage).await?;
-    cluster.settled(&collector).await?;
-    // Its dependents are removed, too: without the type, nothing shows whether they are garbage.
-    widgets.remove().await?;
-    gadgets.remove().await?;
-    cluster.settled(&collector).await?;
-    collector.stop().await
 }
 
 /// The absence of a type in a discovery answer proves nothing (rule 2.8). Fails if the monitor of

@@ -8,23 +8,18 @@
 
 mod absence;
 mod answers;
-mod bookmarks;
 mod conflicts;
 mod discovery;
 mod fat;
 mod foreground;
 mod hanging;
 mod idle;
-mod orphan_late;
-mod orphan_many;
-mod orphan_rounds;
+mod orphans;
 mod outages;
 mod patches;
 mod preconditions;
-mod races;
 mod refusals;
-mod restore;
-pub mod restore_raised;
+pub mod restore;
 pub mod stage;
 mod startup;
 mod streaming;
@@ -38,21 +33,16 @@ use kube_gc_testkit::harness::Module;
 pub const ON_ANY_SERVER: &[Module] = &[
     absence::SCENARIOS,
     answers::SCENARIOS,
-    bookmarks::SCENARIOS,
     conflicts::SCENARIOS,
     discovery::SCENARIOS,
     foreground::SCENARIOS,
     hanging::SCENARIOS,
-    orphan_late::SCENARIOS,
-    orphan_many::SCENARIOS,
-    orphan_rounds::SCENARIOS,
+    orphans::SCENARIOS,
     outages::SCENARIOS,
     patches::SCENARIOS,
     preconditions::SCENARIOS,
-    races::SCENARIOS,
     refusals::SCENARIOS,
     restore::SCENARIOS,
-    restore_raised::SCENARIOS,
     startup::SCENARIOS,
     watches::SCENARIOS,
 ];

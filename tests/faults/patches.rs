@@ -9,7 +9,6 @@ use kube_gc_testkit::{Policy, Scope};
 kube_gc_testkit::scenarios! {
     a_dependent_recreated_before_its_patch_is_another_object,
     a_delete_answered_with_404_is_followed_by_one_last_read,
-    an_object_recreated_before_the_finalizer_patch_keeps_its_finalizers,
     a_type_without_strategic_merge_patch_rejects_it_only_once,
 }
 
@@ -78,40 +77,6 @@ async fn a_delete_answered_with_404_is_followed_by_one_last_read() -> Result<()>
         stage.proxy.since(mark, &Matcher::resource("configmaps").within(ns.name()).named("dependent"));
     ensure!(about.len() == 2, "{about:#?}");
     collector.stop().await
-}
-
-/// An object that was re-created under the same name keeps its finalizers (rule 6.6).
-/// Fails if the finalizer patch does not carry the uid, or carries a version that was not
-/// read.
-async fn an_object_recreated_before_the_finalizer_patch_keeps_its_finalizers() -> Result<()> {
-    for policy in [Policy::Orphan, Policy::Foreground] {
-        let stage = Stage::set().await?;
-        let ns = &stage.ns;
-        let collector = stage.collector().await?;
-        let finalizer = if policy == Policy::Orphan { "orphan" } else { "foregroundDeletion" };
-        let first = ns.secret("owner").create().await?;
-        stage.cluster.settled(&collector).await?;
-        let mut patches = stage.proxy.hold(Matcher::object(Verb::Patch, &first));
-        stage.cluster.delete(&first, policy).await?;
-        let held = patches.next().await?;
-        ensure!(held.request.is_of_finalizers(), "{}", held.request);
-        stage.cluster.set_finalizers(&first, &[]).await?;
-        stage.cluster.assert_gone([&first]).await?;
-        let second = ns.secret("owner").finalizer(finalizer).finalizer("example.com/hold").create().await?;
-        // The same if the re-created object is being deleted in the same way.
-        let dependent = ns.configmap("dependent").owned_by(&second).finalizer("example.com/hold");
-        let dependent = dependent.blocking().create().await?;
-        held.pass();
-        drop(patches);
-        stage.cluster.settled(&collector).await?;
-        let now = stage.cluster.fresh(&second).await?;
-        ensure!(now.resource_version == second.resource_version, "{policy:?}: written to: {}", now.raw);
-        stage.assert_owners(&dependent, &[&second]).await?;
-        let patches = stage.proxy.all(&Matcher::object(Verb::Patch, &first));
-        ensure!(patches.len() == 1, "{policy:?}: {patches:#?}");
-        collector.stop().await?;
-    }
-    Ok(())
 }
 
 /// The collector remembers for each resource that it answers 415 (rule 6.2). Fails if each

@@ -63,7 +63,7 @@ async fn every_delete_has_the_uid_and_the_version_of_its_decision() -> Result<()
 /// A patch that follows from a verdict carries the resource version of the decision (rule 4.22). Fails if it
 /// carries none, or that of a later read. A patch that orphans carries only the dependent's uid, so that
 /// another object of the same name is left alone, and the dependent loses the reference whatever else
-/// changes about it (rule 5.2).
+/// changes about it (rule 5.2). A finalizer patch carries both (rule 6.6).
 async fn every_patch_has_the_uid_and_after_a_verdict_the_version() -> Result<()> {
     let stage = Stage::set().await?;
     let ns = &stage.ns;

@@ -1,7 +1,5 @@
 //! Writes that the API server rejects, fails, or does not answer in time.
 
-use std::time::Duration;
-
 use anyhow::{Context as _, Result, ensure};
 
 use crate::faults::stage::Stage;
@@ -9,38 +7,11 @@ use kube_gc_testkit::proxy::{Fault, Matcher, Reply, Rule, Verb};
 use kube_gc_testkit::{Collector, Obj, Options, Policy};
 
 kube_gc_testkit::scenarios! {
-    a_429_delays_only_its_object,
     writes_that_fail_before_or_after_their_effect_are_repeated_without_harm,
 }
 
 /// Failures are retried soon, and a missing answer is given up soon.
 const SOON: &str = "[retry]\nmax = \"300ms\"\n[client]\nrequest_timeout = \"2s\"\n";
-
-/// The collector obeys `Retry-After`, and other objects do not wait (rule 8.6). Fails if the object
-/// is retried earlier. The scenario checks the shortest time, never the longest.
-async fn a_429_delays_only_its_object() -> Result<()> {
-    let stage = Stage::set().await?;
-    let ns = &stage.ns;
-    let collector = stage.collector().await?;
-    let owner = ns.configmap("owner").create().await?;
-    let slow = ns.secret("slow").owned_by(&owner).create().await?;
-    let quick = ns.secret("quick").owned_by(&owner).create().await?;
-    stage.cluster.settled(&collector).await?;
-    let mark = stage.proxy.mark();
-    let throttled = Reply::status(429, "TooManyRequests", "made by the test").retry_after(2);
-    let _rule = stage.proxy.times(1, Matcher::object(Verb::Delete, &slow), Fault::Instead(throttled));
-    stage.cluster.delete(&owner, Policy::Background).await?;
-    stage.cluster.settled(&collector).await?;
-
-    stage.cluster.assert_gone([&slow, &quick]).await?;
-    let about = stage.proxy.since(mark, &Matcher::resource("secrets").within(ns.name()).named("slow"));
-    ensure!(about.len() == 2, "{about:#?}");
-    let waited = about[1].arrived - about[0].answered.context("no answer")?;
-    ensure!(waited >= Duration::from_secs(2), "tried again after {waited:?}");
-    let quick = stage.proxy.since(mark, &Matcher::object(Verb::Delete, &quick));
-    ensure!(quick[0].arrived < about[1].arrived, "others had to wait");
-    collector.stop().await
-}
 
 /// A family whose objects are deleted under each policy, so that every kind of write occurs.
 struct Family {

@@ -4,12 +4,11 @@ use anyhow::{Context as _, Result, ensure};
 
 use crate::faults::stage::{Stage, never};
 use kube_gc_testkit::cluster::poll;
-use kube_gc_testkit::proxy::{Fault, Matcher, Reply, Verb, WatchEnd};
-use kube_gc_testkit::{Collector, Options, Policy, Scope};
+use kube_gc_testkit::proxy::{Fault, Matcher, Reply, Verb};
+use kube_gc_testkit::{Collector, Options, Scope};
 
 kube_gc_testkit::scenarios! {
     a_type_that_cannot_be_listed_from_the_start_delays_no_other,
-    a_type_whose_lists_begin_to_fail_delays_no_other,
     the_workers_wait_until_every_type_is_listed,
 }
 
@@ -87,39 +86,6 @@ async fn a_type_that_cannot_be_listed_from_the_start_delays_no_other() -> Result
     cluster.assert_kept([&live, &of_live]).await?;
     widgets_are_listed(&collector, true).await?;
     // Its dependents are removed, too: without the type, nothing shows whether they are garbage.
-    widgets.remove().await?;
-    cluster.settled(&collector).await?;
-    collector.stop().await
-}
-
-/// The same for a type that was listed before (rule 2.14). Nothing but the answers to its lists changes, so no
-/// event tells the collector when they are right again.
-async fn a_type_whose_lists_begin_to_fail_delays_no_other() -> Result<()> {
-    let stage = Stage::set().await?;
-    let (cluster, ns) = (&stage.cluster, &stage.ns);
-    let widgets = cluster.crd(WIDGETS, Scope::Namespaced, &["v1"]).await?;
-    let live = ns.object(widgets.resource(), "live").create().await?;
-    let collector = stage.collector_with(Options::config(SOON)).await?;
-    stage.proxy.watching(WIDGETS).await?;
-    let refused = stage.proxy.always(Matcher::verb(Verb::List).of(WIDGETS), Fault::Instead(Reply::broken()));
-    ensure!(stage.proxy.cut(Some(WIDGETS), WatchEnd::Expired) == 1);
-    refused.hit(2).await?;
-    let garbage = ns.object(widgets.resource(), "garbage").owner_reference(never()).create().await?;
-    let of_live = ns.configmap("of-live").owned_by(&live).create().await?;
-    let owner = ns.secret("owner").create().await?;
-    let blocking = ns.pod("blocking").owned_by(&owner).blocking().create().await?;
-    cluster.forget(widgets.resource());
-    cluster.delete(&owner, Policy::Foreground).await?;
-    cluster.settled_with_parked(&collector).await?;
-    cluster.assert_gone([&owner, &blocking]).await?;
-    cluster.assert_kept([&live, &garbage, &of_live]).await?;
-    widgets_are_listed(&collector, false).await?;
-
-    refused.remove();
-    stage.gone(&garbage).await?;
-    cluster.settled(&collector).await?;
-    cluster.assert_kept([&live, &of_live]).await?;
-    widgets_are_listed(&collector, true).await?;
     widgets.remove().await?;
     cluster.settled(&collector).await?;
     collector.stop().await

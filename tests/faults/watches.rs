@@ -1,9 +1,10 @@
 //! Watches that end.
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 
 use crate::faults::stage::{Stage, requests};
 use crate::insight::stream::Events;
+use kube_gc_testkit::cluster::poll;
 use kube_gc_testkit::proxy::{Fault, Hold, Matcher, Reply, Request, Verb, WatchEnd};
 use kube_gc_testkit::{Collector, Obj, Policy};
 
@@ -12,6 +13,7 @@ kube_gc_testkit::scenarios! {
     a_watch_answered_with_410_costs_one_list,
     a_list_that_fails_proves_nothing,
     a_stream_tells_which_types_are_not_watched,
+    a_version_seen_only_in_a_bookmark_counts_as_seen,
 }
 
 /// A collector whose watch of Secrets was ended, and the changes since then.
@@ -155,5 +157,28 @@ async fn a_stream_tells_which_types_are_not_watched() -> Result<()> {
     stage.cluster.delete(&root, Policy::Background).await?;
     stage.cluster.settled(&collector).await?;
     stage.cluster.assert_gone([&item]).await?;
+    collector.stop().await
+}
+
+/// `/debug/idle?seen=` names the version of a list, which no event of the type ever has. Fails if
+/// only events count: the client would wait until the type changes next.
+async fn a_version_seen_only_in_a_bookmark_counts_as_seen() -> Result<()> {
+    let stage = Stage::set().await?;
+    let (cluster, ns) = (&stage.cluster, &stage.ns);
+    let collector = stage.collector().await?;
+    ns.secret("last").create().await?;
+    cluster.settled(&collector).await?;
+    // All types share the versions.
+    ns.configmap("other").create().await?;
+    let path = format!("/api/v1/namespaces/{}/secrets?limit=1", ns.name());
+    let list = cluster.send("GET", &path, None, None).await?;
+    let now = list["metadata"]["resourceVersion"].as_str().context("no version")?;
+
+    let seen = async || {
+        let report = collector.get_debug(&format!("/debug/idle?seen=secrets%3D{now}")).await?.json()?;
+        Ok(report["not_seen"].as_array().is_some_and(Vec::is_empty))
+    };
+    ensure!(stage.proxy.bookmark("v1", "Secret", "secrets", now) == 1, "no watch");
+    poll("the version to be seen", seen).await?;
     collector.stop().await
 }

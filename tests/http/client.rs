@@ -6,15 +6,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result};
+use bytes::Bytes;
+use http::Request;
+use http::header::{AUTHORIZATION, HOST, HeaderMap};
+use http_body_util::{BodyExt as _, Empty};
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
 use rcgen::{CertificateParams, KeyPair};
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
-use tokio_rustls::client::TlsStream;
 use tokio_rustls::rustls::crypto::aws_lc_rs;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
@@ -92,8 +96,8 @@ pub struct Client(TlsConnector);
 pub struct Answer {
     /// The HTTP status.
     pub status: u16,
-    /// Status line and headers.
-    pub head: String,
+    /// The headers.
+    pub headers: HeaderMap,
     /// The body.
     pub body: String,
 }
@@ -117,7 +121,11 @@ impl Client {
         let stream = TcpStream::connect(address).await?;
         let name = ServerName::try_from("127.0.0.1")?;
         let handshake = timeout(DEADLINE, self.0.connect(name, stream)).await;
-        Ok(Connection(handshake.context("no handshake")?.context("no TLS")?))
+        let stream = handshake.context("no handshake")?.context("no TLS")?;
+        let shown = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first().cloned());
+        let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+        tokio::spawn(connection);
+        Ok(Connection { sender, shown })
     }
 
     /// Sends a GET with a token on a new connection.
@@ -128,46 +136,28 @@ impl Client {
 }
 
 /// A connection that stays open.
-pub struct Connection(TlsStream<TcpStream>);
+pub struct Connection {
+    sender: http1::SendRequest<Empty<Bytes>>,
+    shown: Option<CertificateDer<'static>>,
+}
 
 impl Connection {
     /// Whether the server presented this certificate.
     pub fn showed(&self, pair: &Pair) -> bool {
-        let shown = self.0.get_ref().1.peer_certificates();
-        shown.is_some_and(|chain| chain.first() == Some(&pair.certificate))
+        self.shown.as_ref() == Some(&pair.certificate)
     }
 
     /// Sends a GET.
     pub async fn get(&mut self, path: &str, token: Option<&str>) -> Result<Answer> {
-        let token = token.map(|token| format!("Authorization: Bearer {token}\r\n")).unwrap_or_default();
-        let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n{token}\r\n");
-        self.0.write_all(request.as_bytes()).await?;
-        timeout(DEADLINE, read_answer(&mut self.0)).await.context("no answer")?
-    }
-}
-
-/// Reads one answer, which has a length or comes in chunks.
-async fn read_answer(stream: &mut TlsStream<TcpStream>) -> Result<Answer> {
-    let mut read = Vec::new();
-    loop {
-        let text = String::from_utf8_lossy(&read);
-        if let Some((head, body)) = text.split_once("\r\n\r\n") {
-            let header = |name: &str| {
-                let lines = head.lines().filter_map(|line| line.split_once(": "));
-                lines.filter(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value).next()
-            };
-            let whole = match header("content-length") {
-                Some(length) => body.len() >= length.parse()?,
-                None => body.ends_with("0\r\n\r\n"),
-            };
-            if whole {
-                let status = head.split(' ').nth(1).context("no status")?.parse()?;
-                return Ok(Answer { status, head: head.to_owned(), body: body.to_owned() });
-            }
+        let mut request = Request::get(path).header(HOST, "localhost");
+        if let Some(token) = token {
+            request = request.header(AUTHORIZATION, format!("Bearer {token}"));
         }
-        let mut part = vec![0; 16 << 10];
-        let length = stream.read(&mut part).await?;
-        ensure!(length > 0, "cut off: {}", String::from_utf8_lossy(&read));
-        read.extend_from_slice(&part[..length]);
+        let exchange = async {
+            let (head, body) = self.sender.send_request(request.body(Empty::new())?).await?.into_parts();
+            let body = String::from_utf8(body.collect().await?.to_bytes().into())?;
+            anyhow::Ok(Answer { status: head.status.as_u16(), headers: head.headers, body })
+        };
+        timeout(DEADLINE, exchange).await.context("no answer")?
     }
 }

@@ -5,13 +5,11 @@
 //! that moment. They use the clock of the machine, so the events of both replicas can be ordered.
 //! Scenarios wait for conditions, never for time.
 
-mod crowd;
 mod election;
 mod namespaces;
 mod replica;
 mod restore;
 mod takeover;
-mod writes;
 
 use kube_gc_testkit::harness::Module;
 

@@ -2,9 +2,8 @@
 
 use anyhow::{Result, ensure};
 
-use crate::leader::election::Election;
+use crate::leader::election::{Election, Write, judge};
 use crate::leader::replica::{Replica, Stage};
-use crate::leader::writes::{Write, judge};
 use kube_gc_testkit::cluster::{create_all, poll};
 use kube_gc_testkit::proxy::{Fault, Matcher, Reply, Verb};
 use kube_gc_testkit::{Options, Policy};
@@ -59,6 +58,6 @@ async fn a_standby_finishes_the_namespace_that_a_killed_leader_had_begun() -> Re
     ensure!(finalizes(&writes) == 0, "it was finalized with objects in it: {writes:?}");
     ensure!(finalizes(&other.writes()?) == 1, "{:?}", other.writes()?);
     election.went_to(&["one", "other"]).await?;
-    judge("finishing", &[writes, other.writes()?], &election.end().await?)?;
+    judge(&[writes, other.writes()?], &election.end().await?)?;
     other.collector.stop().await
 }

@@ -3,7 +3,7 @@
 use anyhow::{Result, ensure};
 use serde_json::Value;
 
-use crate::leader::writes::Write;
+use crate::leader::election::Write;
 use kube_gc_testkit::cluster::poll;
 use kube_gc_testkit::proxy::Proxy;
 use kube_gc_testkit::{Cluster, Collector, ControlPlane, Ns, Options, Turn};

@@ -2,11 +2,11 @@
 
 use anyhow::{Context as _, Result, ensure};
 
-use crate::faults::restore_raised::{Family, VERSIONS};
+use crate::faults::restore::{Family, VERSIONS};
 use crate::leader::replica::Replica;
 use kube_gc_testkit::cluster::{create_all, poll};
 use kube_gc_testkit::proxy::{Fault, Matcher, Reply, Verb};
-use kube_gc_testkit::{Cluster, ControlPlane, Obj, Policy, Turn};
+use kube_gc_testkit::{Cluster, ControlPlane, Obj, Turn};
 
 kube_gc_testkit::scenarios! {
     a_standby_that_takes_over_during_a_restore_deletes_nothing_of_the_backup,
@@ -42,12 +42,9 @@ async fn a_standby_that_takes_over_during_a_restore_deletes_nothing_of_the_backu
     other.stands_by("one").await?;
     let failing =
         one.proxy.always(Matcher::object(Verb::Delete, &family.pending), Fault::Instead(Reply::broken()));
-    cluster.delete(&family.owner, Policy::Background).await?;
-    cluster.delete(&family.orphaning, Policy::Orphan).await?;
+    family.end(&cluster).await?;
     failing.hit(2).await?;
-    for gone in [&family.owner, &family.child, &family.grandchild, &family.orphaning] {
-        cluster.gone(gone).await?;
-    }
+    family.gone(&cluster).await?;
     let filler = create_all((0..VERSIONS).map(|n| ns.configmap(format!("filler-{n}")))).await?;
     sees(&other, &family.pending).await?;
     sees(&other, filler.last().context("there is filler")?).await?;

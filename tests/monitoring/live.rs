@@ -4,8 +4,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Result, ensure};
-use kube::Client;
-use kube_gc_apiserver::{ApiServer, Scheme, Settings};
+use kube_gc_apiserver::Release;
 use serde_json::json;
 
 use crate::dashboard::source;
@@ -13,7 +12,7 @@ use crate::nodes::Node;
 use crate::prometheus::Prometheus;
 use crate::rules::plain;
 use kube_gc_testkit::cluster::{create_all, poll};
-use kube_gc_testkit::{Cluster, Collector, Ns, Options, Policy, config_of};
+use kube_gc_testkit::{Cluster, Collector, ControlPlane, Ns, Options, Policy};
 
 /// Panels about faults that do not occur here, and about the success of a node whose passes fail.
 const FAULTS: [&str; 9] = [
@@ -44,12 +43,8 @@ async fn cascades(cluster: &Cluster, ns: &Ns) -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_panel_without_a_fault_has_data() -> Result<()> {
-    let server = ApiServer::new(Settings { epoch: SystemTime::now(), ..Settings::default() });
-    let serving = server.serve(([127, 0, 0, 1], 0).into(), Scheme::Http).await?;
-    let directory = tempfile::tempdir()?;
-    let kubeconfig = directory.path().join("kubeconfig");
-    std::fs::write(&kubeconfig, serving.kubeconfig())?;
-    let cluster = Cluster::new(Client::try_from(config_of(&kubeconfig).await?)?);
+    let plane = ControlPlane::start_embedded(Release::V1_36)?;
+    let cluster = Cluster::new(plane.client().await?);
     let ns = cluster.namespace().await?;
     let unserved =
         json!({ "apiVersion": "nowhere.example.com/v1", "kind": "Unknown", "name": "n", "uid": "u" });
@@ -57,7 +52,7 @@ async fn every_panel_without_a_fault_has_data() -> Result<()> {
 
     let prometheus = Prometheus::start(&plain()?).await?;
     let begun = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs_f64();
-    let collector = Collector::start_with(&kubeconfig, Options::config(CONFIG)).await?;
+    let collector = Collector::start_with(plane.kubeconfig(), Options::config(CONFIG)).await?;
     let node = Node::full().await?;
     let target = |job: &str, pod: &str, address: &str| {
         // The labels that the operator's ServiceMonitor and PodMonitor set.
@@ -91,7 +86,5 @@ async fn every_panel_without_a_fault_has_data() -> Result<()> {
     .await;
     ensure!(waited.is_ok(), "no data:\n{}\nPrometheus says: {}", empty.join("\n"), prometheus.log());
     node.end().await?;
-    collector.stop().await?;
-    serving.stop().await;
-    Ok(())
+    collector.stop().await
 }

@@ -1,6 +1,6 @@
 //! Text that others choose stays text: names, kinds, finalizers, messages of webhooks.
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use kube_gc_apiserver::guards::{Admission, Denial, Operation, Verdict};
 use serde_json::json;
 
@@ -24,7 +24,8 @@ async fn hostile_texts_stay_text() -> Result<()> {
     let stage = Stage::start().await?;
     let long = TEXTS.concat() + &"x".repeat(10_000);
     let message = long.clone();
-    stage.server.admit_by(Some(Admission::new(move |review| {
+    let embedded = stage.plane.embedded().context("not embedded")?;
+    embedded.server().admit_by(Some(Admission::new(move |review| {
         if review.operation == Operation::Create || review.object.label("denied") != Some("yes") {
             return Verdict::Allow;
         }

@@ -4,17 +4,13 @@
 mod access;
 #[path = "../http/accounts.rs"]
 mod accounts;
-mod announcements;
 mod browser;
-mod cascade;
-mod decisions;
+mod details;
 mod gate;
 mod hostile;
 mod keyboard;
-mod latencies;
 mod live;
 mod looks;
-mod rows;
 mod search;
 mod stage;
 mod tools;

@@ -1,19 +1,15 @@
 //! A collector on an embedded server, and objects to look at.
 
-use std::time::SystemTime;
-
 use anyhow::{Context as _, Result};
-use kube::Client;
-use kube_gc_apiserver::{ApiServer, Scheme, Serving, Settings};
-use tempfile::TempDir;
+use kube_gc_apiserver::Release;
 
 use crate::gate::Gate;
-use kube_gc_testkit::{Cluster, Collector, Ns, Obj, Options, config_of};
+use kube_gc_testkit::{Cluster, Collector, ControlPlane, Ns, Obj, Options};
 
 /// A server, a collector, and the way to its page.
 pub struct Stage {
     /// The server.
-    pub server: ApiServer,
+    pub plane: ControlPlane,
     /// A client of it.
     pub cluster: Cluster,
     /// A namespace.
@@ -22,8 +18,6 @@ pub struct Stage {
     pub collector: Collector,
     /// The way of the browser to the collector.
     pub gate: Gate,
-    serving: Serving,
-    _directory: TempDir,
 }
 
 impl Stage {
@@ -34,17 +28,13 @@ impl Stage {
 
     /// The same, with options of the collector.
     pub async fn start_with(options: Options) -> Result<Self> {
-        let server = ApiServer::new(Settings { epoch: SystemTime::now(), ..Settings::default() });
-        let serving = server.serve(([127, 0, 0, 1], 0).into(), Scheme::Http).await?;
-        let directory = TempDir::new()?;
-        let kubeconfig = directory.path().join("kubeconfig");
-        std::fs::write(&kubeconfig, serving.kubeconfig())?;
-        let cluster = Cluster::new(Client::try_from(config_of(&kubeconfig).await?)?);
+        let plane = ControlPlane::start_embedded(Release::V1_36)?;
+        let cluster = Cluster::new(plane.client().await?);
         let namespace = cluster.namespace().await?;
-        let collector = Collector::start_with(&kubeconfig, options).await?;
+        let collector = Collector::start_with(plane.kubeconfig(), options).await?;
         collector.ready().await?;
         let gate = Gate::open(collector.debug_address()).await?;
-        Ok(Self { server, cluster, namespace, collector, gate, serving, _directory: directory })
+        Ok(Self { plane, cluster, namespace, collector, gate })
     }
 
     /// The address of the page.
@@ -71,10 +61,7 @@ impl Stage {
 
     /// Ends everything. Dropping it would print the log of the collector.
     pub async fn end(self) -> Result<()> {
-        let Self { collector, serving, .. } = self;
-        collector.stop().await.context("the collector")?;
-        serving.stop().await;
-        Ok(())
+        self.collector.stop().await.context("the collector")
     }
 }
 

@@ -10,7 +10,7 @@ use kube_gc_observe::telemetry::Exporter;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
-use super::options::{FIXED, Options};
+use super::options::{FIXED, Options, threads};
 use super::run::{Failure, Passed, Spec, record_fatal_error, run, take_fatal_error};
 use super::shrink::shrink;
 use super::sieve::Patterns;
@@ -65,7 +65,7 @@ pub fn replay(seed: u64, options: &Options) -> bool {
         tracing_subscriber::registry().with(filter.clone()).with(lines).init();
     }
     let only = options.only.clone().map(|only| only.into_iter().collect());
-    let spec = Spec { only, verbose: !options.quiet, ..Spec::of(seed) };
+    let spec = Spec { only, verbose: true, ..Spec::of(seed) };
     let began = Instant::now();
     let exporter = exporter();
     let result = attempt(&spec, &exporter);
@@ -123,7 +123,7 @@ fn hunt(
         seeds.next().filter(|_| goes_on)
     };
     thread::scope(|scope| {
-        for _ in 0..options.threads() {
+        for _ in 0..threads() {
             scope.spawn(|| {
                 let exporter = exporter();
                 while let Some(seed) = next() {

@@ -9,7 +9,7 @@ use kube_gc_observe::telemetry::Exporter;
 
 use super::actions::Action;
 use super::hunt::{attempt, exporter};
-use super::options::Options;
+use super::options::{Options, threads};
 use super::plan::Plan;
 use super::run::Spec;
 
@@ -23,7 +23,7 @@ pub fn prove(options: &Options) -> bool {
     println!("simulation: {all} mistakes, each with at most {seeds} seeds");
     let (left, missed) = (Mutex::new(chosen.into_iter()), Mutex::new(Vec::new()));
     thread::scope(|scope| {
-        for _ in 0..options.threads() {
+        for _ in 0..threads() {
             scope.spawn(|| {
                 let exporter = exporter();
                 while let Some(mutation) = left.lock().ok().and_then(|mut left| left.next()) {

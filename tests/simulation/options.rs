@@ -23,9 +23,6 @@ pub struct Options {
     /// With --seed: runs only these steps, for example 3,7,8
     #[arg(long, value_name = "STEPS", value_delimiter = ',')]
     pub only: Option<Vec<usize>>,
-    /// With --seed: prints only failures, not the steps
-    #[arg(long)]
-    pub quiet: bool,
     /// With --seed: also prints the collector's log, with this filter, for example debug
     #[arg(long, value_name = "FILTER")]
     pub log: Option<Targets>,
@@ -35,9 +32,6 @@ pub struct Options {
     /// Runs fresh seeds for this many seconds, on all cores
     #[arg(long, value_name = "S")]
     pub seconds: Option<u64>,
-    /// Runs this many seeds at a time [default: one on each core]
-    #[arg(long, value_name = "N")]
-    threads: Option<usize>,
     /// The first of the fresh seeds [default: random]
     #[arg(long, value_name = "N")]
     pub from: Option<u64>,
@@ -61,9 +55,7 @@ Examples:
   cargo test --test simulation -- --mutations             would it find mistakes?
   make soak SECONDS=600                                   ten minutes of fresh seeds, optimised";
 
-impl Options {
-    /// How many seeds run at a time.
-    pub fn threads(&self) -> usize {
-        self.threads.or_else(|| thread::available_parallelism().ok().map(Into::into)).unwrap_or(1)
-    }
+/// How many seeds run at a time.
+pub fn threads() -> usize {
+    thread::available_parallelism().map_or(1, Into::into)
 }

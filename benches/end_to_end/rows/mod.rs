@@ -4,10 +4,10 @@ mod start;
 
 use anyhow::Result;
 use futures::future::LocalBoxFuture;
+use kube_gc_testkit::{Ns, Policy};
 
 use crate::cascade;
 use crate::contestants::Contestant;
-use crate::objects::Mode;
 use crate::report::Figure;
 use crate::stage::Stage;
 
@@ -31,7 +31,7 @@ pub struct Row {
     /// plane for all its turns. Otherwise, each turn has its own.
     pub prepare: Option<fn(&Stage) -> Step<'_, ()>>,
     /// Measures one contestant, which starts and ends here, in an existing namespace of its own.
-    pub measure: for<'a> fn(&'a Stage, Contestant, &'a str) -> Step<'a, Measured>,
+    pub measure: for<'a> fn(&'a Stage, Contestant, &'a Ns) -> Step<'a, Measured>,
 }
 
 /// All rows, in the order of the table.
@@ -42,8 +42,8 @@ pub const ALL: &[Row] = &[
         figures: &cascade::FIGURES,
         contestants: &Contestant::ALL,
         prepare: None,
-        measure: |stage, contestant, namespace| {
-            Box::pin(cascade::run(stage, contestant, namespace, Mode::Background, stage.objects))
+        measure: |stage, contestant, ns| {
+            Box::pin(cascade::run(stage, contestant, ns, Policy::Background, stage.objects))
         },
     },
     Row {
@@ -52,8 +52,8 @@ pub const ALL: &[Row] = &[
         figures: &cascade::FIGURES,
         contestants: &Contestant::ALL,
         prepare: None,
-        measure: |stage, contestant, namespace| {
-            Box::pin(cascade::run(stage, contestant, namespace, Mode::Foreground, stage.objects))
+        measure: |stage, contestant, ns| {
+            Box::pin(cascade::run(stage, contestant, ns, Policy::Foreground, stage.objects))
         },
     },
     Row {
@@ -62,8 +62,8 @@ pub const ALL: &[Row] = &[
         figures: &cascade::FIGURES,
         contestants: &Contestant::ALL,
         prepare: None,
-        measure: |stage, contestant, namespace| {
-            Box::pin(cascade::run(stage, contestant, namespace, Mode::Orphan, stage.objects))
+        measure: |stage, contestant, ns| {
+            Box::pin(cascade::run(stage, contestant, ns, Policy::Orphan, stage.objects))
         },
     },
     start::EMPTY,

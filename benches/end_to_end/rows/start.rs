@@ -1,11 +1,12 @@
 //! A collector starts, in a cluster without objects or with many, none of which is garbage.
 
 use anyhow::{Context as _, Result};
+use kube_gc_testkit::Ns;
+use kube_gc_testkit::cluster::create_all;
+use serde_json::json;
 
 use super::{Measured, Row};
 use crate::contestants::Contestant;
-use crate::http::Call;
-use crate::objects::{config_map, make_all, make_namespace};
 use crate::proc;
 use crate::report::Figure;
 use crate::stage::Stage;
@@ -14,8 +15,6 @@ use crate::stage::Stage;
 const NAMESPACES: usize = 100;
 /// The length of the annotation of each of its objects.
 const ANNOTATION: usize = 300;
-/// Where the objects are that fill the server's memory.
-const NAMESPACE: &str = "server-memory";
 /// The length of the data of each of them.
 const DATA: usize = 3000;
 
@@ -41,9 +40,9 @@ pub const EMPTY: Row = Row {
     figures: &[RESIDENT, PEAK],
     contestants: &[Contestant::Peer, Contestant::KubeGc],
     prepare: None,
-    measure: |stage, contestant, namespace| {
+    measure: |stage, contestant, ns| {
         Box::pin(async move {
-            let collector = stage.collector_at_rest(contestant, namespace).await?;
+            let collector = stage.collector_at_rest(contestant, ns).await?;
             let memory = collector.context("the limit has no memory")?.memory()?;
             Ok(vec![("resident", memory.resident), ("peak", memory.peak)])
         })
@@ -63,7 +62,7 @@ pub const FULL: Row = Row {
     ],
     contestants: &[Contestant::Peer, Contestant::KubeGc],
     prepare: Some(|stage| Box::pin(fill(stage))),
-    measure: |stage, contestant, namespace| {
+    measure: |stage, contestant, ns| {
         Box::pin(async move {
             stage.collect_garbage().await?;
             let collector = stage.start_collector(contestant)?.context("the limit does not start")?;
@@ -73,7 +72,7 @@ pub const FULL: Row = Row {
             let rest_cpu = collector.cpu()?;
             let memory = collector.memory()?;
             // A contestant that says that it knows everything must prove it.
-            stage.settle(&collector, namespace).await?;
+            stage.settle(&collector, ns).await?;
             Ok(vec![
                 ("sync_seconds", (synced - collector.begun()).as_secs_f64()),
                 ("sync_cpu", sync_cpu.as_secs_f64()),
@@ -86,20 +85,15 @@ pub const FULL: Row = Row {
 };
 
 async fn fill(stage: &Stage) -> Result<()> {
-    let name = |number: usize| format!("full-{:03}", number % NAMESPACES);
-    for number in 0..NAMESPACES {
-        make_namespace(&stage.client, &name(number)).await?;
-    }
     let annotation = "x".repeat(ANNOTATION);
-    let objects = (0..full(stage.objects)).map(|number| {
-        let mut object = config_map(&format!("object-{number:07}"), None);
-        object["metadata"]["annotations"] = serde_json::json!({ "note": annotation });
-        (name(number), object)
-    });
-    make_all(&stage.client, objects).await?;
+    for _ in 0..NAMESPACES {
+        let ns = stage.cluster.namespace().await?;
+        let names = (0..full(stage.objects) / NAMESPACES).map(|number| format!("object-{number:07}"));
+        create_all(names.map(|name| ns.configmap(name).annotation("note", &annotation))).await?;
+    }
     // The first list of this size makes the server request memory from the system, which can take
     // as long as everything else on a virtual machine.
-    stage.client.send(Call::get("/api/v1/configmaps?resourceVersion=0")).await?.success()?;
+    stage.client.get("/api/v1/configmaps?resourceVersion=0").await?;
     Ok(())
 }
 
@@ -113,14 +107,14 @@ pub const SERVER_MEMORY: Row = Row {
     ],
     contestants: &[Contestant::Peer, Contestant::KubeGc],
     prepare: Some(|stage| Box::pin(fill_server(stage))),
-    measure: |stage, contestant, namespace| Box::pin(server_memory(stage, contestant, namespace)),
+    measure: |stage, contestant, ns| Box::pin(server_memory(stage, contestant, ns)),
 };
 
 /// Whether the API server streams lists. Such a watch ends after a second.
 async fn streams_lists(stage: &Stage) -> Result<bool> {
     let watch = "/api/v1/nodes?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan\
                  &allowWatchBookmarks=true&timeoutSeconds=1";
-    Ok(stage.client.send(Call::get(watch)).await?.status.is_success())
+    Ok(stage.client.get(watch).await.is_ok())
 }
 
 async fn fill_server(stage: &Stage) -> Result<()> {
@@ -128,17 +122,17 @@ async fn fill_server(stage: &Stage) -> Result<()> {
         crate::progress("  skipped: this API server does not stream lists");
         return Ok(());
     }
-    make_namespace(&stage.client, NAMESPACE).await?;
-    let data = "x".repeat(DATA);
-    let objects = (0..large(stage.objects)).map(|number| {
-        let mut object = config_map(&format!("object-{number:07}"), None);
-        object["data"] = serde_json::json!({ "data": data });
-        (NAMESPACE.to_owned(), object)
-    });
-    make_all(&stage.client, objects).await.map(drop)
+    let ns = stage.cluster.namespace().await?;
+    let data = json!({ "data": "x".repeat(DATA) });
+    // A thousand at a time, because each is kept as it was created until all are.
+    for first in (0..large(stage.objects)).step_by(1000) {
+        let names = (first..first + 1000).map(|number| format!("object-{number:07}"));
+        create_all(names.map(|name| ns.configmap(name).field("data", data.clone()))).await?;
+    }
+    Ok(())
 }
 
-async fn server_memory(stage: &Stage, contestant: Contestant, namespace: &str) -> Result<Measured> {
+async fn server_memory(stage: &Stage, contestant: Contestant, ns: &Ns) -> Result<Measured> {
     if !streams_lists(stage).await? {
         return Ok(Vec::new());
     }
@@ -150,6 +144,6 @@ async fn server_memory(stage: &Stage, contestant: Contestant, namespace: &str) -
     collector.logged(|line| contestant.is_synced(line)).await?;
     collector.quiet().await?;
     let after = proc::memory(server)?;
-    stage.settle(&collector, namespace).await?;
+    stage.settle(&collector, ns).await?;
     Ok(vec![("server_peak", after.peak), ("server_growth", after.peak - before.peak)])
 }

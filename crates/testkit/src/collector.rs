@@ -21,7 +21,6 @@ use crate::cluster::poll;
 use crate::{DEADLINE, POLL, environment, lock, target};
 
 mod idle;
-mod onlooker;
 mod process;
 
 pub use self::idle::Rest;
@@ -41,8 +40,6 @@ pub struct Options {
     pub args: Vec<String>,
     /// Further environment variables.
     pub env: Vec<(String, String)>,
-    /// Whether it only observes another collector, and must agree with it.
-    pub looks_on: bool,
 }
 
 impl Options {
@@ -74,7 +71,6 @@ pub struct Collector {
     health: String,
     debug: String,
     ended: bool,
-    looks_on: bool,
     _needs: Option<Needs>,
 }
 
@@ -160,9 +156,7 @@ impl Collector {
             None => None,
         };
         command.args(options.args).envs(options.env);
-        let mut collector = Self::spawn(command, config).await?;
-        collector.looks_on = options.looks_on;
-        Ok(collector)
+        Self::spawn(command, config).await
     }
 
     /// Starts a collector by a command that executes it, with JSON logs and listeners on loopback.
@@ -193,7 +187,6 @@ impl Collector {
             health: String::new(),
             debug: String::new(),
             ended: false,
-            looks_on: false,
             _needs: needs,
         };
         let bound = {

@@ -13,43 +13,7 @@ use tempfile::TempDir;
 
 use super::collector::signal;
 use super::control_plane::ControlPlane;
-use crate::environment::{self, Environment};
 use crate::{DEADLINE, Shared, lock, shared, target};
-
-/// Whether it collects in this scenario, while our collector observes.
-pub fn collects() -> bool {
-    environment::current() == Environment::Beside
-}
-
-/// Known defects of it in release 1.20.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Weakness {
-    /// A cycle of objects that block each other and are all deleted in the foreground. It only
-    /// unblocks objects that it deletes itself, which none of these are. They wait forever.
-    RingInForeground,
-    /// The same with an object that blocks itself.
-    BlocksItself,
-    /// A type that cannot be listed: when it has discovered the type, it collects nothing at all
-    /// until the type can be listed.
-    UnlistableType,
-    /// Dependents that it has not seen when it orphans the others: it deletes them
-    /// (kubernetes#26120). Whether there are any depends on timing.
-    LateDependents,
-    /// A foreground deletion during or right after an orphan deletion: it completes the deletion
-    /// that it knows of, and releases all dependents. It may also delete a dependent that it
-    /// evaluates for the second deletion after it has released it, because its DELETE is bound only
-    /// to the uid.
-    ForegroundWhileOrphaning,
-    /// An orphan deletion right after a foreground deletion: it may delete a dependent that it
-    /// evaluates for the first deletion after it has orphaned it for the second, because it finds
-    /// the owner gone and its DELETE is bound only to the uid. Whether it does depends on timing.
-    OrphanWhileDeleting,
-}
-
-/// Whether a scenario must skip this, because the collector in use has the defect.
-pub fn fails_at(_: Weakness) -> bool {
-    collects()
-}
 
 /// Ends it with the standard input, so that it never outlives the test.
 const RUN: &str = r#"pid=$1; shift; "$@" </dev/null & echo $! >"$pid"; read -r _; kill -s KILL $!"#;

@@ -14,9 +14,6 @@ pub enum Environment {
     Embedded(Release),
     /// A real API server on which the manifests of `deploy/` run the collector.
     Deployed,
-    /// A real API server on which kube-controller-manager collects, while the collector observes in
-    /// a dry run.
-    Beside,
 }
 
 impl Environment {
@@ -26,7 +23,6 @@ impl Environment {
             Self::Real => "real",
             Self::Embedded(_) => "embedded",
             Self::Deployed => "deployed",
-            Self::Beside => "beside",
         }
     }
 }

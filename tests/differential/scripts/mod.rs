@@ -7,9 +7,7 @@ use serde_json::{Value, json};
 use deletion::{grace, namespace, pages, policies, versions};
 
 use super::request::{Request, Step};
-use super::types::{
-    CONFIG_MAPS, GROUP, NODES, PODS, REPLICATION_CONTROLLERS, SECRETS, Type, WIDGETS, definition,
-};
+use super::types::{CONFIG_MAPS, NODES, PODS, REPLICATION_CONTROLLERS, Type, WIDGETS};
 
 const MERGE: &str = "application/merge-patch+json";
 const STRATEGIC: &str = "application/strategic-merge-patch+json";
@@ -42,8 +40,6 @@ pub fn all() -> Vec<Script> {
         script("grace", watched(&PODS, grace())),
         script("references", references()),
         script("namespace", namespace()),
-        script("definition-held", definition_held()),
-        script("bookmarks", bookmarks()),
     ]
 }
 
@@ -143,88 +139,4 @@ fn references() -> Vec<Step> {
         }
     }
     steps
-}
-
-const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-
-/// A definition that is kept by its objects.
-fn definition_held() -> Vec<Step> {
-    let mut steps = definition_made();
-    let served = format!("/apis/<run>.{GROUP}/v1/namespaces/<run>/gizmos");
-    let one = format!("{DEFINITIONS}/gizmos.<run>.{GROUP}");
-    let in_progress = Some(("/status/conditions/2/reason", json!("InstanceDeletionInProgress")));
-    let marked = Some(("/metadata/deletionGracePeriodSeconds", json!(0)));
-    let watch = Request::new("GET", served.clone()).with("watch", "1");
-    let first = steps.len() + 1;
-    steps.extend([
-        send("POST", served.clone(), gizmo("a", &[])),
-        send("POST", served.clone(), gizmo("b", &["a.b/c"])),
-        Step::Open(watch.with("resourceVersion", format!("<{}/metadata/resourceVersion>", first + 1))),
-        send("DELETE", one.clone(), json!({"propagationPolicy": "Foreground"})),
-        Step::Until(Request::new("GET", one.clone()), 200, in_progress),
-        Step::Until(Request::new("GET", format!("{served}/a")), 404, None),
-        Step::Until(Request::new("GET", format!("{served}/b")), 200, marked),
-        ask("GET", served.clone()),
-        send("POST", served.clone(), gizmo("c", &[])),
-        patch(&format!("{served}/b"), MERGE, json!({"metadata": {"finalizers": null}})),
-        Step::Until(Request::new("GET", one), 404, None),
-        Step::Until(Request::new("GET", served), 404, None),
-        // The watch ends by itself.
-        Step::Close { opened: first + 2, until: "nobody" },
-    ]);
-    steps
-}
-
-fn gizmo(name: &str, finalizers: &[&str]) -> Value {
-    json!({
-        "apiVersion": format!("<run>.{GROUP}/v1"), "kind": "Gizmo",
-        "metadata": {"name": name, "finalizers": finalizers},
-    })
-}
-
-fn definition_made() -> Vec<Step> {
-    let group = format!("<run>.{GROUP}");
-    let definition = definition(&group, "gizmos", "Gizmo");
-    let one = format!("{DEFINITIONS}/gizmos.{group}");
-    let established = Some(("/status/conditions/1/status", json!("True")));
-    vec![
-        send("POST", DEFINITIONS, definition),
-        Step::Until(Request::new("GET", one), 200, established),
-        // An established type is served.
-        ask("GET", format!("/apis/{group}/v1/gizmos")),
-    ]
-}
-
-/// Watches that last long enough for a bookmark, which arrives if anything happens to the type
-/// after they have begun. (Nothing else changes Secrets.)
-fn bookmarks() -> Vec<Step> {
-    let (path, name) = place(&SECRETS);
-    let create = |name: &str| send("POST", path.clone(), SECRETS.object(json!({ "name": name })));
-    let any = Request::new("GET", path.clone()).with("watch", "1").with("timeoutSeconds", "6");
-    let watch = any.clone().with("resourceVersion", "<1/metadata/resourceVersion>");
-    let willing = watch.clone().with("allowWatchBookmarks", "true");
-    let accept = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
-    let partial = Request { accept, ..willing.clone() };
-    let streamed = any
-        .with("fieldSelector", "metadata.name=before")
-        .with("sendInitialEvents", "true")
-        .with("allowWatchBookmarks", "true");
-    let to_the_end = |opened: usize| Step::Close { opened, until: "nobody" };
-    vec![
-        create(name),
-        create("before"),
-        Step::Open(watch),
-        Step::Open(willing.clone()),
-        Step::Open(partial),
-        create("after"),
-        to_the_end(3),
-        to_the_end(4),
-        to_the_end(5),
-        // Without a change.
-        Step::Open(willing),
-        to_the_end(10),
-        // A parameter that 1.20 does not know.
-        Step::Open(streamed),
-        to_the_end(12),
-    ]
 }

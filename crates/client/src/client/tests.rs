@@ -178,6 +178,7 @@ async fn a_429_halves_the_shared_limit() {
     assert!(start.elapsed() < Duration::from_secs(6), "{:?}", start.elapsed());
 }
 
+/// Rule 8.6.
 #[tokio::test(start_paused = true)]
 async fn a_429_about_one_object_delays_no_other() {
     let denial = r#"admission webhook "x.y" denied the request: come back later"#;

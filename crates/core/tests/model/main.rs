@@ -55,15 +55,6 @@ struct Options {
     /// Explores only this scene, for example "a b>a, delete create, 2, 0"
     #[arg(long)]
     scene: Option<String>,
-    /// Only scenes with at most this many objects
-    #[arg(long, value_name = "N")]
-    objects: Option<usize>,
-    /// How often users act, instead of what the scenes say
-    #[arg(long, value_name = "N")]
-    users: Option<u8>,
-    /// How many faults there are, instead of what the scenes say
-    #[arg(long, value_name = "N")]
-    faults: Option<u8>,
     /// With --scene: tells what happens in this sequence of choices, for example 0,3,1
     #[arg(long, value_name = "SEQUENCE", value_delimiter = ',')]
     story: Option<Vec<usize>>,
@@ -89,13 +80,7 @@ impl Options {
             Some(scene) => vec![scene.as_str()],
             None => scenes::GATE.iter().chain(scenes::DEEP.iter().filter(|_| self.deep)).copied().collect(),
         };
-        let mut scenes = all.into_iter().map(scenes::parse).collect::<Result<Vec<_>, _>>()?;
-        scenes.retain(|scene| self.objects.is_none_or(|most| scene.slots.len() <= most));
-        for scene in &mut scenes {
-            scene.users = self.users.unwrap_or(scene.users);
-            scene.faults = self.faults.unwrap_or(scene.faults);
-        }
-        Ok(scenes)
+        all.into_iter().map(scenes::parse).collect()
     }
 }
 

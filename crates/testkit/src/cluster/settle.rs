@@ -40,10 +40,6 @@ impl Cluster {
             self.write_markers().await?;
             let left = deadline.saturating_duration_since(Instant::now());
             collector.idle_within(left, &self.seen(), rest).await?;
-            if collector.looks_on() {
-                // Another collector does the work.
-                collector.has_compared().await?;
-            }
             // If nothing has changed since the previous round, the collector was idle after it had
             // seen everything: the state of that round is older than the markers of this one.
             let now = Some(self.snapshot().await?);

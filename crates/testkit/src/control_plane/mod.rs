@@ -49,11 +49,12 @@ impl ControlPlane {
     pub fn start() -> Result<Self> {
         match environment::current() {
             Environment::Embedded(release) => Self::start_embedded(release),
-            Environment::Real | Environment::Deployed | Environment::Beside => Self::start_with(&[]),
+            Environment::Real | Environment::Deployed => Self::start_with(&[]),
         }
     }
 
-    fn start_embedded(release: Release) -> Result<Self> {
+    /// Starts an embedded server of a release.
+    pub fn start_embedded(release: Release) -> Result<Self> {
         let (server, info) = InProcess::start(release)?;
         Ok(Self { kind: Kind::Embedded(Arc::new(server)), info, turn: tokio::sync::Mutex::new(()) })
     }

@@ -6,23 +6,20 @@
 //!
 //! A scenario that is in no list is dead code, which the compiler reports.
 
-mod arguments;
-mod schedule;
-
 use std::any::Any;
+use std::collections::VecDeque;
+use std::num::NonZero;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 use std::sync::mpsc::{self, Sender};
-use std::thread;
+use std::thread::{self, available_parallelism};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
-use clap::Parser as _;
+use clap::Parser;
 use futures::future::LocalBoxFuture;
 use tokio::runtime::Builder;
 
-use self::arguments::Arguments;
-use self::schedule::Schedule;
 use crate::control_plane::turns;
 use crate::environment::{self, Environment, Running};
 
@@ -126,6 +123,103 @@ impl Lane {
 struct Trial {
     running: Running,
     scenario: Scenario,
+}
+
+/// Runs scenarios.
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// Only scenarios whose names contain one of these
+    filters: Vec<String>,
+    /// No scenarios whose names contain this; may be repeated
+    #[arg(long)]
+    skip: Vec<String>,
+    /// Only scenarios whose names are equal to a filter or to what is skipped
+    #[arg(long)]
+    exact: bool,
+    /// Only what `make nightly` runs. Without it and without names, only what the gate runs
+    #[arg(long)]
+    nightly: bool,
+    /// Lists the scenarios, and runs none
+    #[arg(long)]
+    list: bool,
+    /// How many scenarios run at the same time [default: one more than there are cores]
+    #[arg(long, env = "RUST_TEST_THREADS")]
+    test_threads: Option<NonZero<usize>>,
+    /// Has no effect: output is always shown
+    #[arg(long)]
+    nocapture: bool,
+    /// Has no effect: output is always shown
+    #[arg(long)]
+    show_output: bool,
+    /// Has no effect
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+impl Arguments {
+    fn selects(&self, name: &str, is_nightly: bool) -> bool {
+        let is_meant = is_nightly == self.nightly || !self.nightly && !self.filters.is_empty();
+        let matches = |text: &String| if self.exact { name == text } else { name.contains(text.as_str()) };
+        is_meant
+            && (self.filters.is_empty() || self.filters.iter().any(matches))
+            && !self.skip.iter().any(matches)
+    }
+
+    fn threads(&self) -> usize {
+        // Scenarios mostly wait and rarely compute.
+        let usual = || available_parallelism().map_or(1, NonZero::get) + 1;
+        self.test_threads.map_or_else(usual, NonZero::get)
+    }
+}
+
+/// The running and the remaining scenarios.
+#[derive(Debug)]
+struct Schedule {
+    lanes: Vec<Waiting>,
+    running: usize,
+    limit: usize,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    trials: VecDeque<Trial>,
+    planes: usize,
+    running: usize,
+}
+
+impl Schedule {
+    /// The trials of each lane with its number of control planes, and the maximum number of
+    /// concurrent trials.
+    fn new(lanes: Vec<(usize, Vec<Trial>)>, limit: usize) -> Self {
+        let waiting =
+            |(planes, trials): (usize, Vec<Trial>)| Waiting { trials: trials.into(), planes, running: 0 };
+        Self { lanes: lanes.into_iter().map(waiting).collect(), running: 0, limit }
+    }
+
+    /// The number of trials that have not ended.
+    fn left(&self) -> usize {
+        self.running + self.lanes.iter().map(|lane| lane.trials.len()).sum::<usize>()
+    }
+
+    /// The next trial that can run now, with its lane.
+    fn next(&mut self) -> Option<(usize, Trial)> {
+        if self.running == self.limit {
+            return None;
+        }
+        let free = |lane: &&mut Waiting| lane.running < lane.planes && !lane.trials.is_empty();
+        let (index, lane) = self.lanes.iter_mut().enumerate().find(|(_, lane)| free(lane))?;
+        lane.running += 1;
+        self.running += 1;
+        lane.trials.pop_front().map(|trial| (index, trial))
+    }
+
+    /// Notes that a trial of a lane has ended. Returns whether it was the last one of the lane.
+    fn ended(&mut self, lane: usize) -> bool {
+        self.running -= 1;
+        let Waiting { trials, running, .. } = &mut self.lanes[lane];
+        *running -= 1;
+        *running == 0 && trials.is_empty()
+    }
 }
 
 /// The result of a trial.

@@ -135,11 +135,6 @@ impl Proxy {
         self.shared.with(|state| state.echo = events);
     }
 
-    /// Drops all bookmarks from now on.
-    pub fn drop_bookmarks(&self) {
-        self.shared.with(|state| state.bookmarks_dropped = true);
-    }
-
     /// Sends a bookmark in the open watches of a resource, and returns their number. The watches
     /// must have sent all events up to its version.
     pub fn bookmark(&self, api_version: &str, kind: &str, resource: &str, version: &str) -> usize {

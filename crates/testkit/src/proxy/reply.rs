@@ -6,7 +6,7 @@ use std::io;
 use anyhow::Result;
 use bytes::Bytes;
 use http::Response;
-use http::header::{CONTENT_TYPE, RETRY_AFTER};
+use http::header::CONTENT_TYPE;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full};
 use serde_json::{Value, json};
@@ -18,7 +18,6 @@ pub(super) type Answer = Response<UnsyncBoxBody<Bytes, io::Error>>;
 #[derive(Clone, Debug)]
 pub struct Reply {
     pub(super) status: u16,
-    retry_after: Option<u64>,
     body: Bytes,
 }
 
@@ -50,7 +49,7 @@ impl Reply {
 
     /// Any text.
     pub fn text(code: u16, body: &str) -> Self {
-        Self { status: code, retry_after: None, body: Bytes::copy_from_slice(body.as_bytes()) }
+        Self { status: code, body: Bytes::copy_from_slice(body.as_bytes()) }
     }
 
     /// 409.
@@ -68,19 +67,9 @@ impl Reply {
         Self::status(500, "InternalError", "an error made by the test")
     }
 
-    /// With the header `Retry-After`.
-    #[must_use]
-    pub fn retry_after(mut self, seconds: u64) -> Self {
-        self.retry_after = Some(seconds);
-        self
-    }
-
     /// The HTTP response.
     pub(super) fn into_response(self) -> Result<Answer> {
-        let mut response = Response::builder().status(self.status).header(CONTENT_TYPE, "application/json");
-        if let Some(seconds) = self.retry_after {
-            response = response.header(RETRY_AFTER, seconds);
-        }
+        let response = Response::builder().status(self.status).header(CONTENT_TYPE, "application/json");
         let body = Full::new(self.body).map_err(|never: Infallible| match never {}).boxed_unsync();
         Ok(response.body(body)?)
     }

@@ -77,7 +77,6 @@ pub(super) struct State {
     pub event_holds: Vec<EventHold>,
     pub streams: Vec<Stream>,
     pub echo: usize,
-    pub bookmarks_dropped: bool,
     pub last_id: u64,
     /// Where the ports of pods are forwarded to.
     pub ports: Option<SocketAddr>,

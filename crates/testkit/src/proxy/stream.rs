@@ -106,26 +106,15 @@ pub(super) fn bookmark(api_version: &str, kind: &str, version: &str) -> Bytes {
     Bytes::from(format!("{event}\n"))
 }
 
-/// Whether a bookmark ends a streamed list.
-fn ends_list(bookmark: &Value) -> bool {
-    bookmark["object"]["metadata"]["annotations"]["k8s.io/initial-events-end"] == "true"
-}
-
 impl Shared {
-    /// The lines to send for a line of a watch: none, one or, with repeated events, several.
+    /// The lines to send for a line of a watch: one or, with repeated events, several.
     fn edited(&self, index: usize, line: Bytes, latest: &mut VecDeque<Bytes>) -> Vec<Bytes> {
         let event: Value = serde_json::from_slice(&line).unwrap_or_default();
         self.with_quietly(|state| {
-            match event["type"].as_str() {
-                Some("BOOKMARK") if state.bookmarks_dropped && !ends_list(&event) => {
-                    return (Vec::new(), false);
-                }
-                Some("ADDED" | "MODIFIED" | "DELETED") => {}
-                _ => {
-                    let expired = event["object"]["code"] == 410;
-                    state.log[index].expired |= expired;
-                    return (vec![line], expired);
-                }
+            if !matches!(event["type"].as_str(), Some("ADDED" | "MODIFIED" | "DELETED")) {
+                let expired = event["object"]["code"] == 410;
+                state.log[index].expired |= expired;
+                return (vec![line], expired);
             }
             latest.push_back(line.clone());
             while latest.len() > state.echo {

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use futures::FutureExt as _;
@@ -11,7 +11,6 @@ use futures::future::BoxFuture;
 use kube::api::ApiResource;
 use kube_gc_apiserver::guards::{Admission, Denial, Operation, Review, Verdict};
 use kube_gc_apiserver::resources::ResourceName;
-use kube_gc_apiserver::status::Status;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -60,8 +59,6 @@ pub enum Decision {
     Allow,
     /// It does not. The name of the webhook is filled in.
     Deny(Denial),
-    /// The webhook fails.
-    Fail,
     /// This object, which has at least the same top-level fields, is written instead. Only for
     /// mutating webhooks.
     Mutate(Value),
@@ -113,7 +110,6 @@ impl Registered {
                     "status": "Failure", "code": code, "reason": reason, "message": message, "details": details,
                 });
             }
-            Decision::Fail => bail!("broken by the test"),
             Decision::Mutate(new) => {
                 let fields = new.as_object().into_iter().flatten();
                 let patch = fields.map(|(field, value)| {
@@ -227,9 +223,6 @@ fn ask(hooks: &Hooks, review: &Review<'_>) -> Verdict {
             match hook.decide(operation, object.clone()).await {
                 Decision::Allow => {}
                 Decision::Deny(denial) => return Denial { webhook: NAME.to_owned(), ..denial }.into(),
-                Decision::Fail => {
-                    return Verdict::Deny(Status::new(500, "InternalError", "failed calling webhook"));
-                }
                 Decision::Mutate(new) => {
                     object = new;
                     verdict = Verdict::Mutate(object.clone());
