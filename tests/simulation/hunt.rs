@@ -31,7 +31,7 @@ pub fn check(options: &Options) -> bool {
     println!("simulation: {} fixed seeds and the fresh seed {fresh}", options.fixed);
     // The fresh seed comes first, so that its number is printed in any case.
     let seeds = std::iter::once(fresh).chain(0..options.fixed);
-    hunt(seeds, None, options, options.fixed >= FIXED) && is_repeatable()
+    hunt(seeds, None, options.fixed >= FIXED) && is_repeatable()
 }
 
 /// Checks that a seed determines a run down to the last byte and time of every message, and that
@@ -54,7 +54,7 @@ fn is_repeatable() -> bool {
 pub fn soak(seconds: u64, options: &Options) -> bool {
     let first = options.from.unwrap_or_else(fresh_seed);
     println!("simulation: fresh seeds from {first} on, for {seconds} s");
-    hunt(first.., Some(Duration::from_secs(seconds)), options, seconds >= 60)
+    hunt(first.., Some(Duration::from_secs(seconds)), seconds >= 60)
 }
 
 /// Runs one seed twice with its trace printed. The second run checks that the result is the same.
@@ -107,12 +107,7 @@ impl Totals {
 
 /// Runs seeds on all cores until there are none left or the time is over. `needs_all`: it fails if a pattern
 /// of failures did not occur.
-fn hunt(
-    seeds: impl Iterator<Item = u64> + Send,
-    time: Option<Duration>,
-    options: &Options,
-    needs_all: bool,
-) -> bool {
+fn hunt(seeds: impl Iterator<Item = u64> + Send, time: Option<Duration>, needs_all: bool) -> bool {
     let began = Instant::now();
     let state = Mutex::new((seeds, Totals::default()));
     let with = || state.lock().unwrap_or_else(PoisonError::into_inner);
