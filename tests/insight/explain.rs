@@ -52,7 +52,8 @@ async fn what_is_garbage_is_said_and_then_collected() -> Result<()> {
     let line = format!("explain secret/item --collector http://{}", dry.debug_address());
     let decided = async || Ok(caller.json(&line).await?["decisions"][0]["outcome"] == "dry_run");
     poll("a decision", decided).await?;
-    caller.says(&line, 0, &[&verdict, "in a dry run: it writes nothing\n"]).await?;
+    let decided = "collector decided about it: delete (dry run: nothing was sent).\n";
+    caller.says(&line, 0, &[&verdict, decided, "in a dry run: it writes nothing\n"]).await?;
     let ran = caller.ask(&line).await?;
     ensure!(ran.out.matches("nothing").count() == 2, "besides that nothing was sent: {ran:?}");
     ensure!(caller.json(&line).await?["dryRun"] == true);

@@ -107,13 +107,13 @@ fn of_collector(answer: &ExplainAnswer, look: &Look) -> String {
     };
     if let Some(Decision { at, action, outcome, error }) = answer.decisions.iter().flatten().next() {
         let error = error.as_deref().map(new).unwrap_or_default();
-        let action = doing(action);
+        let action = action.replace('_', " ");
         let outcome = match outcome.as_str() {
             "dry_run" => "dry run: nothing was sent".to_owned(),
             outcome => outcome.replace('_', " "),
         };
         let who = look.age(at).map_or_else(|| "The".to_owned(), |age| format!("{age} ago the"));
-        let last = format!("{who} collector decided to {action} ({outcome}{error}).");
+        let last = format!("{who} collector decided about it: {action} ({outcome}{error}).");
         text += &format!("\n{}\n", Escaped(last));
     }
     if let Some(Stuck { reason, since, attempts, next_retry_seconds, message, hint }) = &answer.stuck {
@@ -130,14 +130,6 @@ fn of_collector(answer: &ExplainAnswer, look: &Look) -> String {
         text += &format!("\n{}{next}\nWhat to do: {}.\n", Escaped(stuck), Escaped(hint));
     }
     text
-}
-
-/// An action of a collector on an object.
-fn doing(action: &str) -> String {
-    match action.split_once('_') {
-        Some((verb, what)) => format!("{verb} its {}", what.replace('_', " ")),
-        None => format!("{action} it"),
-    }
 }
 
 fn references(text: &mut String, explanation: &Explanation, look: &Look) {
@@ -322,12 +314,6 @@ mod tests {
     use super::super::tests::look;
     use super::*;
     use kube_gc_insight::FinalizerSetter;
-
-    #[test]
-    fn what_a_collector_does_is_a_sentence() {
-        let all = ["delete", "remove_finalizer", "remove_references"].map(doing);
-        assert_eq!(all, ["delete it", "remove its finalizer", "remove its references"]);
-    }
 
     #[test]
     fn who_set_a_finalizer_and_when_is_said_as_far_as_it_is_known() {
