@@ -409,7 +409,7 @@ mod tests {
         assert!(registry.synced(name) && registry.is_synced(name));
         assert_eq!(error(&registry).as_deref(), Some("watch"));
         registry.succeeded(name);
-        registry.update(name, |state| drop(state.set_synced(false)));
+        registry.update(name, |state| state.set_synced(false));
         assert_eq!(registry.all()[0].why_incomplete(), "not listed yet");
     }
 
