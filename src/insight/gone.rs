@@ -100,12 +100,9 @@ impl Session {
             let why = listed("; ", owners.len(), owners.iter().take(NAMED).map(|owner| reason(owner)));
             let absent = owners.into_iter().find(|owner| owner["class"] == "absent");
             let found = match absent.and_then(|owner| self.owner_of_gone(object, owner)) {
-                Some(owner) => self.holder_of(&owner).await.and_then(|found| found.namespace),
+                Some(owner) => self.whereabouts(&owner).await,
                 None => None,
             };
-            let found = found.map(|namespace| {
-                format!("; owners must be in the dependent's namespace, and the uid is of one in namespace {namespace}")
-            });
             return InsightError::NoSuchObject(format!("{none}: {what}: {why}{}", found.unwrap_or_default()));
         }
         match none {

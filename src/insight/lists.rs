@@ -1,6 +1,6 @@
 //! Facts from lists and live reads.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -14,7 +14,7 @@ use kube_gc_core::graph::{OwnerState, SearchQuery, ViewLimits};
 use kube_gc_core::object::{
     DeletionState, HashSeed, Identity, Key, Namespace, ResourceType, ResourceVersion, Scope, Uid,
 };
-use kube_gc_core::text::bounded;
+use kube_gc_core::text::{bounded, listed};
 use kube_gc_insight::{
     Answer, Asker, CheckedObject, Circles, Fact, Knowledge, Live, LocalGraph, Need, Report, StuckContext,
     StuckReport, Suspect, Unseen, ask, check_object, stuck,
@@ -143,9 +143,9 @@ impl<'a> Lists<'a> {
         Ok(())
     }
 
-    /// Whether not a single type may be listed.
+    /// Whether not a single type of those that are meant may be listed.
     pub fn may_list_nothing(&self) -> bool {
-        !self.may_list && self.left_out == 0 && self.unseen.iter().any(|unseen| unseen.why == NOT_ALLOWED)
+        !self.may_list && self.unseen.iter().any(|unseen| unseen.why == NOT_ALLOWED)
     }
 
     /// Lists what may depend on an object in this namespace, or on a cluster-scoped one. Earlier
@@ -223,8 +223,11 @@ impl<'a> Lists<'a> {
         if !self.may_list_nothing() {
             return Ok(());
         }
-        let place = namespace.map(|namespace| format!("namespace {namespace}"));
-        Err(InsightError::Forbidden(place.unwrap_or_else(|| "this cluster".to_owned())))
+        let denied = self.unseen.iter().filter(|unseen| unseen.why == NOT_ALLOWED);
+        let denied: BTreeSet<&str> = denied.map(|unseen| &*unseen.what).collect();
+        let what = if left_out == 0 { "anything".to_owned() } else { listed(", ", denied.len(), denied) };
+        let place = namespace.map_or_else(|| "this cluster".to_owned(), |name| format!("namespace {name}"));
+        Err(InsightError::Forbidden(format!("{what} in {place}")))
     }
 
     /// Lists the objects that a selector names. What cannot be listed is unseen.

@@ -41,11 +41,17 @@ pub enum InsightError {
     /// The server has no such type.
     #[error("the server doesn't have a resource type {0:?}; `kubectl api-resources` lists its types")]
     NoSuchType(String),
+    /// The server has such a type, of which there are no objects to list.
+    #[error(
+        "the server has the type {0:?}, but its objects cannot be listed, watched and deleted, so garbage collection \
+         does not concern them"
+    )]
+    NotCollected(String),
     /// There is no such object.
     #[error("{0}")]
     NoSuchObject(String),
     /// Nothing that the question is about may be listed.
-    #[error("you may not list anything in {0}; ask for the right to list, or use another context")]
+    #[error("you may not list {0}; ask for the right to list, or use another context")]
     Forbidden(String),
     /// The graph of the collector does not have the object.
     #[error("the graph of the collector has no object with the uid {0}; --from lists asks the API server")]

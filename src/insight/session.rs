@@ -9,7 +9,7 @@ use wildmatch::WildMatch;
 use super::InsightError;
 use kube_gc_client::{Api, ApiError, Discovered, GroupFailure};
 use kube_gc_core::object::{GroupResource, Identity, Namespace, ObjectFacts, ResourceType, Scope, Uid};
-use kube_gc_insight::{LiveObject, ObjectName, Outside};
+use kube_gc_insight::{AbsenceEvidence, Live, LiveObject, ObjectName, Outside};
 
 /// The most names that are offered for completion.
 const MOST_NAMES: u32 = 500;
@@ -78,7 +78,13 @@ impl Session {
             Scope::Namespaced => namespace.or(self.namespace.as_ref()).cloned(),
         };
         let read = self.api.read_named(&resource, namespace.as_ref(), name).await;
-        let Some(live) = read.map_err(InsightError::Api)? else {
+        let read = read.map_err(|error| match error.code {
+            Some(404 | 405) if !self.types_to_name().contains(&resource.group_resource.to_string()) => {
+                InsightError::NotCollected(resource.group_resource.to_string())
+            }
+            _ => InsightError::Api(error),
+        });
+        let Some(live) = read? else {
             let place = namespace.map(|namespace| format!(" in namespace {namespace}")).unwrap_or_default();
             let not_found = format!("{} {name:?} not found{place}", resource.group_resource);
             return Err(InsightError::NoSuchObject(not_found));
@@ -123,6 +129,20 @@ impl Session {
         found
     }
 
+    /// What may be meant by an owner that did not exist: one in another namespace, or another one of that name.
+    pub(super) async fn whereabouts(&self, owner: &Identity) -> Option<String> {
+        if let Some(namespace) = self.holder_of(owner).await.and_then(|found| found.namespace) {
+            let must = "; owners must be in the dependent's namespace, and the uid is of one in namespace";
+            return Some(format!("{must} {namespace}"));
+        }
+        match self.api.read_live(owner).await {
+            Live::Absent(AbsenceEvidence::OtherUid(uid)) => {
+                Some(format!("; another object has that name now: {}", uid.shown()))
+            }
+            _ => None,
+        }
+    }
+
     /// The type that a name stands for.
     pub(super) fn type_named(&self, name: &str) -> Result<Arc<ResourceType>, InsightError> {
         let resource = self.discovered.type_named(name);
@@ -143,10 +163,17 @@ impl Session {
         let resolved = TypeFilter { only: all(&filter.only), without: all(&filter.without) };
         let types = self.types_to_name();
         let is_nothing = |pattern: &&String| !types.iter().any(|name| WildMatch::new(pattern).matches(name));
-        // A type of a part of the API that does not answer is not known.
-        match resolved.only.iter().find(is_nothing).filter(|_| self.outside().silent_objects.is_empty()) {
-            Some(pattern) => Err(InsightError::NoSuchType(pattern.clone())),
-            None => Ok(resolved),
+        let is_served = |pattern: &String| {
+            let mut all = self.discovered.catalog.types();
+            all.any(|served| WildMatch::new(pattern).matches(&served.group_resource.to_string()))
+        };
+        match resolved.only.iter().find(is_nothing) {
+            Some(pattern) if is_served(pattern) => Err(InsightError::NotCollected(pattern.clone())),
+            // A type of a part of the API that does not answer is not known.
+            Some(pattern) if self.outside().silent_objects.is_empty() => {
+                Err(InsightError::NoSuchType(pattern.clone()))
+            }
+            Some(_) | None => Ok(resolved),
         }
     }
 

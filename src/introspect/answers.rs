@@ -90,8 +90,7 @@ impl CollectorIntrospection {
             ..DecisionQuery::default()
         };
         let decisions = self.decision_log.page(&of_object).decisions;
-        let mut stuck = self.stuck_entry(&root).await?;
-        stuck.iter_mut().for_each(|item| item.was_deleted(explanation.deleted.as_deref()));
+        let stuck = self.stuck_entry(&root).await?.and_then(|item| item.beside(&mut explanation));
         Ok(Some(ExplanationPage { explanation, incomplete, decisions, stuck }))
     }
 

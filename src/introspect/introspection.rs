@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use kube_gc_client::{Api, ReplicaRole};
+use kube_gc_client::{Api, Definition, ErrorClass, ReplicaRole};
 use kube_gc_controller::actors::discovery::DiscoveryFailure;
 use kube_gc_controller::actors::graph_handle::PartitionEnded;
 use kube_gc_controller::actors::pool::PoolStatus;
@@ -17,7 +17,7 @@ use super::decision_log::DecisionLog;
 use super::queries::{FindQuery, IdleQuery, StuckQuery};
 use super::questions::Questions;
 use super::readiness::{Facts, assess};
-use super::search::{readings, searched};
+use super::search::{no_type, readings, searched};
 use super::status::{CollectorStatus, counts};
 use super::view::{
     FailingItem, FoundObject, FoundPage, IdleReport, Latencies, MonitorStatus, QueueStatus, QueueSummary,
@@ -29,8 +29,6 @@ const FAILING: usize = 100;
 
 /// How long a question waits for discovery.
 const DISCOVERY: Duration = Duration::from_secs(5);
-/// How long after a discovery that lacks a type another one decides.
-const LAG: Duration = Duration::from_secs(1);
 
 /// The running collector, as its pages show it.
 #[derive(Clone, Debug)]
@@ -104,7 +102,9 @@ impl CollectorIntrospection {
         let served = self.status.discovery().discovered;
         let type_named = |name: &str| Some(served.as_ref()?.type_named(name)?.group_resource.clone());
         let readings = readings(query, type_named);
-        let searched = readings.first().map(searched).unwrap_or_default();
+        let mut searched = readings.first().map(searched).unwrap_or_default();
+        let unserved = no_type(&readings, type_named);
+        searched.extend(unserved.map(|name| format!(" (the server doesn't have a resource type {name:?})")));
         let deleted: Vec<_> = readings.iter().map(|reading| self.decision_log.deleted(reading)).collect();
         let (first, found, more) = self.questions.search(readings, limit).await?;
         let found = found.iter();
@@ -175,13 +175,17 @@ impl CollectorIntrospection {
     /// Whether any work is left. A type that is not watched may have been created a moment ago.
     pub async fn idle(&self, query: IdleQuery) -> IdleReport {
         let mut is_looked_for = false;
+        if !self.status.lacks_types_of(&query).is_empty() {
+            self.questions.pace.acquire().await;
+            is_looked_for = tokio::time::timeout(DISCOVERY, self.status.rediscovered()).await.is_ok();
+        }
         // An API server may serve a type a little before discovery shows it.
-        for lag in [Duration::ZERO, LAG] {
-            if self.status.lacks_a_type_of(&query) {
-                tokio::time::sleep(lag).await;
-                self.questions.pace.acquire().await;
-                is_looked_for = tokio::time::timeout(DISCOVERY, self.status.rediscovered()).await.is_ok();
-            }
+        for lacking in self.status.lacks_types_of(&query) {
+            self.questions.pace.acquire().await;
+            is_looked_for &= match self.api.is_defined(&Definition::Crd(lacking)).await {
+                Ok(is_defined) => !is_defined,
+                Err(error) => error.class == ErrorClass::NotServed,
+            };
         }
         let report = self.status.idleness(&query).await;
         IdleReport { unknown: report.unknown.filter(|_| is_looked_for), ..report }

@@ -26,10 +26,10 @@ use super::status::CollectorStatus;
 type Row = Vec<(String, String)>;
 
 /// The live reads of all questions together: 20 a second, so that nobody who may read the pages
-/// can keep the API server busy.
+/// can keep the API server busy. After a pause, those of one question do not wait.
 const READS_A_SECOND: u32 = 20;
 /// The most live reads of one question.
-const MOST_READS: usize = 128;
+const MOST_READS: u32 = 128;
 /// The live reads of one question at the same time.
 const AT_ONCE: usize = 4;
 /// How long a read counts, so that pages that are asked again and again do not keep the API server
@@ -67,7 +67,7 @@ pub enum Freshness {
 impl Questions {
     /// Questions to the graph of this collector and this API server.
     pub fn new(status: CollectorStatus, api: Api) -> Self {
-        let pace = Arc::new(RateLimiter::new(READS_A_SECOND, 1));
+        let pace = Arc::new(pace());
         Self { graph: status.graph.clone(), status, api, pace, recent: Cache::new(MOST_KEPT) }
     }
 
@@ -94,7 +94,7 @@ impl Questions {
         }
         for monitor in self.status.registry.all().iter().filter(|monitor| !monitor.is_up_to_date()) {
             if matters(&monitor.resource) {
-                let why = bounded(monitor.last_error.as_deref().unwrap_or("not listed yet"));
+                let why = bounded(monitor.why_incomplete());
                 // Without the right to list it, this collector alone fails.
                 let is_broken = monitor.last_error.as_deref().is_some_and(|error| !error.contains(": 403 "));
                 let resource = &monitor.resource.group_resource;
@@ -132,7 +132,7 @@ impl Questions {
         let catalog = self.graph.catalog().await?;
         let mut known = Knowledge::new(outside);
         loop {
-            match ask(&known, &catalog, MOST_READS, &question) {
+            match ask(&known, &catalog, MOST_READS as usize, &question) {
                 Ok(report) => return Ok(Answer::new(report, &known, Vec::new(), 0)),
                 Err(needs) => self.find_out(needs, &mut known, limits, freshness).await?,
             }
@@ -287,4 +287,27 @@ impl Questions {
 
 fn is_of(identity: &Identity, resource: Option<&GroupResource>) -> bool {
     resource.is_none_or(|resource| identity.resource.group_resource == *resource)
+}
+
+fn pace() -> RateLimiter {
+    RateLimiter::new(READS_A_SECOND, MOST_READS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::time::Instant;
+
+    #[tokio::test(start_paused = true)]
+    async fn the_reads_of_one_question_do_not_wait_and_those_of_many_do() {
+        let (pace, begun) = (pace(), Instant::now());
+        for _ in 0..MOST_READS {
+            pace.acquire().await;
+        }
+        assert_eq!(begun.elapsed(), Duration::ZERO);
+        for _ in 0..READS_A_SECOND * 10 {
+            pace.acquire().await;
+        }
+        assert!(begun.elapsed() > Duration::from_secs(9), "{:?}", begun.elapsed());
+    }
 }

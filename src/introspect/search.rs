@@ -44,6 +44,12 @@ pub fn readings(query: FindQuery, type_named: impl Fn(&str) -> Option<GroupResou
     readings
 }
 
+/// What stands where a type may stand, and is none.
+pub fn no_type(readings: &[SearchQuery], type_named: impl Fn(&str) -> Option<GroupResource>) -> Option<&str> {
+    let (of, _) = readings.iter().find_map(|reading| reading.text.split_once('/'))?;
+    (!of.is_empty() && type_named(of).is_none()).then_some(of)
+}
+
 /// What a search looks for, in words.
 pub fn searched(SearchQuery { text, namespace, resource, .. }: &SearchQuery) -> String {
     let what = resource.as_ref().map_or_else(|| "objects".to_owned(), GroupResource::to_string);
@@ -56,13 +62,16 @@ pub fn searched(SearchQuery { text, namespace, resource, .. }: &SearchQuery) -> 
 mod tests {
     use super::*;
 
-    /// How a search is read: type, namespace, text.
-    fn read(q: &str) -> Vec<String> {
-        let type_named = |name: &str| match name {
+    fn type_named(name: &str) -> Option<GroupResource> {
+        match name {
             "deploy" | "deployments.apps" => Some(GroupResource::parse("deployments.apps")),
             "ns" => Some(GroupResource::parse("namespaces")),
             _ => None,
-        };
+        }
+    }
+
+    /// How a search is read: type, namespace, text.
+    fn read(q: &str) -> Vec<String> {
         let query = FindQuery { q: q.to_owned(), ..FindQuery::default() };
         let shown = |query: SearchQuery| {
             let resource = query.resource.map(|resource| format!("{resource} ")).unwrap_or_default();
@@ -87,6 +96,19 @@ mod tests {
             ("-n", &["-n"]),
         ] {
             assert_eq!(read(q), expected, "{q}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_type_is_named() {
+        for (q, expected) in [
+            ("deploys/web", Some("deploys")),
+            ("-n shop deploys web", Some("deploys")),
+            ("deploy/web", None),
+            ("web", None),
+        ] {
+            let readings = readings(FindQuery { q: q.to_owned(), ..FindQuery::default() }, type_named);
+            assert_eq!(no_type(&readings, type_named), expected, "{q}");
         }
     }
 }

@@ -106,9 +106,10 @@ impl CollectorStatus {
         [delete, orphan].into_iter().filter_map(Result::ok).flatten().collect()
     }
 
-    /// Whether a version of a type is asked for that is not watched, although the collector has started.
-    pub fn lacks_a_type_of(&self, query: &IdleQuery) -> bool {
-        self.is_ready() && query.seen.iter().any(|(resource, _)| self.registry.meant(resource).is_none())
+    /// The types of which a version is asked for and that are not watched, although the collector has started.
+    pub fn lacks_types_of(&self, query: &IdleQuery) -> Vec<GroupResource> {
+        let types = query.seen.iter().map(|(resource, _)| resource).filter(|_| self.is_ready());
+        types.filter(|resource| self.registry.meant(resource).is_none()).cloned().collect()
     }
 
     /// Waits for the end of a discovery that begins now, which shows a type that was created a moment ago.

@@ -16,6 +16,7 @@ use kube_gc_controller::actors::pool::{AskStuck, StuckKey, StuckKeys};
 use kube_gc_core::graph::{StuckCause, StuckCount, StuckDetail, StuckFilter, StuckObject, StuckObjects};
 use kube_gc_core::object::{GroupResource, Identity, Key, OwnerReference};
 use kube_gc_core::text::{listed, word};
+use kube_gc_insight::{Explanation, HeldBy, Hold, Outcome};
 use kube_gc_observe::telemetry::{ObjectView, StuckReason, Timestamp};
 
 pub use warnings::warn;
@@ -158,15 +159,26 @@ pub struct StuckItem {
 }
 
 impl StuckItem {
-    /// Corrects since when it is held, by the server's time of its deletion: the graph does not keep that, and
-    /// may have seen a part of the time only.
-    pub fn was_deleted(&mut self, at: Option<&str>) {
-        let deleted = at.and_then(|time| humantime::parse_rfc3339_weak(time).ok());
-        let is_held = self.reason == StuckReason::Held.name();
-        if let Some(deleted) = deleted.filter(|deleted| is_held && *deleted < self.since.0) {
-            self.waiting_seconds += self.since.0.duration_since(deleted).unwrap_or_default().as_secs_f64();
-            self.since = Timestamp(deleted);
+    /// The same beside an explanation of the object, which says what is refused, and when it was deleted: the graph
+    /// does not keep that, and may have seen a part of the time only. Nothing holds a pod that has its time to end.
+    pub fn beside(mut self, explanation: &mut Explanation) -> Option<Self> {
+        let acts = matches!(explanation.outcome, Outcome::Goes | Outcome::LosesReferences);
+        if acts && self.reason == StuckReason::Denied.name() {
+            explanation.is_refused(&self.message);
         }
+        if self.reason == StuckReason::Held.name() {
+            if let [HeldBy { cause: Hold::GracePeriod, .. }] = &explanation.held_by[..] {
+                return None;
+            }
+            let at = explanation.deleted.as_deref();
+            let deleted = at.and_then(|time| humantime::parse_rfc3339_weak(time).ok());
+            if let Some(deleted) = deleted.filter(|deleted| *deleted < self.since.0) {
+                let before = self.since.0.duration_since(deleted).unwrap_or_default();
+                self.waiting_seconds += before.as_secs_f64();
+                self.since = Timestamp(deleted);
+            }
+        }
+        Some(self)
     }
 }
 
@@ -316,9 +328,38 @@ fn in_graph(stuck: StuckObject, now: SystemTime) -> Found {
         StuckDetail::Held { .. } if &*object.resource.kind == "Namespace" => {
             "it was deleted; `explain` says what is left in it, or holds it".to_owned()
         }
+        StuckDetail::Held { by_finalizers: false } if &*object.resource.kind == "Pod" => {
+            "it was deleted; `explain` says whether its grace period has ended".to_owned()
+        }
         StuckDetail::Held { by_finalizers: false } => {
             "it was deleted, and is still there without a finalizer of others".to_owned()
         }
     };
     Found { identity: Some(object), waited, item }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kube_gc_core::object::config_map;
+
+    #[test]
+    fn a_pod_that_has_its_time_is_not_held_and_what_is_refused_waits() {
+        let beside = |reason, outcome, held: Option<Hold>| {
+            let waited = Duration::from_secs(90);
+            let item = item((&config_map("ns", "c", "u")).into(), reason, waited, SystemTime::now());
+            let held_by = held.map(|cause| HeldBy { cause, what: String::new() }).into_iter().collect();
+            let mut explanation = Explanation { outcome, held_by, ..Explanation::default() };
+            let is_shown = item.beside(&mut explanation).is_some();
+            (is_shown, explanation.outcome, explanation.verdict.contains("refuses"))
+        };
+        let (held, denied) = (StuckReason::Held, StuckReason::Denied);
+        let (waits, goes) = (Outcome::Waits, Outcome::Goes);
+        assert_eq!(beside(held, waits, Some(Hold::GracePeriod)), (false, waits, false));
+        assert_eq!(beside(held, waits, Some(Hold::Kubelet)), (true, waits, false));
+        assert_eq!(beside(held, waits, None), (true, waits, false));
+        assert_eq!(beside(denied, goes, None), (true, waits, true));
+        assert_eq!(beside(denied, Outcome::Stays, None), (true, Outcome::Stays, false));
+        assert_eq!(beside(StuckReason::Deferred, goes, None), (true, goes, false));
+    }
 }

@@ -480,8 +480,9 @@ mod tests {
             (StuckReason::Held, "2026-11-20T11:00:00Z", 3603.5),
             (StuckReason::Denied, "2026-11-20T12:00:00Z", 3.5),
         ] {
-            let mut item = StuckItem { reason: reason.name(), ..stuck.clone() };
-            item.was_deleted(Some("2026-11-20T11:00:00Z"));
+            let deleted = Some("2026-11-20T11:00:00Z".to_owned());
+            let mut explanation = Explanation { deleted, ..Explanation::default() };
+            let item = StuckItem { reason: reason.name(), ..stuck.clone() }.beside(&mut explanation).unwrap();
             assert_eq!((json!(item.since), item.waiting_seconds), (json!(since), waited));
         }
         let page = StuckPage { standby: false, totals: BTreeMap::from([("denied", 1)]), stuck: vec![stuck] };

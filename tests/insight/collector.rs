@@ -146,6 +146,9 @@ async fn pages_of_a_collector_show_everything_once() -> Result<()> {
         after = format!("&after={next}");
     }
     let all: BTreeSet<String> = many.into_iter().map(|object| object.uid).collect();
+    let found = collector.get_debug("/debug/search?q=deploys/web").await?.json()?;
+    let none = "objects in namespace deploys named like \"web\" (the server doesn't have a resource type \"deploys\")";
+    ensure!(found["found"] == json!([]) && found["searched"] == none, "{found}");
     ensure!(pages == 3 && seen.len() == MANY && seen.into_iter().collect::<BTreeSet<_>>() == all);
     collector.stop().await
 }
@@ -327,8 +330,11 @@ async fn a_collector_in_a_dry_run_says_so() -> Result<()> {
     caller.says(&format!("plan cm/root {url}"), 0, &["in a dry run: it deletes no dependent.\n"]).await?;
     cluster.delete(&root, Policy::Foreground).await?;
     stuck(caller, &format!("stuck --older 0s {url}"), 1).await?;
-    let does_nothing = "has this to do, but it is in a dry run, and writes nothing.\n";
-    caller.says(&format!("stuck --older 0s {url}"), 1, &[does_nothing, "!look whether it runs"]).await?;
+    for (command, code) in [("stuck --older 0s", 1), ("explain cm/root", 0)] {
+        let said = ["\nThe collector that answers has this to do.\n", "!look whether it runs"];
+        caller.says(&format!("{command} {url}"), code, &said).await?;
+        caller.says(&format!("{command} --from lists"), code, &["look whether it runs"]).await?;
+    }
     for command in ["plan cm/root", "stuck --older 0s", "tree cm/root"] {
         let said = format!(
             "The collector at http://{} is in a dry run: it writes nothing\n",

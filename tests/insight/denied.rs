@@ -71,7 +71,7 @@ async fn who_may_not_look_at_everything_is_told() -> Result<()> {
             7,
             &[not_read, "Found nothing wrong with 1 owner reference; not everything could be read.\n"],
         ),
-        (secrets, "check --kinds configmaps".to_owned(), 7, &["Not looked at: configmaps: you may not list"]),
+        (secrets, "check --kinds configmaps".to_owned(), 6, &["you may not list configmaps in namespace"]),
     ] {
         caller.says(&line, code, said).await?;
     }
@@ -117,6 +117,8 @@ async fn who_may_list_nothing_is_not_told_that_all_is_well() -> Result<()> {
     for command in ["stuck", "check"] {
         let said = format!("you may not list anything in namespace {}; ", ns.name());
         user.says(command, 6, &[&said, "!Nothing"]).await?;
+        let said = format!("you may not list secrets in namespace {}; ", ns.name());
+        user.says(&format!("{command} --kinds secrets"), 6, &[&said, "!Nothing"]).await?;
         nowhere.says(command, 8, &["namespaces \"nowhere\" not found"]).await?;
     }
     Ok(())

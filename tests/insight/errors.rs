@@ -25,6 +25,11 @@ async fn each_kind_of_failure_has_its_exit_code() -> Result<()> {
             ("cm/nothing", 8, "configmaps \"nothing\" not found in namespace "),
             ("nonsense/x", 8, "the server doesn't have a resource type \"nonsense\""),
             ("uid:nobody", 8, "there is no object with the uid nobody"),
+            (
+                "tokenreviews/x",
+                8,
+                "the server has the type \"tokenreviews.authentication.k8s.io\", but its objects",
+            ),
             ("web", 2, "\"web\" is not TYPE/NAME, such as deploy/web"),
             ("cm/a/b", 2, "an object is TYPE/NAME, TYPE NAME or uid:UID"),
         ] {
@@ -34,6 +39,11 @@ async fn each_kind_of_failure_has_its_exit_code() -> Result<()> {
     for command in COMMANDS {
         let said = ["the server doesn't have a resource type \"nonsense\""];
         caller.says(&format!("{command} --kinds nonsense"), 8, &said).await?;
+        caller.says(&format!("{command} --kinds="), 2, &["'--kinds <PATTERN>'", "--help"]).await?;
+        let said = [
+            "the server has the type \"tokenreviews.authentication.k8s.io\", but its objects cannot be listed",
+        ];
+        caller.says(&format!("{command} --kinds tokenreviews"), 8, &said).await?;
     }
     let nobody = tempfile::NamedTempFile::new()?;
     // Nobody listens on this port.

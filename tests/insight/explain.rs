@@ -50,10 +50,17 @@ async fn what_is_garbage_is_said_and_then_collected() -> Result<()> {
         .await?;
     let dry = world.stage.collector_with(Options::default().arg("--dry-run")).await?;
     let line = format!("explain secret/item --collector http://{}", dry.debug_address());
-    caller
-        .says(&line, 0, &[&verdict, "This collector is in dry run: it does nothing of what is said here."])
-        .await?;
+    let decided = async || Ok(caller.json(&line).await?["decisions"][0]["outcome"] == "dry_run");
+    poll("a decision", decided).await?;
+    let decided = "collector decided about it: delete (dry run: nothing was sent).\n";
+    caller.says(&line, 0, &[&verdict, decided, "in a dry run: it writes nothing\n"]).await?;
+    let ran = caller.ask(&line).await?;
+    ensure!(ran.out.matches("nothing").count() == 2, "besides that nothing was sent: {ran:?}");
     ensure!(caller.json(&line).await?["dryRun"] == true);
+    // What its graph remembers does not say who has the name.
+    let new = ns.configmap("owner").create().await?;
+    let taken = format!("any more (another object has that name now: {}). The collector deletes", new.uid);
+    caller.says(&line, 0, &[&taken]).await?;
     dry.stop().await?;
     let collector = world.stage.collector().await?;
     cluster.settled(&collector).await?;
@@ -63,12 +70,14 @@ async fn what_is_garbage_is_said_and_then_collected() -> Result<()> {
     caller.says("explain secret/item", 8, &["secrets \"item\" not found", audit, several]).await?;
     let from = format!("--collector http://{}", collector.debug_address());
     let deleted = format!("kube-gc deleted secrets/item (uid {}) at 2", item.uid);
+    let taken = format!("; another object has that name now: {}", new.uid);
     let said = [&deleted, "its owner ConfigMap/owner did not exist ("];
+    caller.says(&format!("explain secret/item {from}"), 8, &[&taken]).await?;
     caller.says(&format!("explain secret/item {from}"), 8, &said).await?;
     caller.says(&format!("explain uid:{} {from}", item.uid), 8, &said).await?;
     let found = format!("the uid is of one in namespace {}", other.name());
     caller.says(&format!("explain secret/copy {from}"), 8, &[&found]).await?;
-    caller.says(&format!("explain cm/owner {from}"), 8, &["does not remember that it deleted it"]).await?;
+    caller.says(&format!("explain cm/never {from}"), 8, &["does not remember that it deleted it"]).await?;
     collector.stop().await
 }
 
@@ -149,7 +158,11 @@ async fn what_was_not_listed_may_block_a_deletion() -> Result<()> {
     let user = Caller { kubeconfig: user.kubeconfig(), ..caller };
     let unknown = "ConfigMap/root is being deleted. It is not known whether dependents block it";
     user.says("explain cm/root --from lists", 6, &[unknown]).await?;
-    for (line, outcome, code) in [("", "goes", 0), (" --kinds secrets", "unknown", 7)] {
+    for (caller, line, outcome, code) in [
+        (caller, "", "goes", 0),
+        (caller, " --kinds secrets", "unknown", 7),
+        (user, " --kinds secrets", "unknown", 6),
+    ] {
         let ran = caller.ask(&format!("explain cm/root --from lists -o json{line}")).await?;
         ensure!(ran.code == code && ran.json()?["outcome"] == outcome, "{ran:?}");
     }

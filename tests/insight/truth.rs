@@ -126,6 +126,7 @@ async fn each_effect_comes_true() -> Result<()> {
          for Secret/held, Secret/parked.\n",
         "\nkept Secret/kept kept by ConfigMap/other, loses",
         &format!("\nheld Secret/held finalizer {HOLD}\n"),
+        "kept by Gone/x (the server does not serve gone.example.com/v1 now)",
     ];
     let line = "plan cm/root --cascade foreground".to_owned();
     let plan = caller.json(&line).await?;
@@ -219,9 +220,12 @@ async fn a_webhook_that_denies_keeps_what_is_planned_to_go() -> Result<()> {
     poll("the webhook to deny", unfinished).await?;
     let said = ["Secret/denied: the collector cannot finish with it (denied): ", "not today"];
     caller.says(&format!("stuck --older 0s {asked}"), 1, &said).await?;
+    let refused = ". The collector tries to delete it, and the API server refuses it: ";
     let said =
-        ["Secret/denied is garbage: its owner ConfigMap/root does not exist", "(denied, for", "not today"];
+        ["Secret/denied is garbage: its owner ConfigMap/root does not exist", refused, "(denied, for "];
     caller.says(&format!("explain secret/denied {asked}"), 0, &said).await?;
+    let ran = caller.ask(&format!("explain secret/denied {asked}")).await?;
+    ensure!(ran.out.matches("not today").count() == 1, "{ran:?}");
     ensure!(cluster.exists_with_uid(&denied).await?, "it was not denied");
     cluster.delete(&guard, Policy::Background).await?;
     drop(webhook);

@@ -199,6 +199,11 @@ impl Row {
         {
             ensure!(explained["heldBy"][0]["cause"] == hold.into_str(), "{hold:?}: {explained}");
         }
+        if *hold == Hold::Kubelet {
+            let advice = explained["advice"][0].as_str().unwrap_or_default();
+            let command = format!(": kubectl delete pod pod -n {} --force", ns.name());
+            ensure!(advice.ends_with(&command), "{explained}");
+        }
         if user.is_some() {
             return Ok(());
         }

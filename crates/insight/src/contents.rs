@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde::{Deserialize, Serialize};
 
-use crate::explain::{Explanation, HeldBy, Outcome, explain};
+use crate::explain::{Explanation, HeldBy, explain};
 use crate::finalizers::{FinalizerReport, is_a_tool};
-use crate::hold::{Around, Held, Hold, holds};
+use crate::hold::{Around, holds};
 use crate::knowledge::{Asker, Live, Particulars};
 use crate::name::{ObjectName, Unseen};
 use crate::sentence;
@@ -119,13 +119,12 @@ pub fn explain_namespace(
     let NamespaceContents { silent_apis, is_all, .. } = contents;
     let around = Around { has_contents: report.left > 0, is_all: *is_all, silent_apis };
     let own = holds(asker, identity, DeletionState::Terminating, around);
-    let is_unknown = report.left == 0
-        && matches!(&own[..], [held @ Held { hold: Hold::Unknown, .. }] if !held.is_explained());
-    explanation.outcome = if is_unknown { Outcome::Unknown } else { Outcome::Waits };
     explanation.held_by = own.iter().map(HeldBy::from).collect();
-    explanation.verdict = sentence::namespace(&explanation.object, &report, *is_all, &own);
+    (explanation.outcome, explanation.verdict) =
+        sentence::namespace(&explanation.object, &report, *is_all, &own);
     explanation.advice = sentence::advice_on_namespace(&report, *is_all && own.is_empty());
-    explanation.advice.extend(own.iter().flat_map(|held| held.advice(&explanation.object, 1)));
+    let source = asker.outside().source;
+    explanation.advice.extend(own.iter().flat_map(|held| held.advice(&explanation.object, 1, source)));
     explanation.advice.extend(of_others);
     explanation.depends_on_unseen |= report.not_read > 0;
     explanation.namespace = Some(report);
@@ -155,7 +154,7 @@ fn report(asker: &mut Asker<'_>, contents: &NamespaceContents) -> (NamespaceRepo
             let name = ObjectName::from(identity);
             for held in holds(asker, identity, *deletion, Around::default()) {
                 others.push(format!("{name}{}", held.predicate()));
-                advice.extend(held.advice(&name, 1));
+                advice.extend(held.advice(&name, 1, asker.outside().source));
             }
         } else {
             held_objects += 1;

@@ -9,7 +9,7 @@ use crate::finalizers::FinalizerReport;
 use crate::hold::{Around, Held, Hold, holds};
 use crate::judge::{Evidence, JudgedReference, doomed, judged, locate, snapshot};
 use crate::knowledge::{Asker, Live};
-use crate::name::{ObjectName, Report};
+use crate::name::{ObjectName, Report, Source};
 use crate::sentence;
 use kube_gc_core::graph::ObjectSnapshot;
 use kube_gc_core::object::{DeletionState, Identity, Key};
@@ -113,13 +113,14 @@ pub fn explain(asker: &mut Asker<'_>, identity: &Identity) -> Explanation {
     match before {
         Precheck::Classify => explanation.decide(asker, &snapshot, &judged),
         Precheck::Nothing(IdleReason::Terminating) => {
-            explanation.held(&holds(asker, identity, snapshot.deletion, Around::default()));
+            let holds = holds(asker, identity, snapshot.deletion, Around::default());
+            explanation.held(&holds, asker.outside().source);
         }
         _ => explanation.being_deleted(before),
     }
     if matches!(before, Precheck::WaitForDependents(_) | Precheck::BreakDeadlock) {
         explanation.chain = chain(asker, identity);
-        explanation.advice.extend(sentence::advice_on_chain(&explanation.chain));
+        explanation.advice.extend(sentence::advice_on_chain(&explanation.chain, asker.outside().source));
     }
     explanation.references = judged;
     explanation.references.truncate(LISTED_REFERENCES);
@@ -170,6 +171,16 @@ impl Explanation {
     pub fn stays_for_now(&mut self, others: &str) {
         self.outcome = Outcome::StaysForNow;
         self.verdict = format!("{} stays at most as long as {others}.", self.object);
+    }
+
+    /// The API server refuses what the collector would do with it, in these words.
+    pub fn is_refused(&mut self, message: &str) {
+        let deletes =
+            self.verdict.rsplit_once(" The collector deletes it ").map(|(why, _)| (why, "delete it"));
+        let (why, what) = deletes.unwrap_or((&self.verdict, "do that"));
+        self.verdict =
+            format!("{why} The collector tries to {what}, and the API server refuses it: {message}.");
+        self.outcome = Outcome::Waits;
     }
 
     /// A collector could not do what it has to do with this object at the end of the chain.
@@ -240,11 +251,12 @@ impl Explanation {
     }
 
     /// It is being deleted, and this holds it.
-    fn held(&mut self, holds: &[Held]) {
+    fn held(&mut self, holds: &[Held], source: Source) {
         self.outcome = Outcome::Waits;
         self.held_by = holds.iter().map(HeldBy::from).collect();
         self.verdict = sentence::held(&self.object, holds);
-        self.advice = holds.iter().flat_map(|held| held.advice(&self.object, 1)).take(LISTED).collect();
+        let advice = holds.iter().flat_map(|held| held.advice(&self.object, 1, source));
+        self.advice = advice.take(LISTED).collect();
     }
 }
 

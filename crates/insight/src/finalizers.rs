@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::knowledge::{Details, FinalizerSetter};
 use crate::name::ObjectName;
 use kube_gc_core::object::Catalog;
-use kube_gc_core::text::{Thousands, listed, word};
+use kube_gc_core::text::{listed, word};
 
 /// Well-known finalizers: a name, in which `*` at one end stands for any text; who removes it; when, and what has
 /// to be there for that, if the same deletion can take it along; and a group of the API that is served as long as
@@ -163,7 +163,7 @@ impl FinalizerReport {
         let place = if *in_spec { " in the spec" } else { "" };
         let advice = format!("Finalizer {name}{place}: {}", self.remedy());
         let command = (*api_is_served == Some(false)).then(|| self.by_hand(of)).flatten();
-        let each = if count > 1 { format!(", for each of the {}", Thousands(count)) } else { String::new() };
+        let each = if count > 1 { ", for each object as for this one" } else { "" };
         let by_hand = command.map(|command| {
             format!(
                 "Removing {name} by hand skips its clean-up. If nothing is left to clean up{each}: {command}"
@@ -246,10 +246,12 @@ pub(super) fn is_a_tool(manager: &str) -> bool {
         && ["kubectl", "helm", "argocd", "kustomize-controller", "before-first-apply"].into_iter().any(is_of)
 }
 
-/// The domain in a finalizer's name, if it is not of Kubernetes itself, whose controllers need no API of theirs.
+/// The domain in a finalizer's name, if an API can tell of it. Controllers of Kubernetes need no API of theirs, and
+/// a group in the domain of all its projects is one of any.
 fn domain(finalizer: &str) -> Option<&str> {
     let domain = finalizer.split('/').next().filter(|domain| domain.contains('.'))?;
-    (!is_in(domain, "kubernetes.io")).then_some(domain)
+    let is_of_all = is_in(domain, "kubernetes.io") || matches!(domain, "k8s.io" | "x-k8s.io");
+    (!is_of_all).then_some(domain)
 }
 
 fn is_in(inner: &str, outer: &str) -> bool {

@@ -57,16 +57,6 @@ pub enum Hold {
     Other,
 }
 
-impl Hold {
-    /// Whether a collector has to do something about it.
-    pub(super) const fn is_of_collector(self) -> bool {
-        matches!(
-            self,
-            Self::Unblocked | Self::ToBeDeleted | Self::ToBeReleased | Self::Orphaning | Self::Circle
-        )
-    }
-}
-
 /// One thing that holds an object.
 #[derive(Clone, Debug)]
 pub(super) struct Held {
@@ -74,8 +64,10 @@ pub(super) struct Held {
     /// Which finalizers, APIs or node: what objects that wait for the same have in common.
     pub about: String,
     /// More than that, about this object alone.
-    detail: Option<String>,
+    pub detail: Option<String>,
     pub finalizers: Vec<FinalizerReport>,
+    /// Of a pod: there is no such node.
+    is_lost: bool,
 }
 
 /// What else is known, about an object that waits until others are gone.
@@ -148,7 +140,7 @@ fn terminating(
         let detail = protects(asker, identity, details, &finalizers);
         all.push(Held { detail, ..Held::finalizers(Hold::Finalizers, finalizers) });
     }
-    all.extend(grace(details));
+    all.extend(grace_on(details, |node| asker.is_absent("nodes", node)));
     if let Particulars::Namespace { finalizers, conditions } = &details.particulars {
         let others = in_spec(&details.particulars, asker.catalog());
         if !others.is_empty() {
@@ -199,6 +191,11 @@ fn protects(
 
 /// The grace period of a pod, or of another object to which the API gives one.
 pub(super) fn grace(details: &Details) -> Option<Held> {
+    grace_on(details, |_| false)
+}
+
+/// The same, where it may be known that there is no such node.
+fn grace_on(details: &Details, is_lost: impl FnOnce(&str) -> bool) -> Option<Held> {
     let overdue = details.overdue().filter(|_| details.grace > 0)?;
     let time = age(overdue.unsigned_abs());
     let period = format!("its grace period of {} s", details.grace);
@@ -206,16 +203,22 @@ pub(super) fn grace(details: &Details) -> Option<Held> {
         let detail = Some(format!("{period} ends in {time}"));
         return Some(Held { detail, ..Held::new(Hold::GracePeriod) });
     }
-    let node = if let Particulars::Pod { node } = &details.particulars { node.clone() } else { None };
-    let unconfirmed =
-        node.iter().map(|node| format!(", and the kubelet of node {node} has not confirmed its end"));
-    let detail = format!("{period} ended {time} ago{}", unconfirmed.collect::<String>());
-    Some(Held { about: node.unwrap_or_default(), detail: Some(detail), ..Held::new(Hold::Kubelet) })
+    let mut detail = format!("{period} ended {time} ago");
+    let Particulars::Pod { node: Some(node) } = &details.particulars else {
+        return Some(Held { detail: Some(detail), ..Held::new(Hold::Kubelet) });
+    };
+    let is_lost = is_lost(node);
+    detail += &if is_lost {
+        format!(", and node {node} does not exist")
+    } else {
+        format!(", and the kubelet of node {node} has not confirmed its end")
+    };
+    Some(Held { about: node.clone(), detail: Some(detail), is_lost, ..Held::new(Hold::Kubelet) })
 }
 
 impl Held {
     pub(super) fn new(hold: Hold) -> Self {
-        Self { hold, about: String::new(), detail: None, finalizers: Vec::new() }
+        Self { hold, about: String::new(), detail: None, finalizers: Vec::new(), is_lost: false }
     }
 
     fn finalizers(hold: Hold, finalizers: Vec<FinalizerReport>) -> Self {
@@ -225,11 +228,6 @@ impl Held {
     /// What one object waits for.
     pub fn of_one(&self) -> String {
         self.detail.clone().unwrap_or_else(|| self.words(false))
-    }
-
-    /// Whether more is known than its cause.
-    pub const fn is_explained(&self) -> bool {
-        self.detail.is_some()
     }
 
     /// The same in few words.
@@ -262,7 +260,7 @@ impl Held {
     /// What one object waits for, or several.
     pub fn words(&self, several: bool) -> String {
         let (its, it, s) = if several { ("their", "them", "s") } else { ("its", "it", "") };
-        let about = &self.about;
+        let (about, lost) = (&self.about, if self.is_lost { ", which does not exist," } else { "" });
         match self.hold {
             Hold::Finalizers => about.clone(),
             Hold::SpecFinalizers => format!("{about} in {its} spec"),
@@ -271,7 +269,7 @@ impl Held {
             Hold::NamespaceController => "the namespace controller of kube-controller-manager".to_owned(),
             Hold::GracePeriod => format!("the end of {its} grace period{s}"),
             Hold::Kubelet if about.is_empty() => format!("somebody to confirm {its} end"),
-            Hold::Kubelet => format!("the kubelet of node {about} to confirm {its} end"),
+            Hold::Kubelet => format!("the kubelet of node {about}{lost} to confirm {its} end"),
             Hold::Orphaning => format!("the collector to release {its} dependents"),
             Hold::Unblocked => format!("the collector to remove {its} finalizer{s}"),
             Hold::ToBeDeleted => format!("the collector to delete {it}"),
@@ -286,29 +284,36 @@ impl Held {
         }
     }
 
-    /// What a person can do about this object, one of so many.
-    pub fn advice(&self, of: &ObjectName, count: usize) -> Vec<String> {
-        let one = |text: &str| vec![text.to_owned()];
+    /// What a person can do about this object, one of so many, by an answer of this source.
+    pub fn advice(&self, of: &ObjectName, count: usize, source: Source) -> Vec<String> {
+        let (about, each) = (&self.about, if count > 1 { ", for each pod as for this one" } else { "" });
         match self.hold {
             // A command names the place of a finalizer, so the last is to be removed first.
             Hold::Finalizers | Hold::SpecFinalizers => {
                 self.finalizers.iter().rev().flat_map(|finalizer| finalizer.advice(of, count)).collect()
             }
-            Hold::SilentApi => one(&format!(
-                "A namespace only goes after every API has answered. Repair {}, or remove its APIService.",
-                self.about
-            )),
-            Hold::NamespaceController => {
-                one("If that does not change, look at the namespace controller of kube-controller-manager.")
-            }
-            Hold::Kubelet if !self.about.is_empty() => vec![format!(
-                "Look whether node {0} exists and is ready. If its machine is gone for good, so that the containers \
-                 cannot run any more: kubectl delete node {0}. kube-controller-manager removes the pods of a node that \
-                 does not exist.",
-                self.about
+            Hold::SilentApi => vec![format!(
+                "A namespace only goes after every API has answered. Repair {about}, or remove its APIService."
+            )],
+            Hold::NamespaceController => vec![
+                "If that does not change, look at the namespace controller of kube-controller-manager."
+                    .to_owned(),
+            ],
+            Hold::Kubelet if self.is_lost => vec![format!(
+                "kube-controller-manager removes the pods of a node that does not exist. If it does not, this removes a \
+                 pod from the API without a confirmation that its containers have ended (if the machine of {about} \
+                 still runs, they may run on, beside a new pod of the same name){each}: kubectl delete pod {} -n {} \
+                 --force",
+                of.name,
+                of.namespace.as_deref().unwrap_or_default()
+            )],
+            Hold::Kubelet if !about.is_empty() => vec![format!(
+                "Look whether node {about} exists and is ready: kube-controller-manager removes the pods of a node that \
+                 does not exist. If its machine is gone for good, so that the containers cannot run any more: kubectl \
+                 delete node {about}"
             )],
             Hold::Unblocked | Hold::ToBeDeleted | Hold::ToBeReleased | Hold::Orphaning | Hold::Circle => {
-                one(Source::Lists.advice())
+                vec![source.advice().to_owned()]
             }
             Hold::Undecided => {
                 vec![format!("`explain` of {of} says which of its owners cannot be resolved.")]

@@ -152,8 +152,18 @@ pub enum Evidence {
 /// The most absent owners that are looked for in other namespaces, and owners of which it is looked whether they go.
 const LOOKED_FOR: usize = 3;
 
-/// Finds the first owners that are missing in the dependent's namespace in others.
+/// Finds the first owners that are missing in the dependent's namespace in others, and who has the names of those
+/// that were absent before.
 pub(super) fn locate(asker: &mut Asker<'_>, judged: &mut [JudgedReference]) {
+    let remembered = judged.iter_mut().filter(|reference| {
+        reference.class == ReferenceClass::Absent && reference.evidence == Evidence::Remembered
+    });
+    for reference in remembered.take(LOOKED_FOR) {
+        let live = reference.identity.as_ref().and_then(|owner| asker.live(owner));
+        if let Some(Live::Absent(AbsenceEvidence::OtherUid(uid))) = live {
+            reference.evidence = Evidence::OtherUid { uid: uid.shown().to_string() };
+        }
+    }
     let missing = judged.iter_mut().filter(|reference| reference.is_missing_in_a_namespace());
     for reference in missing.take(LOOKED_FOR) {
         reference.found = reference.identity.as_ref().and_then(|owner| asker.elsewhere(owner)).cloned();

@@ -210,10 +210,11 @@ impl Knowledge {
     /// The live reads that failed.
     pub fn unseen(&self) -> Vec<Unseen> {
         let failed = self.live.iter().filter_map(|(identity, live)| match live {
-            Live::Failed(why) => {
+            // Only the advice depends on whether any object has the name.
+            Live::Failed(why) if identity.uid.to_string() != NOBODY => {
                 Some(Unseen { what: ObjectName::from(identity).to_string(), why: why.clone() })
             }
-            Live::Found(_) | Live::Absent(_) | Live::NotAsked => None,
+            Live::Failed(_) | Live::Found(_) | Live::Absent(_) | Live::NotAsked => None,
         });
         let pods = self.users.iter().filter_map(|(claim, users)| {
             let what = format!("pods that use {}", ObjectName::from(claim));
@@ -224,6 +225,9 @@ impl Knowledge {
         unseen
     }
 }
+
+/// The uid of no object: a read of it shows whether any has the name.
+const NOBODY: &str = "-";
 
 /// Reads the knowledge for a question, and notes what is missing. A question goes on without what
 /// is missing, so that it finds out as much as possible of what it needs at once.
@@ -301,6 +305,15 @@ impl<'a> Asker<'a> {
         self.reads_left -= 1;
         self.needs.insert(need);
         None
+    }
+
+    /// Whether no object of a cluster-scoped type of Kubernetes itself has this name, as far as that can be read.
+    pub fn is_absent(&mut self, resource: &str, name: &str) -> bool {
+        let resource = self.catalog.resource(&GroupResource::new("", resource));
+        let Some((resource, uid)) = resource.zip(Uid::parse(NOBODY)) else { return false };
+        let resource = Arc::clone(resource);
+        let named = Identity { resource, namespace: None, name: name.into(), uid };
+        matches!(self.live(&named), Some(Live::Absent(AbsenceEvidence::NotFound)))
     }
 
     /// The first pods that use a claim; `None` if this is not known.

@@ -95,9 +95,8 @@ impl Source {
             Self::Collector => {
                 "The collector that answers has this to do. If it does not change, `explain` says what keeps it from that."
             }
-            Self::DryRun => {
-                "The collector that answers has this to do, but it is in a dry run, and writes nothing."
-            }
+            // That it is in a dry run is said of each answer.
+            Self::DryRun => "The collector that answers has this to do.",
         }
     }
 }

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use crate::contents::NamespaceReport;
-use crate::explain::Chain;
+use crate::explain::{Chain, Leaf, Outcome};
 use crate::finalizers::FinalizerReport;
 use crate::hold::{Held, Hold};
 use crate::judge::{Evidence, JudgedReference};
 use crate::knowledge::AbsenceEvidence;
-use crate::name::ObjectName;
+use crate::name::{ObjectName, Source};
 use kube_gc_core::object::FOREGROUND_FINALIZER;
 use kube_gc_core::text::{LISTED, Thousands};
 use kube_gc_core::verdict::{Decision, IdleReason, KeepReason, Precheck, ReferenceClass};
@@ -193,7 +193,7 @@ pub(super) fn advice_on_references(decision: &Decision, judged: &[JudgedReferenc
 }
 
 /// What a person can do about what holds a chain.
-pub(super) fn advice_on_chain(chain: &Chain) -> Vec<String> {
+pub(super) fn advice_on_chain(chain: &Chain, source: Source) -> Vec<String> {
     let mut held: BTreeMap<&str, (usize, &FinalizerReport, &ObjectName)> = BTreeMap::new();
     for leaf in chain.leaves.iter().filter(|leaf| leaf.hold == Hold::Finalizers) {
         for finalizer in leaf.finalizers.iter().filter(|finalizer| finalizer.name != FOREGROUND_FINALIZER) {
@@ -207,46 +207,41 @@ pub(super) fn advice_on_chain(chain: &Chain) -> Vec<String> {
         .take(LISTED)
         .flat_map(|(count, finalizer, object)| finalizer.advice(object, *count))
         .collect();
-    let next = chain.leaves.iter().filter(|leaf| leaf.is_work()).count();
-    if next > 0 {
-        advice.push(format!(
-            "The collector has {} to work on. If that does not change, look whether it runs.",
-            counted(next, "of these objects")
-        ));
-    }
+    let is_work = chain.leaves.iter().any(Leaf::is_work);
+    advice.extend(is_work.then(|| source.advice().to_owned()));
     if let Some(leaf) = chain.leaves.iter().find(|leaf| leaf.hold == Hold::Undecided) {
-        advice.extend(Held::new(Hold::Undecided).advice(&leaf.object, 1));
+        advice.extend(Held::new(Hold::Undecided).advice(&leaf.object, 1, source));
     }
     advice
 }
 
 /// The verdict on a namespace, or the definition of a custom resource, that is being deleted. `own` is what it
 /// waits for besides its content.
-pub(super) fn namespace(object: &ObjectName, report: &NamespaceReport, is_all: bool, own: &[Held]) -> String {
+pub(super) fn namespace(
+    object: &ObjectName,
+    report: &NamespaceReport,
+    is_all: bool,
+    own: &[Held],
+) -> (Outcome, String) {
     let NamespaceReport { left, held, held_objects, not_read, .. } = report;
     let also: Vec<String> = own.iter().map(Held::of_one).collect();
     let also = also.join(", and for ");
     if *left == 0 {
-        if !is_all && let [held @ Held { hold: Hold::Unknown, .. }] = own {
-            return if held.is_explained() {
-                format!(
-                    "{object} cannot go: not all that is left in it can be listed, and it waits for {also}."
-                )
-            } else {
-                format!(
-                    "{object} is being deleted. It is not known what it waits for: not all in it can be listed."
-                )
-            };
-        }
         let known = if is_all { "" } else { " that can be listed" };
-        return match own {
-            [Held { hold: Hold::NamespaceController, .. }] => {
-                format!(
-                    "{object} is being deleted, and nothing is left in it: the namespace controller removes it."
-                )
+        let verdict = match own {
+            [Held { hold: Hold::Unknown, detail: Some(_), .. }] => {
+                format!("cannot go: not all that is left in it can be listed, and it waits for {also}.")
             }
-            _ => format!("{object} cannot go: nothing is left in it{known}, but it waits for {also}."),
+            [Held { hold: Hold::Unknown, .. }] => {
+                let why = "It is not known what it waits for: not all in it can be listed.";
+                return (Outcome::Unknown, format!("{object} is being deleted. {why}"));
+            }
+            [Held { hold: Hold::NamespaceController, .. }] => {
+                "is being deleted, and nothing is left in it: the namespace controller removes it.".to_owned()
+            }
+            _ => format!("cannot go: nothing is left in it{known}, but it waits for {also}."),
         };
+        return (Outcome::Waits, format!("{object} {verdict}"));
     }
     let at_least = if is_all { "" } else { "at least " };
     let objects = counted(*left, "object");
@@ -262,7 +257,7 @@ pub(super) fn namespace(object: &ObjectName, report: &NamespaceReport, is_all: b
         _ => format!("some held by {names}"),
     };
     let also = if own.is_empty() { String::new() } else { format!("; it also waits for {also}") };
-    format!("{object} cannot go: {at_least}{objects} {are} left, {holding}{also}.")
+    (Outcome::Waits, format!("{object} cannot go: {at_least}{objects} {are} left, {holding}{also}."))
 }
 
 /// What a person can do about what is left in a namespace, or of a definition.

@@ -152,19 +152,23 @@ pub fn stuck(
         one.look(asker, blocked.contains(&place), query, is_meant(&one.identity), &mut report);
     }
     report.stuck = remaining.iter().filter(|one| one.stuck_since.is_some()).count();
-    let mut causes: BTreeMap<(Hold, &str), Vec<usize>> = BTreeMap::new();
+    let mut causes: BTreeMap<(Hold, &str, Vec<usize>), Vec<usize>> = BTreeMap::new();
     for (place, one) in remaining.iter().enumerate() {
+        // What waits in two namespaces has two causes, unless that would be too many.
+        let contain = |place: &&usize| Container::of(&remaining[**place].identity).is_some();
+        let containers: Vec<usize> = one.blocks.iter().filter(contain).copied().collect();
         for held in &one.holds {
-            let mut cause = (held.hold, held.about.as_str());
-            if causes.len() >= CAUSES && !causes.contains_key(&cause) {
-                cause = (Hold::Other, "");
-            }
-            causes.entry(cause).or_default().push(place);
+            let about = held.about.as_str();
+            let of =
+                [(CAUSES / 2, (held.hold, about, containers.clone())), (CAUSES, (held.hold, about, vec![]))];
+            let fits = |(most, cause): &(usize, _)| causes.len() < *most || causes.contains_key(cause);
+            let cause = of.into_iter().find(fits).map(|(_, cause)| cause);
+            causes.entry(cause.unwrap_or((Hold::Other, "", vec![]))).or_default().push(place);
         }
     }
     let is_stuck = |place: &usize| remaining[*place].stuck_since.is_some();
     let mut explained: HashSet<usize> = HashSet::new();
-    for ((hold, about), holders) in causes {
+    for ((hold, about, _), holders) in causes {
         let mut stuck = wait_for(&holders, &remaining);
         stuck.retain(is_stuck);
         explained.extend(&stuck);
@@ -331,10 +335,6 @@ fn group(
         object_count: stuck.len(),
         oldest: stuck.iter().filter_map(|&place| remaining[place].stuck_since.clone()).min(),
         finalizers: held.finalizers.clone(),
-        advice: if held.hold.is_of_collector() {
-            vec![source.advice().to_owned()]
-        } else {
-            held.advice(&first, holders.len())
-        },
+        advice: held.advice(&first, holders.len(), source),
     }
 }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ValueEnum};
 
 use super::{Failed, Format, usage};
@@ -57,11 +58,11 @@ pub struct ScopeArgs {
 #[command(next_help_heading = SOURCE)]
 pub struct ReachArgs {
     /// List only types that match, such as 'pods' or '*.example.com'; repeatable
-    #[arg(long, value_name = "PATTERN", value_delimiter = ',')]
+    #[arg(long, value_name = "PATTERN", value_delimiter = ',', value_parser = NonEmptyStringValueParser::new())]
     kinds: Vec<String>,
 
     /// Do not list types that match; repeatable
-    #[arg(long, value_name = "PATTERN", value_delimiter = ',')]
+    #[arg(long, value_name = "PATTERN", value_delimiter = ',', value_parser = NonEmptyStringValueParser::new())]
     exclude: Vec<String>,
 
     /// Leave out the line with the names of the columns
@@ -161,7 +162,7 @@ impl ScopeArgs {
         QueryScope {
             everywhere: self.all_namespaces,
             filter: reach.filter(),
-            selector: self.selector.clone(),
+            selector: self.selector.clone().filter(|selector| !selector.is_empty()),
         }
     }
 }

@@ -101,18 +101,19 @@ fn text(explanation: &Explanation, look: &Look) -> String {
 /// What a collector has done about the object; empty if lists were asked.
 fn of_collector(answer: &ExplainAnswer, look: &Look) -> String {
     let mut text = String::new();
-    if answer.dry_run {
-        text.push_str("\nThis collector is in dry run: it does nothing of what is said here.\n");
-    }
+    // The verdict may have the words of the API server.
+    let new = |words: &str| {
+        if answer.explanation.verdict.contains(words) { String::new() } else { format!(": {words}") }
+    };
     if let Some(Decision { at, action, outcome, error }) = answer.decisions.iter().flatten().next() {
-        let error = error.as_deref().map(|error| format!(": {error}")).unwrap_or_default();
+        let error = error.as_deref().map(new).unwrap_or_default();
         let action = action.replace('_', " ");
         let outcome = match outcome.as_str() {
             "dry_run" => "dry run: nothing was sent".to_owned(),
             outcome => outcome.replace('_', " "),
         };
         let who = look.age(at).map_or_else(|| "The".to_owned(), |age| format!("{age} ago the"));
-        let last = format!("{who} collector decided to {action} it ({outcome}{error}).");
+        let last = format!("{who} collector decided about it: {action} ({outcome}{error}).");
         text += &format!("\n{}\n", Escaped(last));
     }
     if let Some(Stuck { reason, since, attempts, next_retry_seconds, message, hint }) = &answer.stuck {
@@ -124,7 +125,8 @@ fn of_collector(answer: &ExplainAnswer, look: &Look) -> String {
             None => String::new(),
         };
         let since = look.age(since).map(|age| format!(", for {age}")).unwrap_or_default();
-        let stuck = format!("The collector cannot finish with it{attempts} ({reason}{since}): {message}.");
+        let message = new(message);
+        let stuck = format!("The collector cannot finish with it{attempts} ({reason}{since}){message}.");
         text += &format!("\n{}{next}\nWhat to do: {}.\n", Escaped(stuck), Escaped(hint));
     }
     text

@@ -76,9 +76,10 @@ impl From<Error> for Failed {
 impl From<InsightError> for Failed {
     fn from(error: InsightError) -> Self {
         let exit = match &error {
-            InsightError::NoSuchType(_) | InsightError::NoSuchObject(_) | InsightError::NotInGraph(_) => {
-                Exit::NoSuchObject
-            }
+            InsightError::NoSuchType(_)
+            | InsightError::NotCollected(_)
+            | InsightError::NoSuchObject(_)
+            | InsightError::NotInGraph(_) => Exit::NoSuchObject,
             InsightError::Selector(_) => Exit::Usage,
             InsightError::Forbidden(_) => Exit::Forbidden,
             InsightError::Api(_) => Exit::Unreachable,

@@ -312,7 +312,11 @@ fn notes(object: &PlannedObject) -> Vec<String> {
         ("loses", &object.loses),
         ("goes with", object.within.as_slice()),
     ] {
-        let names: Vec<String> = names.iter().map(ObjectName::to_string).collect();
+        let name = |of: &ObjectName| match (&of.resource, &object.name.namespace) {
+            (None, Some(_)) => format!("{of} (the server does not serve {} now)", of.api_version),
+            _ => of.to_string(),
+        };
+        let names: Vec<String> = names.iter().map(name).collect();
         if !names.is_empty() {
             notes.push(format!("{how} {}", first(&names)));
         }

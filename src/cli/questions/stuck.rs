@@ -109,10 +109,13 @@ fn text(report: &StuckReport, look: &Look) -> String {
     if look.wide {
         text.push_str(&objects(report, look));
     }
-    // Several causes can have the same advice.
-    let mut known: HashSet<&str> = HashSet::new();
-    let advice = report.groups.iter().flat_map(|group| &group.advice);
-    let advice: Vec<&String> = advice.filter(|advice| known.insert(advice.as_str())).collect();
+    // Several causes can have the same advice, and a command belongs below what it is about.
+    let (mut known, mut advice) = (HashSet::new(), Vec::new());
+    for group in &report.groups {
+        if group.advice.iter().filter(|line| known.insert(*line)).count() > 0 {
+            advice.extend(&group.advice);
+        }
+    }
     if !advice.is_empty() {
         text.push('\n');
     }
@@ -241,11 +244,20 @@ mod tests {
             object_count: 41,
             oldest: Some("2026-01-01T00:00:00Z".into()),
             finalizers: Vec::new(),
-            advice: vec![HOSTILE.into(), HOSTILE.into()],
+            advice: vec![HOSTILE.into()],
         };
-        let report = StuckReport { groups: vec![group], ..StuckReport::default() };
+        let several = |advice: &[&str]| {
+            let advice = advice.iter().map(ToString::to_string).collect();
+            StuckGroup { advice, ..group.clone() }
+        };
+        let one = several(&["a", "a by hand of x"]);
+        let both = several(&["b", "b by hand of y", "a", "a by hand of y"]);
+        let groups = vec![group.clone(), one, both, group.clone()];
+        let report = StuckReport { groups, ..StuckReport::default() };
         let text = text(&report, &look(true));
-        assert_harmless(&text, 9);
+        assert_harmless(&text, 30);
+        let advice = "\na\na by hand of x\nb\nb by hand of y\na\na by hand of y\n";
+        assert!(text.ends_with(advice), "{text}");
         assert!(text.contains("\n  configmap.apps/receipt  shop  uid-receipt\n  and 40 more\n"), "{text}");
         assert_harmless(&names(&report), 1);
     }

@@ -27,6 +27,8 @@ pub struct MonitorState {
     pub since: SystemTime,
     /// The last failure, until a later request succeeds.
     pub last_error: Option<String>,
+    /// The last failure of a type that is not synced, even after a later request has succeeded.
+    pub last_failure: Option<String>,
     /// The first failure since something succeeded.
     pub failing_since: Option<SystemTime>,
     /// The graph contains everything up to this version.
@@ -42,8 +44,14 @@ impl MonitorState {
         self.synced && self.last_error.is_none()
     }
 
+    /// Why the graph may lack changes of the type.
+    pub fn why_incomplete(&self) -> &str {
+        self.last_error.as_ref().or(self.last_failure.as_ref()).map_or("not listed yet", String::as_str)
+    }
+
     fn failed(&mut self, error: String) {
         self.failing_since.get_or_insert_with(SystemTime::now);
+        self.last_failure = Some(error.clone());
         self.last_error = Some(error);
     }
 
@@ -54,6 +62,7 @@ impl MonitorState {
             (self.synced, self.since) = (synced, SystemTime::now());
         }
         self.was_synced |= synced;
+        self.last_failure.take_if(|_| synced);
         is_changed
     }
 }
@@ -95,6 +104,7 @@ impl Registry {
             was_synced: false,
             since: SystemTime::now(),
             last_error: None,
+            last_failure: None,
             failing_since: None,
             applied: None,
             draining: false,
@@ -392,10 +402,15 @@ mod tests {
         assert_eq!(error(&registry).as_deref(), Some("list again"));
         registry.succeeded(name);
         assert_eq!((error(&registry), registry.all()[0].failing_since), (None, None));
+        // Until it is synced, that is why objects are missing.
+        assert_eq!(registry.all()[0].why_incomplete(), "list again");
         // A watch may fail before a busy graph has applied the list.
         registry.failed(name, "watch".into());
         assert!(registry.synced(name) && registry.is_synced(name));
         assert_eq!(error(&registry).as_deref(), Some("watch"));
+        registry.succeeded(name);
+        registry.update(name, |state| state.set_synced(false));
+        assert_eq!(registry.all()[0].why_incomplete(), "not listed yet");
     }
 
     /// Rule 5.15.

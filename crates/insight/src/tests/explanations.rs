@@ -1,6 +1,7 @@
 use std::sync::Arc;
 
 use super::*;
+use crate::judge::locate;
 use kube_gc_core::graph::Snapshot;
 use kube_gc_core::graph::testing::histories;
 use kube_gc_core::graph::testing::world::*;
@@ -227,7 +228,7 @@ fn who_removes_a_finalizer_is_said_as_far_as_it_is_certain() {
 #[test]
 fn an_api_of_kubernetes_is_not_that_of_a_project_below_it() {
     let mut catalog = Catalog::builder();
-    for group in ["storage.k8s.io", "example.com"] {
+    for group in ["storage.k8s.io", "example.com", "cluster.x-k8s.io"] {
         let group_resource = GroupResource::new(group, "things");
         let resource =
             ResourceType { group_resource, ..ResourceType::clone(&resource("things.example.com")) };
@@ -237,6 +238,8 @@ fn an_api_of_kubernetes_is_not_that_of_a_project_below_it() {
     let served = |name: &str| FinalizerReport::named(name, &catalog).api_is_served;
     let protection = "snapshot.storage.kubernetes.io/pvc-as-source-protection";
     assert_eq!([served(protection), served("a.example.com/x")], [Some(false), Some(true)]);
+    // Every cluster has groups in this domain.
+    assert_eq!(["k8s.io/abc", "x-k8s.io/abc", "abc.k8s.io/x"].map(served), [None, None, Some(false)]);
 }
 
 #[test]
@@ -249,7 +252,7 @@ fn commands_remove_the_last_finalizer_first_and_say_of_how_many_objects() {
     assert!(commands[1].starts_with("Removing one.") && commands[1].contains("finalizers/0"), "{advice:?}");
     let of = ObjectName::from(&item.identity());
     let finalizer = FinalizerReport::named(names[0], catalog());
-    assert!(finalizer.advice(&of, 5)[1].contains("to clean up, for each of the 5: kubectl patch"));
+    assert!(finalizer.advice(&of, 5)[1].contains("to clean up, for each object as for this one: kubectl"));
     let of = ObjectName::from(&obj("namespaces", "", "old").identity());
     let in_spec = FinalizerReport { in_spec: true, ..finalizer }.advice(&of, 1);
     assert!(in_spec[0].starts_with("Finalizer one.example.net/x in the spec: "), "{in_spec:?}");
@@ -304,6 +307,56 @@ fn an_owner_in_another_namespace_is_found_by_its_uid() {
     let verdict = Cluster::of(&[&owner, &another, &both]).explain(&both).verdict;
     let both = "none of its 2 owners exists: its owner ConfigMap/shared does not exist in";
     assert!(verdict.contains(both) && verdict.contains("the uid is that of other/shared)"), "{verdict}");
+}
+
+/// A graph remembers that an owner is gone, and not what else has its name.
+#[test]
+fn who_has_the_name_of_an_owner_that_was_absent_is_said() {
+    let (owner, item) = (config("a"), pod("p").owned(&config("a")));
+    let taken = Live::Absent(AbsenceEvidence::OtherUid(Uid::parse("new").unwrap()));
+    for (live, evidence) in [
+        (taken, Evidence::OtherUid { uid: "new".into() }),
+        (Live::Absent(AbsenceEvidence::NotFound), Evidence::Remembered),
+        (Live::Failed("not allowed".into()), Evidence::Remembered),
+    ] {
+        let mut judged = Cluster::of(&[&item]).explain(&item).references;
+        judged[0].identity = Some(owner.identity());
+        judged[0].evidence = Evidence::Remembered;
+        let seen = Cluster::of(&[&item]).reading(&owner, live).ask(|asker| {
+            let mut judged = judged.clone();
+            locate(asker, &mut judged);
+            judged.swap_remove(0).evidence
+        });
+        assert_eq!(seen, evidence);
+    }
+}
+
+#[test]
+fn what_the_api_server_refuses_is_tried_and_does_not_go() {
+    let (item, root) = (pod("p").owned(&config("gone")), config("root").foreground());
+    let mut unblocked = Cluster::of(&[&root]).read(&root, &["foregroundDeletion"]);
+    for (mut explained, said) in [
+        (
+            Cluster::of(&[&item]).explain(&item),
+            "Pod/p is garbage: its owner ConfigMap/gone does not exist in namespace ns. The collector tries to delete \
+             it, and the API server refuses it: not today.",
+        ),
+        (
+            Cluster::of(&[&item]).read(&item, &["example.com/a"]).explain(&item),
+            "Pod/p is garbage: its owner ConfigMap/gone does not exist in namespace ns. The collector tries to delete \
+             it, and the API server refuses it: not today.",
+        ),
+        (
+            unblocked.explain(&root),
+            "ConfigMap/root is being deleted, and no dependent blocks it: the collector removes the finalizer \
+             foregroundDeletion, and then it is gone. The collector tries to do that, and the API server refuses it: \
+             not today.",
+        ),
+    ] {
+        assert_eq!(explained.outcome, Outcome::Goes);
+        explained.is_refused("not today");
+        assert_eq!((explained.outcome, &*explained.verdict), (Outcome::Waits, said));
+    }
 }
 
 #[test]

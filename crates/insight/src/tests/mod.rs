@@ -117,8 +117,15 @@ impl Cluster {
                         Fact::Elsewhere(owner, found)
                     }
                     Need::Live(identity) => {
-                        let live = self.live.get(&identity).cloned();
-                        Fact::Live(identity, live.unwrap_or(Live::Absent(AbsenceEvidence::NotFound)))
+                        let live = self.live.get(&identity).cloned().unwrap_or_else(|| {
+                            let uid = |uid| Identity { uid, ..identity.clone() };
+                            let mut named =
+                                self.live.keys().filter(|other| **other == uid(other.uid.clone()));
+                            Live::Absent(named.next().map_or(AbsenceEvidence::NotFound, |other| {
+                                AbsenceEvidence::OtherUid(other.uid.clone())
+                            }))
+                        });
+                        Fact::Live(identity, live)
                     }
                     Need::Node(_) | Need::Object(_) | Need::Owner(_) => unreachable!("the graph has it"),
                 });

@@ -161,10 +161,8 @@ fn what_is_left_in_a_namespace_is_counted() {
     ] {
         let held_objects = held.iter().map(|held| held.count).max().unwrap_or_default();
         let report = NamespaceReport { left, held, held_objects, ..NamespaceReport::default() };
-        assert_eq!(
-            sentence::namespace(&name("n"), &report, true, &[]),
-            format!("ConfigMap/n cannot go: {said}")
-        );
+        let said = (Outcome::Waits, format!("ConfigMap/n cannot go: {said}"));
+        assert_eq!(sentence::namespace(&name("n"), &report, true, &[]), said);
         let not_deleted = sentence::advice_on_namespace(&report, false).pop().unwrap_or_default();
         let are = if left == 1 { "1 object is not deleted yet." } else { "objects are not deleted yet." };
         assert!(not_deleted.contains(are), "{not_deleted}");
@@ -176,4 +174,22 @@ fn a_number_of_all_is_the_number() {
     let said = |number, all| counted_of(number, all, "object");
     assert_eq!([said(1, 1), said(1, 2), said(2, 2)], ["1 object", "1 of 2 objects", "2 objects"]);
     assert_eq!(said(0, 5000), "0 of 5,000 objects");
+}
+
+#[test]
+fn who_answers_is_not_to_be_looked_for() {
+    let leaf = Leaf {
+        object: name("c"),
+        blocks: name("o"),
+        hold: Hold::ToBeDeleted,
+        waits_for: String::new(),
+        finalizers: Vec::new(),
+        deleted: None,
+    };
+    let chain = Chain { leaves: vec![leaf], ..Chain::default() };
+    for (source, looks) in [(Source::Lists, true), (Source::Collector, false), (Source::DryRun, false)] {
+        let held = Held::new(Hold::Unblocked).advice(&name("c"), 1, source);
+        assert_eq!(sentence::advice_on_chain(&chain, source), held);
+        assert!(held.len() == 1 && held[0].contains("look whether it runs") == looks, "{held:?}");
+    }
 }

@@ -45,26 +45,39 @@ fn what_is_not_meant_holds_others_and_is_not_counted() {
     assert_eq!((report.stuck, report.being_deleted, report.groups[0].object_count), (1, 1, 1));
 }
 
-/// Objects that wait for the same finalizer are one group, and hold only what they are in.
+/// Objects that wait for the same finalizer are one group, unless they hold different namespaces.
 #[test]
 fn a_namespace_waits_only_for_what_is_in_it() {
-    let namespace = obj("namespaces", "", "ns").terminating();
-    let inside = config("held").terminating();
-    let mut all: Vec<Obj> =
-        (0..4).map(|number| obj("configmaps", "other", &format!("c{number}")).terminating()).collect();
+    let gone = |name: &str| obj("namespaces", "", name).terminating();
+    let held = |namespace: &str, name: &str| obj("configmaps", namespace, name).terminating();
     let report_of = |all: &[Obj]| {
-        let finalizers: &[&str] = &["example.com/c"];
+        let finalizers: &[&str] = &["gone.example.net/c"];
         let of = |obj: &Obj| if obj.facts.namespace.is_some() { finalizers } else { &[] };
-        let objects = all.iter().chain([&inside]).map(|obj| (obj, of(obj)));
-        let objects: Vec<_> = objects.chain([(&namespace, &[][..])]).collect();
-        let report = report(&mut cluster(&objects), NOW, |_| true);
-        assert_eq!(report.groups.len(), 1);
-        report.groups[0].sentence.clone()
+        let objects: Vec<_> = all.iter().map(|obj| (obj, of(obj))).collect();
+        report(&mut cluster(&objects), NOW, |_| true)
     };
-    let others = "objects that wait for finalizer example.com/c";
-    assert_eq!(report_of(&all), format!("Namespace/ns waits for {others}, such as ConfigMap/held"));
-    all.push(obj("namespaces", "", "other").terminating());
-    assert!(report_of(&all).starts_with(&format!("2 objects wait for {others}, such as ConfigMap/")));
+    let others = ["a", "b"].map(|name| held("other", name));
+    let mut all: Vec<Obj> = others.into_iter().chain([gone("ns"), held("ns", "held")]).collect();
+    let inside = "Namespace/ns waits for ConfigMap/held (finalizer gone.example.net/c)";
+    assert_eq!(sentences(&report_of(&all)), ["2 objects wait for finalizer gone.example.net/c", inside]);
+    all.push(gone("other"));
+    let report = report_of(&all);
+    let such =
+        "Namespace/other waits for objects that wait for finalizer gone.example.net/c, such as ConfigMap/a";
+    assert_eq!(sentences(&report), [such, inside]);
+    // Each command is below its finalizer, and is about an object of its group.
+    for (group, name) in report.groups.iter().zip(["configmaps a -n other", "configmaps held -n ns"]) {
+        let [first, by_hand] = &group.advice[..] else { panic!("{group:?}") };
+        assert!(first.starts_with("Finalizer gone.example.net/c: ") && by_hand.contains(name), "{by_hand}");
+    }
+    // Of very many, some are told together.
+    all.extend((0..40).flat_map(|number| {
+        let name = format!("n{number:02}");
+        [gone(&name), held(&name, &format!("in-{name}"))]
+    }));
+    let report = report_of(&all);
+    let counted = report.groups.iter().map(|group| group.object_count).sum::<usize>();
+    assert_eq!((report.groups.len(), report.stuck, counted), (33, 85, 85));
 }
 
 /// Some of each namespace are read, whichever has most.
@@ -142,11 +155,11 @@ fn only_a_pod_has_a_grace_period_and_each_other_cause_is_its_own() {
     let (pod, config) = (pod("p").terminating(), config("c").terminating());
     let namespace = obj("namespaces", "", "ns").terminating();
     let with = |obj: &Obj, grace, particulars: &Particulars| {
-        Cluster::of(&[obj]).with(obj, |details| {
+        Cluster::of(&[obj, &node("n1")]).with(obj, |details| {
             (details.grace, details.particulars) = (grace, particulars.clone());
         })
     };
-    let on_node = Particulars::Pod { node: Some("n1".into()) };
+    let [on_node, lost] = ["n1", "n2"].map(|node| Particulars::Pod { node: Some(node.into()) });
     let of = |names: &[&str]| {
         let finalizers = names.iter().map(|&name| name.to_owned()).collect();
         Particulars::Namespace { finalizers, conditions: Vec::new() }
@@ -160,6 +173,14 @@ fn only_a_pod_has_a_grace_period_and_each_other_cause_is_its_own() {
             None,
             "kubelet",
             ": its grace period of 5 s ended 55s ago, and the kubelet of node n1 has not confirmed its end",
+        ),
+        (
+            &pod,
+            &lost,
+            true,
+            None,
+            "kubelet",
+            ": its grace period of 5 s ended 55s ago, and node n2 does not exist",
         ),
         (
             &config,
@@ -203,8 +224,13 @@ fn only_a_pod_has_a_grace_period_and_each_other_cause_is_its_own() {
         let report = cluster.ask(|asker| stuck(asker, &deleted, &context, |_| true));
         let sentence = format!("{}{predicate}", ObjectName::from(&obj.identity()));
         assert_eq!((&*report.groups[0].cause, sentences(&report)), (cause, vec![&*sentence]));
-        let verdict = cluster.explain(obj).verdict;
+        let Explanation { verdict, advice, .. } = cluster.explain(obj);
         assert_eq!(verdict.contains("grace period"), cause == "kubelet", "{verdict}");
+        if cause == "kubelet" {
+            let command = if particulars == &lost { "delete pod p -n ns --force" } else { "delete node n1" };
+            assert!(advice.len() == 1 && advice[0].ends_with(command), "{advice:?}");
+            assert_eq!(report.groups[0].advice, advice);
+        }
     }
     let mut before = with(&pod, 72, &on_node);
     assert_eq!(report(&mut before, Duration::ZERO, |_| true).stuck, 0);
