@@ -106,12 +106,9 @@ impl Session {
                 format!("; owners must be in the dependent's namespace, and the uid is of one in namespace {namespace}")
             });
             // Somebody else may have deleted one that was created after that.
-            let later = if audit.is_empty() {
-                audit
-            } else {
-                format!("; it knows of no deletion of a later one: {audit}")
-            };
-            let found = found.unwrap_or_default();
+            let later =
+                (!audit.is_empty()).then(|| format!("; it knows of no deletion of a later one: {audit}"));
+            let (found, later) = (found.unwrap_or_default(), later.unwrap_or_default());
             return InsightError::NoSuchObject(format!("{none}: {what}: {why}{found}{later}"));
         }
         match none {
