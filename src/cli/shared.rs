@@ -11,7 +11,7 @@ use kube_gc_observe::telemetry::logging::{self, verbose_filter};
 /// A propagation policy, as kubectl spells it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Cascade {
-    /// The object goes at once, and its dependents follow.
+    /// The object goes first, and its dependents follow.
     #[default]
     Background,
     /// The dependents that block it go first.

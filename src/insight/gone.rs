@@ -77,8 +77,7 @@ impl Session {
                 let Some(resource) = self.discovered.type_named(of_type) else { return none };
                 let GroupResource { group, resource: plural } = &resource.group_resource;
                 audit = format!(
-                    "if it ever existed, the API server's audit log says who deleted it: resource {plural}, apiGroup \
-                     \"{group}\", "
+                    "the API server's audit log says who deleted it: resource {plural}, apiGroup \"{group}\", "
                 );
                 add("resource", &resource.group_resource.to_string());
                 let namespace = namespace.as_ref().or(self.namespace.as_ref());
@@ -103,7 +102,11 @@ impl Session {
                 Some(owner) => self.whereabouts(&owner).await,
                 None => None,
             };
-            return InsightError::NoSuchObject(format!("{none}: {what}: {why}{}", found.unwrap_or_default()));
+            // Somebody else may have deleted one that was created after that.
+            let later =
+                (!audit.is_empty()).then(|| format!("; it knows of no deletion of a later one: {audit}"));
+            let (found, later) = (found.unwrap_or_default(), later.unwrap_or_default());
+            return InsightError::NoSuchObject(format!("{none}: {what}: {why}{found}{later}"));
         }
         match none {
             InsightError::NoSuchObject(none) if !audit.is_empty() => {
@@ -111,7 +114,7 @@ impl Session {
                     Some(_) => ", and the collector does not remember that it deleted it",
                     None => "; a collector may remember it (--collector)",
                 };
-                InsightError::NoSuchObject(format!("{none}{who}; {audit}"))
+                InsightError::NoSuchObject(format!("{none}{who}; if it ever existed, {audit}"))
             }
             none => none,
         }

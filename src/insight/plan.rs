@@ -65,7 +65,7 @@ impl Session {
         let mut plan = loop {
             lists.graph.walk(&mut walk);
             let plan = lists.ask(|asker| plan(asker, &walk, asked.listed)).await;
-            if !walk.follow(&plan.unfollowed) {
+            if !walk.follow(&plan) {
                 break plan;
             }
         };

@@ -16,9 +16,9 @@ use kube_gc_core::graph::{MemberMark, MembersOf, PartitionId, SearchQuery, ViewL
 use kube_gc_core::object::{DeletionState, GroupResource, Identity, Namespace};
 use kube_gc_core::text::{Thousands, bounded};
 use kube_gc_insight::{
-    Answer, Asker, Explanation, Leaf, NamespaceContents, NeighbourhoodPage, NeighbourhoodQuery, Outcome,
-    Plan, PlanQuery, StuckContext, StuckReport, Unseen, Walk, contents_of, counted, explain,
-    explain_namespace, neighbourhood, page, plan, stuck,
+    Answer, Asker, Explanation, Forecast, Knowledge, Leaf, NamespaceContents, NeighbourhoodPage,
+    NeighbourhoodQuery, ObjectName, Outcome, Plan, PlanQuery, StuckContext, StuckReport, Unseen, Walk,
+    contents_of, counted, explain, explain_namespace, neighbourhood, page, plan, stuck,
 };
 use kube_gc_observe::telemetry::StuckReason;
 
@@ -212,12 +212,12 @@ impl CollectorIntrospection {
     /// in the graph.
     pub(super) async fn plan(&self, request: PlanRequest) -> Result<Option<Answer<Plan>>, PartitionEnded> {
         let Some(root) = self.questions.find(&request.uid, request.resource.as_ref()).await? else {
-            return Ok(None);
+            return self.unplanned(&request).await;
         };
         let (brake, graph) = (&self.status.brake, &self.status.graph);
-        let is_held = brake.holds(root.namespace.as_ref()).is_some();
         let ending = contents_of(&root).and_then(|contents| contents.namespace);
-        let outside = self.questions.outside(root.namespace.as_ref(), ending.as_ref()).await?;
+        let mut outside = self.questions.outside(root.namespace.as_ref(), ending.as_ref()).await?;
+        outside.paused = brake.engaged();
         let (pods, unlisted) = self.questions.pods_on(&root).await;
         let query = PlanQuery { roots: vec![root], policy: request.policy, pods, limit: MOST_PLANNED };
         let mut all = Walk::new(query);
@@ -226,7 +226,7 @@ impl CollectorIntrospection {
             let question = |asker: &mut Asker<'_>| plan(asker, &all, request.limit);
             let asked = self.questions.ask(ViewLimits::default(), Freshness::Now, outside.clone(), question);
             let answer = asked.await?;
-            if !all.follow(&answer.report.unfollowed) {
+            if !all.follow(&answer.report) {
                 break answer;
             }
         };
@@ -239,11 +239,27 @@ impl CollectorIntrospection {
                 populations.insert(resource.clone(), graph.population(resource).await? as u64);
             }
         }
-        plan.forecast(limits, |resource| populations.get(resource).copied());
-        if is_held && let Some(why) = brake.warning() {
-            plan.stops(why);
+        match brake.warning().filter(|_| plan.braked > 0) {
+            Some(why) => plan.brake = Forecast::Engaged { why },
+            None => plan.forecast(limits, |resource| populations.get(resource).copied()),
         }
         Ok(Some(answer))
+    }
+
+    /// What is said of an object that the collector does not see, because it ignores its type or has not listed it.
+    async fn unplanned(&self, request: &PlanRequest) -> Result<Option<Answer<Plan>>, PartitionEnded> {
+        let outside = self.questions.outside(None, None).await?;
+        let what = request.resource.as_ref().map(GroupResource::to_string);
+        let knows_nothing = self.status.discovery().discovered.is_none();
+        let mut types = outside.types.iter();
+        let Some(unseen) = types.find(|unseen| knows_nothing || Some(&unseen.what) == what.as_ref()) else {
+            return Ok(None);
+        };
+        let verdict = format!("No plan can be made of {}: {}.", unseen.what, unseen.why);
+        let object =
+            ObjectName { resource: what, uid: request.uid.shown().to_string(), ..ObjectName::default() };
+        let plan = Plan { object, cascade: request.policy.into(), verdict, ..Plan::default() };
+        Ok(Some(Answer::new(plan, &Knowledge::new(outside), Vec::new(), 0)))
     }
 }
 

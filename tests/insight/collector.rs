@@ -22,6 +22,7 @@ kube_gc_testkit::scenarios! {
     what_is_no_collector_is_said,
     a_namespace_that_nobody_knows_is_not_in_order,
     a_collector_in_a_dry_run_says_so,
+    what_was_created_anew_is_not_said_to_be_deleted_by_a_collector,
     what_is_not_found_is_said_or_answered_from_lists,
 }
 
@@ -347,6 +348,26 @@ async fn a_collector_in_a_dry_run_says_so() -> Result<()> {
     }
     collector.stop().await?;
     cluster.assert_kept([&root, &item]).await
+}
+
+/// A collector deletes one, and then a person deletes another one of that name.
+async fn what_was_created_anew_is_not_said_to_be_deleted_by_a_collector() -> Result<()> {
+    let world = World::set().await?;
+    let (cluster, ns, caller) = world.parts();
+    let collector = world.stage.collector().await?;
+    let root = ns.configmap("root").create().await?;
+    let item = ns.secret("item").owned_by(&root).create().await?;
+    cluster.delete(&root, Policy::Background).await?;
+    cluster.gone(&item).await?;
+    let anew = ns.secret("item").create().await?;
+    cluster.delete(&anew, Policy::Background).await?;
+    cluster.settled(&collector).await?;
+    let url = format!("--collector http://{}", collector.debug_address());
+    let deleted = format!("kube-gc deleted secrets/item (uid {}) at 2", item.uid);
+    let later = "; it knows of no deletion of a later one: the API server's audit log says who deleted it: resource secrets";
+    caller.says(&format!("explain secret/item {url}"), 8, &[&deleted, later]).await?;
+    caller.says(&format!("explain uid:{} {url}", item.uid), 8, &[&deleted, "!later one"]).await?;
+    collector.stop().await
 }
 
 async fn what_is_not_found_is_said_or_answered_from_lists() -> Result<()> {

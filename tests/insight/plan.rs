@@ -17,6 +17,8 @@ kube_gc_testkit::scenarios! {
     a_node_takes_its_pods_along,
     a_collector_says_what_it_cannot_see,
     too_many_deletions_fail_and_the_brake_is_foreseen,
+    what_an_engaged_brake_holds_is_not_said_to_go,
+    what_waits_for_a_held_owner_is_not_said_to_go_at_once,
     a_definition_is_planned_with_all_objects_of_its_type,
     the_debug_page_has_the_same_plan,
 }
@@ -67,7 +69,7 @@ async fn several_objects_are_planned_together() -> Result<()> {
     ] {
         caller.says(line, code, &[said]).await?;
     }
-    let says = "ConfigMap/a and 1 more are deleted at once, and their dependents follow; 1 other goes.\n";
+    let says = "ConfigMap/a and 1 more are deleted, and their dependents follow; 1 other goes.\n";
     let (roots, objects) = (&[&a, &b], &[&a, &b, &both]);
     let truth =
         Truth { line: "plan cm a b".into(), says: &[says], policy: Policy::Background, roots, objects };
@@ -158,6 +160,10 @@ async fn a_collector_says_what_it_cannot_see() -> Result<()> {
         let ran = ask().await?;
         ensure!(ran.out.contains("no other object that was looked at goes"), "{ran:?}");
     }
+    let url = format!("--collector http://{}", ignoring.debug_address());
+    let said =
+        ["Not looked at: secrets: the collector ignores this type", "No plan can be made of secrets: "];
+    caller.says(&format!("plan secret/item {url}"), 7, &said).await?;
     let keeper = ns.secret("keeper").create().await?;
     ns.configmap("kept").owned_by(&keeper).create().await?;
     let asked = format!("stuck --older 0s --collector http://{}", ignoring.debug_address());
@@ -212,6 +218,72 @@ async fn too_many_deletions_fail_and_the_brake_is_foreseen() -> Result<()> {
     std::fs::write(file.path(), "[discovery]\nignored = [\"secrets\"]\n")?;
     let said = ["no other object goes", "Left out on request: 1 type"];
     caller.says(&format!("plan cm/root --config {}", file.path().display()), 0, &said).await
+}
+
+/// The collector deletes what it may, and what is planned then stays.
+async fn what_an_engaged_brake_holds_is_not_said_to_go() -> Result<()> {
+    let world = World::set().await?;
+    let (cluster, ns, caller) = world.parts();
+    let options = Options::config("[brake]\nnamespace_deletions_per_minute = 2\n");
+    let collector = world.stage.collector_with(options).await?;
+    let first = ns.configmap("first").create().await?;
+    create_all((0..3).map(|number| ns.secret(format!("s{number}")).owned_by(&first))).await?;
+    let root = ns.configmap("root").create().await?;
+    let items = create_all((0..3).map(|number| ns.secret(format!("item{number}")).owned_by(&root))).await?;
+    cluster.delete(&first, Policy::Background).await?;
+    let line = format!("plan cm/root --collector http://{}", collector.debug_address());
+    poll("the brake to engage", async || Ok(caller.json(&line).await?["brake"]["state"] == "engaged"))
+        .await?;
+    let said = [
+        "ConfigMap/root is deleted, and its dependents follow; no other object goes now; 3 wait until the brake of the \
+         collector is released.\n",
+        "\nThe brake of the collector is engaged: deletion is paused in the namespace ",
+        "!stops this",
+        "!objects go",
+    ];
+    caller.says(&line, 0, &said).await?;
+    cluster.delete(&root, Policy::Background).await?;
+    cluster.gone(&root).await?;
+    cluster.settled_with_parked(&collector).await?;
+    cluster.assert_kept(&items).await?;
+    collector.stop().await
+}
+
+async fn what_waits_for_a_held_owner_is_not_said_to_go_at_once() -> Result<()> {
+    let world = World::set().await?;
+    let (_, ns, _) = world.parts();
+    let collector = world.stage.collector().await?;
+    let root = ns.configmap("root").finalizer(HOLD).create().await?;
+    let other = ns.configmap("other").create().await?;
+    let item = ns.secret("item").owned_by(&root).create().await?;
+    let below = ns.secret("below").owned_by(&item).create().await?;
+    let itself = format!("; 2 others go. ConfigMap/root itself stays until finalizer {HOLD} is removed.\n");
+    let marked = "ConfigMap/root is marked for deletion, and its dependents follow when it is gone";
+    for (line, said, roots) in [
+        (
+            "plan cm other root",
+            [
+                "their dependents follow when they are gone; 2 others go. 1 of those named stays",
+                "held ConfigMap/root",
+            ],
+            &[&other, &root][..],
+        ),
+        ("plan cm root", [marked, &itself], &[&root]),
+    ] {
+        let truth = Truth {
+            line: line.to_owned(),
+            says: &[said[0], said[1], "!at once", "deleted Secret/item after ConfigMap/root"],
+            policy: Policy::Background,
+            roots,
+            objects: &[&root, &item, &below],
+        };
+        if roots.len() == 1 {
+            truth.comes_true(&world, &collector, async || Ok(())).await?;
+        } else {
+            truth.planned(&world).await?;
+        }
+    }
+    collector.stop().await
 }
 
 async fn a_definition_is_planned_with_all_objects_of_its_type() -> Result<()> {

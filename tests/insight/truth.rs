@@ -18,6 +18,8 @@ use kube_gc_testkit::{Cluster, Collector, Obj, Options, Policy};
 
 kube_gc_testkit::scenarios! {
     each_effect_comes_true,
+    a_deletion_that_has_begun_goes_on_as_it_was_planned,
+    what_is_under_way_beside_what_is_asked_comes_true,
     what_protects_a_claim_or_a_volume_keeps_it,
     a_finalizer_in_the_spec_of_a_namespace_keeps_it,
     a_webhook_that_denies_keeps_what_is_planned_to_go,
@@ -42,6 +44,11 @@ impl Truth<'_> {
         collector: &Collector,
         release: impl AsyncFnOnce() -> Result<()>,
     ) -> Result<()> {
+        self.follows(&self.planned(world).await?, world, collector, release).await
+    }
+
+    /// Fails unless the plan says this.
+    pub async fn planned(&self, world: &World) -> Result<Case> {
         let (cluster, _, caller) = world.parts();
         let before = cluster.request_counts().await?;
         let asked = caller.ask(&format!("{} -o json", self.line)).await?;
@@ -53,12 +60,25 @@ impl Truth<'_> {
             objects.push(cluster.fresh(object).await?);
         }
         let plan = serde_json::from_value(asked.json()?)?;
-        let case = Case { title: self.line.clone(), objects, had_deleted: false, plan };
+        Ok(Case { title: self.line.clone(), objects, had_deleted: false, plan })
+    }
+
+    /// Fails unless what happens is what was planned. What is being deleted already is not deleted again.
+    async fn follows(
+        &self,
+        case: &Case,
+        world: &World,
+        collector: &Collector,
+        release: impl AsyncFnOnce() -> Result<()>,
+    ) -> Result<()> {
+        let (cluster, ..) = world.parts();
         for root in self.roots {
-            cluster.delete(root, self.policy).await?;
+            if cluster.get(root).await?.is_some_and(|root| !root.is_terminating()) {
+                cluster.delete(root, self.policy).await?;
+            }
             collect_pods(cluster, root, &case.objects).await?;
         }
-        came_true(cluster, collector, &case, Moment::Idle).await?;
+        came_true(cluster, collector, case, Moment::Idle).await?;
         for object in &case.objects {
             let Ok(Some(object)) = cluster.get(object).await else { continue };
             if !holds(&object).is_empty() {
@@ -66,7 +86,7 @@ impl Truth<'_> {
             }
         }
         release().await?;
-        came_true(cluster, collector, &case, Moment::Released).await
+        came_true(cluster, collector, case, Moment::Released).await
     }
 }
 
@@ -136,8 +156,125 @@ async fn each_effect_comes_true() -> Result<()> {
         ensure!(plan["objects"].as_array().into_iter().flatten().any(is_shown), "{effect:?} in {plan}");
     }
     caller.says("plan cm/root -o name --cascade orphan", 0, &["configmap/root\n", "!secret"]).await?;
+    let waits_for: Vec<&Value> = plan["objects"].as_array().into_iter().flatten().collect();
+    let waits_for =
+        waits_for.iter().find(|object| object["name"] == "root").context("no root")?["after"].to_string();
+    ensure!(["held", "parked"].iter().all(|name| waits_for.contains(name)), "{waits_for}");
     let truth = Truth { line, says: &says, policy: Policy::Foreground, roots: &[&root], objects };
     truth.comes_true(&world, &collector, async || Ok(())).await?;
+    collector.stop().await
+}
+
+/// Whatever the policy that is asked about: nobody deletes it again.
+async fn a_deletion_that_has_begun_goes_on_as_it_was_planned() -> Result<()> {
+    let world = World::set().await?;
+    let (cluster, ns, caller) = world.parts();
+    for (policy, held, says) in [
+        (
+            Policy::Orphan,
+            false,
+            " and is still there, and its dependents are released; no other object goes; 2 are orphaned.\n",
+        ),
+        (
+            Policy::Orphan,
+            true,
+            "; 2 are orphaned. ConfigMap/orphan-true itself stays until finalizer example.com/hold is",
+        ),
+        (
+            Policy::Foreground,
+            false,
+            " and is still there, and goes after the dependents that block it; 2 others go.\n",
+        ),
+        (Policy::Foreground, true, "; 2 others go. ConfigMap/foreground-true itself stays until finalizer "),
+        (
+            Policy::Background,
+            true,
+            " and is still there, and its dependents follow when it is gone; 2 others go. ConfigMap/",
+        ),
+    ] {
+        let name = format!("{policy:?}-{held}").to_lowercase();
+        let root = ns.configmap(&name);
+        let root = if held { root.finalizer(HOLD) } else { root }.create().await?;
+        let below = ns.secret(format!("{name}-below")).owned_by(&root).blocking().create().await?;
+        let beside = ns.secret(format!("{name}-beside")).owned_by(&root).create().await?;
+        cluster.delete(&root, policy).await?;
+        let all = &[&root, &below, &beside];
+        let line = format!("plan cm/{name}");
+        let plan = caller.json(&line).await?;
+        for cascade in ["foreground", "orphan"] {
+            let other = caller.json(&format!("{line} --cascade {cascade}")).await?;
+            ensure!(other == plan, "{cascade}: {other} instead of {plan}");
+        }
+        let truth = Truth { line, says: &[says, "!again"], policy, roots: &[&root], objects: all };
+        let case = truth.planned(&world).await?;
+        let collector = world.stage.collector().await?;
+        truth.follows(&case, &world, &collector, async || Ok(())).await?;
+        collector.stop().await?;
+    }
+    Ok(())
+}
+
+async fn what_is_under_way_beside_what_is_asked_comes_true() -> Result<()> {
+    let world = World::set().await?;
+    let (cluster, ns, _) = world.parts();
+    // One of two is being deleted, and releases what both own: the order decides.
+    let (a, b) = (ns.configmap("a").create().await?, ns.configmap("b").create().await?);
+    let both = ns.secret("both").owned_by(&a).owned_by(&b).create().await?;
+    let of_a = ns.secret("of-a").owned_by(&a).create().await?;
+    let of_b = ns.secret("of-b").owned_by(&b).create().await?;
+    cluster.delete(&a, Policy::Orphan).await?;
+    // Two finalizers hold what has been deleted, and more wait for that.
+    let root = ns.configmap("root").create().await?;
+    let middle = ns.configmap("middle").owned_by(&root).blocking().create().await?;
+    let one = ns.secret("one").owned_by(&middle).blocking().finalizer(HOLD).create().await?;
+    let two = ns.secret("two").owned_by(&middle).blocking().finalizer(HOLD).create().await?;
+    let late = ns.secret("late").owned_by(&one).owned_by(&two).create().await?;
+    cluster.delete(&two, Policy::Background).await?;
+    // A namespace that is being deleted, and holds two.
+    let doomed = cluster.namespace().await?;
+    let inside = doomed.secret("inside").finalizer(HOLD).create().await?;
+    let other = doomed.secret("other").finalizer(HOLD).create().await?;
+    cluster.delete(doomed.as_object(), Policy::Background).await?;
+    let last = format!(
+        "; 2 stay until finalizers are removed. Namespace/{} waits for Secret/inside, Secret/other.\n",
+        doomed.name()
+    );
+    let truths = [
+        Truth {
+            line: "plan cm a b".to_owned(),
+            says: &["; 1 other goes; 1 is orphaned; 1 may go or stay.\n"],
+            policy: Policy::Background,
+            roots: &[&a, &b],
+            objects: &[&a, &b, &both, &of_a, &of_b],
+        },
+        Truth {
+            line: "plan cm root --cascade foreground".to_owned(),
+            says: &[
+                "ConfigMap/root is deleted after the dependents that block it; 2 others go; 1 is being deleted already; 1 \
+                 stays until its finalizers are removed. ConfigMap/root waits for Secret/one, Secret/two.\n",
+                "\ndeleted Secret/late after Secret/one, Secret/two\n",
+            ],
+            policy: Policy::Foreground,
+            roots: &[&root],
+            objects: &[&root, &middle, &one, &two, &late],
+        },
+        Truth {
+            line: format!("plan ns/{}", doomed.name()),
+            says: &[" and is still there, and goes last, after its 2 objects", &last],
+            policy: Policy::Background,
+            roots: &[doomed.as_object()],
+            objects: &[doomed.as_object(), &inside, &other],
+        },
+    ];
+    let mut cases = Vec::new();
+    for truth in &truths {
+        cases.push(truth.planned(&world).await?);
+    }
+    let options = Options::config("[namespaces]\nquiet = \"100ms\"\n").arg("--finish-namespaces");
+    let collector = world.stage.collector_with(options).await?;
+    for (truth, case) in truths.iter().zip(&cases) {
+        truth.follows(case, &world, &collector, async || Ok(())).await?;
+    }
     collector.stop().await
 }
 
@@ -177,12 +314,15 @@ async fn what_protects_a_claim_or_a_volume_keeps_it() -> Result<()> {
 
 async fn a_finalizer_in_the_spec_of_a_namespace_keeps_it() -> Result<()> {
     let world = World::set().await?;
-    let (cluster, _, _) = world.parts();
+    let (cluster, _, caller) = world.parts();
     let doomed = cluster.namespace().await?;
     let item = doomed.secret("item").create().await?;
     doomed.set_spec_finalizers(&["kubernetes", HOLD]).await?;
     let options = Options::config("[namespaces]\nquiet = \"100ms\"\n").arg("--finish-namespaces");
     let collector = world.stage.collector_with(options).await?;
+    let plan = caller.json(&format!("plan ns/{}", doomed.name())).await?;
+    let finalizer = &plan["objects"][0]["finalizers"][0];
+    ensure!(finalizer["name"] == HOLD && finalizer["inSpec"] == true, "{plan}");
     let truth = Truth {
         line: format!("plan ns/{}", doomed.name()),
         says: &[

@@ -122,7 +122,7 @@ pub struct FinalizerReport {
     #[serde(skip)]
     pub place: usize,
     /// It is in the spec of a namespace.
-    #[serde(skip)]
+    #[serde(default)]
     pub in_spec: bool,
 }
 

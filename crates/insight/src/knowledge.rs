@@ -79,6 +79,13 @@ pub enum Live {
     NotAsked,
 }
 
+impl Live {
+    /// The state of the object, if it was found.
+    pub fn deletion(&self) -> Option<DeletionState> {
+        if let Self::Found(live) = self { Some(live.facts.deletion_state()) } else { None }
+    }
+}
+
 /// What proves that an object is absent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AbsenceEvidence {

@@ -112,6 +112,8 @@ pub struct Outside {
     pub silent_objects: Vec<Unseen>,
     /// The types whose objects are not, or not all, in its graph.
     pub types: Vec<Unseen>,
+    /// Where the brake of a collector holds what it would delete: in these namespaces, or for `None` everywhere.
+    pub paused: Vec<Option<Namespace>>,
 }
 
 impl Outside {

@@ -61,6 +61,8 @@ pub struct PlanArgs {
     namespace: Option<String>,
 
     /// How the objects would be deleted, as in kubectl delete
+    ///
+    /// What is being deleted already goes on as it was deleted.
     #[arg(long, value_name = "POLICY", value_enum, default_value_t)]
     cascade: Cascade,
 
@@ -226,20 +228,21 @@ fn text(plan: &Plan, look: &Look) -> String {
     if rest > 0 {
         let (go, them) = if rest == 1 { ("goes", "it") } else { ("go", "them") };
         let how = if look.wide { String::new() } else { format!(" (-o wide lists {them})") };
-        // What is to be looked at comes first, so without it, everything simply goes.
-        text += &match shown.is_empty() {
+        // What is to be looked at comes first, so without it, everything simply goes, unless the brake holds it.
+        text += &match shown.is_empty() && !matches!(plan.brake, Forecast::Engaged { .. }) {
             true => format!("\n{} {go}{how}.\n", counted(rest, "object")),
             false => format!("And {}{how}.\n", counted(rest, "more object")),
         };
     }
     text.push('\n');
+    let of_brake = |what: &str, why: &str| {
+        look.paint(Colour::Red, &format!("The brake of the collector {what}: {}.", Escaped(why))) + "\n"
+    };
     match &plan.brake {
         Forecast::Unknown | Forecast::Off => {}
+        Forecast::Engaged { why } => text += &of_brake("is engaged", why),
         Forecast::Passes => text.push_str("The brake of the collector does not engage.\n"),
-        Forecast::Engages { why } => {
-            let engages = format!("The brake of the collector engages: {}.", Escaped(why));
-            text += &(look.paint(Colour::Red, &engages) + "\n");
-        }
+        Forecast::Engages { why } => text += &of_brake("engages", why),
     }
     for note in &plan.notes {
         line(&mut text, note);
@@ -265,7 +268,7 @@ fn shown<'a>(plan: &'a Plan, look: &Look) -> Vec<&'a PlannedObject> {
         if object.is_precious() {
             return true;
         }
-        let is_plain = object.effect == Effect::Deleted && object.after.is_none();
+        let is_plain = object.effect == Effect::Deleted && object.after.is_empty();
         if is_plain || left == 0 {
             return false;
         }
@@ -289,6 +292,9 @@ fn row(object: &PlannedObject) -> [Cell; 4] {
     ]
 }
 
+/// The most objects of one kind that a note names.
+const NAMED_IN_A_NOTE: usize = 3;
+
 /// What there is to say about an object.
 fn notes(object: &PlannedObject) -> Vec<String> {
     let mut notes: Vec<String> = object.why.iter().cloned().collect();
@@ -307,7 +313,7 @@ fn notes(object: &PlannedObject) -> Vec<String> {
         (Some(_), _) => {}
     }
     for (how, names) in [
-        ("after", object.after.as_slice()),
+        ("after", &object.after[..]),
         ("kept by", &object.kept_by),
         ("loses", &object.loses),
         ("goes with", object.within.as_slice()),
@@ -316,9 +322,11 @@ fn notes(object: &PlannedObject) -> Vec<String> {
             (None, Some(_)) => format!("{of} (the server does not serve {} now)", of.api_version),
             _ => of.to_string(),
         };
-        let names: Vec<String> = names.iter().map(name).collect();
+        // An answer has the first of each, so how many there are is not known.
+        let rest = if names.len() > NAMED_IN_A_NOTE { ", and others" } else { "" };
+        let names: Vec<_> = names.iter().take(NAMED_IN_A_NOTE).map(name).collect();
         if !names.is_empty() {
-            notes.push(format!("{how} {}", first(&names)));
+            notes.push(format!("{how} {}{rest}", names.join(", ")));
         }
     }
     notes

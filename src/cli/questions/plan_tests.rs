@@ -12,7 +12,7 @@ fn planned(kind: &str, name: &str, effect: Effect) -> PlannedObject {
         within: None,
         kept_by: Vec::new(),
         finalizers: Some(Vec::new()),
-        after: None,
+        after: Vec::new(),
         loses: Vec::new(),
         may_lose: Vec::new(),
         why: None,
@@ -99,7 +99,7 @@ fn hostile_texts_cannot_leave_their_place() {
     for object in &mut plan.objects {
         object.name.name = HOSTILE.into();
         object.why = Some(HOSTILE.into());
-        object.after = Some(object.name.clone());
+        object.after = vec![object.name.clone(); 9];
     }
     plan.verdict = HOSTILE.into();
     plan.by_type[0].resource = HOSTILE.into();

@@ -131,7 +131,7 @@ impl Case {
                 (names != holds(after))
                     .then(|| format!("has the finalizers {:?}, not {names:?}", after.finalizers()))
             }
-            (Some(_), Moment::Idle) if planned.after.is_some() => None,
+            (Some(_), Moment::Idle) if !planned.after.is_empty() => None,
             (Some(_), Moment::Released) if is_blocked => None,
             (Some(after), _) => Some(format!("is still there: {}", after.raw["metadata"])),
             (None, _) => None,
@@ -182,11 +182,15 @@ impl Case {
 
     /// Whether an object waits, perhaps through others, for one that blocks.
     fn is_blocked(&self, planned: &PlannedObject) -> bool {
-        let after = |object: &&PlannedObject| {
-            let name = object.after.as_ref()?;
-            self.plan.objects.iter().find(|other| other.name == *name)
-        };
-        let mut chain = std::iter::successors(Some(planned), after).take(self.plan.objects.len() + 1);
-        chain.any(|waited_for| waited_for.effect == Effect::Blocks)
+        let (mut met, mut open) = (HashSet::new(), vec![planned]);
+        while let Some(object) = open.pop() {
+            if object.effect == Effect::Blocks {
+                return true;
+            }
+            if met.insert(&object.name) {
+                open.extend(self.plan.objects.iter().filter(|other| object.after.contains(&other.name)));
+            }
+        }
+        false
     }
 }

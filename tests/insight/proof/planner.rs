@@ -136,7 +136,7 @@ impl Planner {
         loop {
             let question = ask(&knowledge, &self.catalog, 10_000, |asker| plan(asker, &walk, 10_000));
             let needs = match question {
-                Ok(plan) if walk.follow(&plan.unfollowed) => {
+                Ok(plan) if walk.follow(&plan) => {
                     self.graph.walk(&mut walk);
                     continue;
                 }

@@ -164,6 +164,11 @@ impl Brake {
         all.or_else(|| Some(format!("deletion in this namespace is paused {}", here()?)))
     }
 
+    /// Where it is engaged: in these namespaces, or for `None` everywhere.
+    pub fn engaged(&self) -> Vec<Option<Namespace>> {
+        self.state().ledger.engaged().keys().cloned().collect()
+    }
+
     /// If it is engaged: why, and how to resume.
     pub fn warning(&self) -> Option<String> {
         let paused = paused(self.state().ledger.engaged(), &Engaged::new())?;

@@ -1,15 +1,13 @@
-//! The answer, in words too, and whether the brake would engage.
+//! The answer, and whether the brake would engage.
 
 use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;
 
 use crate::finalizers::FinalizerReport;
-use crate::name::{ObjectName, Report, Source};
+use crate::name::{ObjectName, Report};
 use crate::neighbourhood::State;
-use crate::sentence::counted;
 use kube_gc_core::brake::Limits;
-use kube_gc_core::object::{GroupResource, Identity, Namespace, PropagationPolicy};
-use kube_gc_core::text::{Thousands, listed};
+use kube_gc_core::object::{DeletionState, GroupResource, Identity, Namespace, PropagationPolicy};
 
 /// What happens to an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr)]
@@ -65,10 +63,15 @@ pub struct Plan {
     /// The deletions that the collector carries out, by type.
     #[serde(skip)]
     pub by_collector: Vec<(GroupResource, u64)>,
+    /// How many of those that go by them wait for the brake, which is engaged.
+    #[serde(skip)]
+    pub braked: usize,
     /// How many of them are in the namespace that has the most.
     #[serde(skip)]
     pub most_in_namespace: Option<(u64, Namespace)>,
-    /// The objects that go and whose dependents the walk has not followed: [`Walk::follow`](super::Walk::follow).
+    /// The states of the roots, and the objects that go and whose dependents the walk has not followed: [`Walk::follow`](super::Walk::follow).
+    #[serde(skip)]
+    pub states: Vec<DeletionState>,
     #[serde(skip)]
     pub unfollowed: Vec<u32>,
 }
@@ -85,6 +88,12 @@ pub enum Forecast {
     Off,
     /// No limit is reached, if nothing else is deleted at the same time.
     Passes,
+    /// It is engaged, and holds objects that would go.
+    #[serde(rename_all = "camelCase")]
+    Engaged {
+        /// Since when, and how to release it.
+        why: String,
+    },
     /// A limit is reached before the deletion is done.
     #[serde(rename_all = "camelCase")]
     Engages {
@@ -102,6 +111,18 @@ pub enum Cascade {
     Background,
     Foreground,
     Orphan,
+}
+
+impl Cascade {
+    /// How an object in this state goes, if this was asked for: one that is being deleted goes on as it was deleted.
+    pub(super) const fn of(self, deletion: DeletionState) -> Self {
+        match deletion {
+            DeletionState::Live => self,
+            DeletionState::Terminating => Self::Background,
+            DeletionState::DeletingDependents => Self::Foreground,
+            DeletionState::Orphaning => Self::Orphan,
+        }
+    }
 }
 
 impl From<PropagationPolicy> for Cascade {
@@ -167,8 +188,8 @@ pub struct PlannedObject {
     pub kept_by: Vec<ObjectName>,
     /// Of one that is held: the finalizers of others; `null` if they were not read.
     pub finalizers: Option<Vec<FinalizerReport>>,
-    /// Of one that is deleted: what it waits for.
-    pub after: Option<ObjectName>,
+    /// Of one that is deleted: the first objects that it waits for.
+    pub after: Vec<ObjectName>,
     /// The first owners whose references it loses.
     pub loses: Vec<ObjectName>,
     /// The first owners whose references it loses in some orders of events.
@@ -215,15 +236,11 @@ impl Plan {
     pub fn forecast(&mut self, limits: &Limits, population: impl Fn(&GroupResource) -> Option<u64>) {
         match self.reached(limits, population) {
             _ if limits.is_off() => self.brake = Forecast::Off,
-            Forecast::Engages { why } => self.stops(why),
-            other => self.brake = other,
+            reached => self.brake = reached,
         }
-    }
-
-    /// The brake engages, so not everything goes that the verdict names.
-    pub fn stops(&mut self, why: String) {
-        self.brake = Forecast::Engages { why };
-        self.verdict.push_str(" The brake of the collector stops this before it is done.");
+        if matches!(self.brake, Forecast::Engages { .. }) {
+            self.verdict.push_str(" The brake of the collector stops this before it is done.");
+        }
     }
 
     fn reached(&self, limits: &Limits, population: impl Fn(&GroupResource) -> Option<u64>) -> Forecast {
@@ -254,156 +271,3 @@ impl Plan {
         if is_known { Forecast::Passes } else { Forecast::Unknown }
     }
 }
-
-/// What the first sentence says, besides the numbers of the plan.
-pub(super) struct Verdict<'a> {
-    /// How many objects go before a root that goes last.
-    pub(super) contents: Option<usize>,
-    /// How many of the roots are held.
-    pub(super) held: usize,
-    /// What has to happen before one root goes that finalizers hold.
-    pub(super) held_by: Option<String>,
-    /// That one root is being deleted already.
-    pub(super) begun: Option<String>,
-    /// Why a namespace among the roots does not go.
-    pub(super) hangs: Option<&'a str>,
-    /// What one root waits for.
-    pub(super) holders: Vec<ObjectName>,
-}
-
-impl Verdict<'_> {
-    /// The plan in a few sentences.
-    pub(super) fn of(&self, plan: &Plan) -> String {
-        let sum = |of: fn(&TypeEffects) -> usize| plan.by_type.iter().map(of).sum::<usize>();
-        let object = &plan.object;
-        let (subject, [are, its, it]) = match plan.others.len() {
-            0 => (object.to_string(), ["is", "its", "it"]),
-            more => (format!("{object} and {} more", Thousands(more)), ["are", "their", "them"]),
-        };
-        let (roots, contents) = (1 + plan.others.len(), self.contents.unwrap_or_default());
-        let held = sum(|of| of.held).saturating_sub(self.held);
-        // Of what is in it, those that are held are among the last.
-        let said = if contents > 0 { roots + contents } else { roots + held };
-        let others = (sum(|of| of.deleted) + sum(|of| of.held)).saturating_sub(said);
-        let follow = match plan.cascade {
-            Cascade::Orphan => sum(|of| of.orphaned),
-            _ => others + held + sum(|of| of.blocks) + plan.perhaps_deletes,
-        };
-        let is_alone =
-            self.contents == Some(0) || (self.contents.is_none() && follow == 0 && !plan.depends_on_unseen);
-        let marked =
-            self.held_by.as_ref().filter(|_| is_alone && self.begun.is_none() && self.hangs.is_none());
-        let mut text = match (self.contents, plan.cascade) {
-            (Some(_), _) if plan.depends_on_unseen => {
-                format!(
-                    "{subject} is deleted last, after its objects, unless something that was not looked at holds it"
-                )
-            }
-            (Some(0), _) => format!("{subject} is deleted"),
-            (Some(1), _) => format!("{subject} is deleted last, after its only object"),
-            (Some(count), _) => {
-                format!("{subject} is deleted last, after its {}", counted(count, "object"))
-            }
-            _ if is_alone => format!("{subject} {are} deleted"),
-            (None, Cascade::Background) => {
-                let pods = if object.resource.as_deref() == Some("nodes") { "pods and " } else { "" };
-                format!("{subject} {are} deleted at once, and {its} {pods}dependents follow")
-            }
-            (None, Cascade::Foreground) => {
-                format!("{subject} {are} deleted after the dependents that block {it}")
-            }
-            (None, Cascade::Orphan) => format!("{subject} {are} deleted, and {its} dependents are released"),
-        };
-        if let Some(begun) = &self.begun {
-            text = format!("{subject} {begun}");
-        } else if let Some(by) = marked {
-            text = format!("{subject} is marked for deletion and stays until {by}");
-        }
-        let least = if plan.depends_on_unseen { "at least " } else { "" };
-        let go = if others == 1 { "goes" } else { "go" };
-        let again = if self.begun.is_some() { " if it is deleted again" } else { "" };
-        match (others, contents) {
-            (0, 0) if plan.depends_on_unseen => text.push_str("; no other object that was looked at goes"),
-            (0, 0) if marked.is_some() => text.push_str("; nothing else goes"),
-            (0, 0) => text.push_str("; no other object goes"),
-            (0, _) => {}
-            (_, 0) => text.push_str(&format!("; {least}{} {go}{again}", counted(others, "other"))),
-            _ => text.push_str(&format!("; {least}{} more {go}{again}", Thousands(others))),
-        }
-        let mut add = |count: usize, one: &str, several: &str| match count {
-            0 => {}
-            1 => text.push_str(&format!("; 1 {one}")),
-            _ => text.push_str(&format!("; {} {several}", Thousands(count))),
-        };
-        add(held, "stays until its finalizers are removed", "stay until finalizers are removed");
-        add(sum(|of| of.blocks), &format!("blocks {it}"), &format!("block {it}"));
-        add(sum(|of| of.orphaned), "is orphaned", "are orphaned");
-        add(sum(|of| of.kept), "is kept by another owner", "are kept by other owners");
-        add(plan.perhaps_deletes, "may go or stay", "may go or stay");
-        text.push('.');
-        let until = self.held_by.as_ref();
-        match self.hangs {
-            Some(hangs) if roots == 1 => {
-                let until = until.map(|by| format!(", and {by}")).unwrap_or_default();
-                text.push_str(&format!(" {subject} {hangs}{until}."));
-            }
-            Some(hangs) => text.push_str(&format!(" A namespace among them {hangs}.")),
-            None if roots > 1 && self.held > 0 => {
-                text.push_str(&format!(" Finalizers hold {} of those named.", Thousands(self.held)));
-            }
-            None => {
-                let until = until.filter(|_| marked.is_none());
-                text.extend(until.map(|by| format!(" {object} itself stays until {by}.")));
-            }
-        }
-        if !self.holders.is_empty() {
-            let holders = listed(", ", self.holders.len(), &self.holders);
-            text.push_str(&format!(" {object} waits for {holders}."));
-        }
-        if plan.truncated {
-            text.push_str(" There are more objects than were looked at.");
-        }
-        text
-    }
-}
-
-/// What is to be said if objects of a type go.
-const NOTES: [(&str, &str); 5] = [
-    ("pods", "A running Pod stays for its grace period."),
-    (
-        "nodes",
-        "PodGC of kube-controller-manager deletes the pods of a node that is gone, without a grace period.",
-    ),
-    (
-        "namespaces",
-        "The namespace controller of kube-controller-manager deletes what is in a namespace, whatever its owners.",
-    ),
-    (
-        "customresourcedefinitions.apiextensions.k8s.io",
-        "The API server deletes the objects of a type before its definition goes.",
-    ),
-    (
-        "persistentvolumeclaims",
-        "What happens to the data behind a PersistentVolumeClaim depends on the reclaim policy of its volume.",
-    ),
-];
-
-/// What nobody can know beforehand.
-pub(super) fn notes(plan: &Plan, source: Source) -> Vec<String> {
-    let always = "A plan cannot know what admission webhooks refuse, and what controllers create anew or delete \
-                  besides (endpoints, pods of a node, volumes).";
-    let collector = match source {
-        Source::Lists | Source::Collector => "Dependents go only if a collector runs.",
-        Source::DryRun => "The collector that answers is in a dry run: it deletes no dependent.",
-    };
-    let needs_collector = (!plan.by_collector.is_empty()).then_some(collector);
-    let goes = |name: &str| plan.by_type.iter().any(|of| of.resource == name && of.deleted + of.held > 0);
-    let is_node = plan.object.resource.as_deref() == Some("nodes");
-    let of_types = NOTES.iter().filter(|(resource, _)| goes(resource) && !(is_node && *resource == "pods"));
-    let of_types = of_types.map(|(_, note)| *note);
-    std::iter::once(always).chain(needs_collector).chain(of_types).map(str::to_owned).collect()
-}
-
-#[cfg(test)]
-#[path = "answer_tests.rs"]
-mod tests;

@@ -11,10 +11,14 @@ use crate::plan::answer::Effect;
 use crate::plan::listing::{foreign, hangs};
 use crate::plan::walk::{Container, Index, Met, Owner, Visited, Walk, outside};
 use kube_gc_core::object::{DeletionState, PropagationPolicy};
+use kube_gc_core::text::LISTED;
 use kube_gc_core::verdict::{Decision, ReferenceClass};
 
 /// Why something happens to an object that the collector parks.
 const UNDECIDED: &str = "the collector cannot decide about it: an owner cannot be resolved";
+
+/// The most causes of a delay that are followed to each object: one more than a sentence lists.
+const MOST_CAUSES: usize = LISTED + 1;
 
 /// What becomes of each object that was visited, by its place.
 pub(super) struct Consequences<'a> {
@@ -34,8 +38,8 @@ pub(super) struct Consequences<'a> {
     pub(super) hangs: Option<String>,
     /// The objects that stay and that something happens to.
     pub(super) stays: BTreeMap<Index, Stay>,
-    /// What each object waits for, besides its own finalizers.
-    pub(super) after: Vec<Option<Cause>>,
+    /// The first that each object waits for, besides its own finalizers.
+    pub(super) after: Vec<Vec<Cause>>,
 }
 
 /// In which orders of events an object goes.
@@ -178,24 +182,27 @@ impl<'a> Consequences<'a> {
             Met::Known(class) => class,
             Met::Orphaning => ReferenceClass::Orphaned,
             Met::Unseen if surely => ReferenceClass::Unresolved,
-            Met::Visited(_) | Met::Leaving | Met::Unseen => ReferenceClass::Absent,
+            Met::Unfollowed if surely => ReferenceClass::Solid,
+            Met::Visited(_) | Met::Leaving | Met::Unseen | Met::Unfollowed => ReferenceClass::Absent,
         }
     }
 
-    /// How the objects that may go are deleted: the root by its policy, others in the foreground if an
+    /// How the objects that may go are deleted: as was asked for or has begun, others in the foreground if an
     /// owner waits for them and they have dependents of their own, or if a finalizer asks for that.
     fn modes(&self) -> Vec<Mode> {
         let walk = self.walk;
         let mut modes = vec![Mode::default(); walk.visited.len()];
         let mut open = Vec::new();
         for (place, visited) in (0..).zip(&walk.visited) {
-            let asked_for = match (walk.is_root(place), visited.deletion) {
-                (true, _) => walk.query.policy == PropagationPolicy::Foreground,
-                (_, DeletionState::DeletingDependents) => true,
-                (_, DeletionState::Live) => {
+            let asked_for = match visited.deletion {
+                DeletionState::Live if walk.is_root(place) => {
+                    walk.query.policy == PropagationPolicy::Foreground
+                }
+                DeletionState::Live => {
                     visited.finalizers.foreground && !walk.orphans(place) && !walk.goes_with_namespace(place)
                 }
-                (_, DeletionState::Terminating | DeletionState::Orphaning) => false,
+                DeletionState::DeletingDependents => true,
+                DeletionState::Terminating | DeletionState::Orphaning => false,
             };
             if asked_for && self.may_go(place) {
                 modes[place as usize] = Mode::Foreground;
@@ -297,9 +304,9 @@ impl<'a> Consequences<'a> {
 
     /// What delays each object: its deletion begins late, because an owner is still there, or it lingers
     /// after that.
-    fn delays(&self) -> Vec<Option<Cause>> {
-        let nothing = vec![None; self.walk.visited.len()];
-        let (mut late, mut lingers, mut blocked) = (nothing.clone(), nothing.clone(), nothing);
+    fn delays(&self) -> Vec<Vec<Cause>> {
+        let mut late: Vec<Vec<Cause>> = vec![Vec::new(); self.walk.visited.len()];
+        let mut lingers = late.clone();
         let mut open: Vec<(Index, bool, Cause)> = Vec::new();
         for (place, _) in (0..).zip(&self.walk.visited).filter(|(place, _)| self.may_go(*place)) {
             if self.holds[place as usize] {
@@ -316,14 +323,11 @@ impl<'a> Consequences<'a> {
         while let Some((place, is_late, cause)) = open.pop() {
             let index = place as usize;
             let holds_itself = cause == Cause::Visited(place);
-            if !is_late && !holds_itself {
-                blocked[index].get_or_insert(cause);
-            }
             let known = if is_late { &mut late[index] } else { &mut lingers[index] };
-            if known.is_some() {
+            if known.len() == MOST_CAUSES || known.contains(&cause) {
                 continue;
             }
-            *known = Some(cause);
+            known.push(cause);
             let container = self.visited(place).container.filter(|&container| self.goes_last(container));
             open.extend(container.map(|container| (container, false, cause)));
             if is_late {
@@ -345,7 +349,11 @@ impl<'a> Consequences<'a> {
                 }
             }
         }
-        blocked.into_iter().zip(late).map(|(blocked, late)| blocked.or(late)).collect()
+        for ((place, all), late) in (0..).zip(&mut lingers).zip(late) {
+            all.extend(late);
+            all.retain(|cause| *cause != Cause::Visited(place));
+        }
+        lingers
     }
 
     /// The owners that wait for an object as long as it is there.

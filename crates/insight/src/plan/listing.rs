@@ -1,13 +1,14 @@
 //! What a plan says of each object, and of a namespace, a definition or a node that takes others along.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::finalizers::FinalizerReport;
 use crate::hold::grace;
 use crate::knowledge::{Asker, Live, Particulars};
 use crate::name::ObjectName;
-use crate::plan::answer::{self, Effect, Plan, PlannedObject, TypeEffects, Verdict, is_precious};
-use crate::plan::consequences::{Cause, Consequences, Mode};
+use crate::plan::answer::{Effect, Plan, PlannedObject, TypeEffects, is_precious};
+use crate::plan::consequences::{Cause, Consequences};
+use crate::plan::verdict::{Verdict, notes};
 use crate::plan::walk::{Container, Index, Met, Owner, Reference, Visited, Walk};
 use kube_gc_core::object::{
     Catalog, DeletionState, FOREGROUND_FINALIZER, GroupResource, Namespace, ORPHAN_FINALIZER,
@@ -38,7 +39,12 @@ pub fn plan(asker: &mut Asker<'_>, walk: &Walk, limit: usize) -> Plan {
     plan.object = names.next().unwrap_or_default();
     plan.others = names.collect();
     // All are asked about at once, so no needed one may end the loop.
-    let all: Vec<_> = walk.query.roots.iter().map(|root| (root, asker.live(root))).collect();
+    let roots = walk.visited.iter().take(walk.roots as usize).map(|root| &root.identity);
+    let all: Vec<_> = roots.map(|root| (root, asker.live(root))).collect();
+    plan.states = all.iter().filter_map(|(_, live)| live.and_then(Live::deletion)).collect();
+    if let [state] = plan.states[..] {
+        plan.cascade = plan.cascade.of(state);
+    }
     let mut lost = all.into_iter().filter(|(_, live)| !matches!(live, Some(Live::Found(_))));
     if let Some((root, live)) = lost.next() {
         let is_absent = matches!(live, Some(Live::Absent(_)));
@@ -60,6 +66,7 @@ impl Consequences<'_> {
         // With the number of deletions that the collector carries out.
         let mut by_type: BTreeMap<&GroupResource, (TypeEffects, u64)> = BTreeMap::new();
         let mut by_namespace: BTreeMap<&Namespace, u64> = BTreeMap::new();
+        let paused = &asker.outside().paused;
         let mut order: Vec<(u32, Index)> = Vec::new();
         for (place, visited) in (0..).zip(&self.walk.visited) {
             let Some(effect) = self.effect(place) else { continue };
@@ -73,6 +80,9 @@ impl Consequences<'_> {
                     plan.deletes += 1;
                     if !self.walk.is_root(place) && visited.container.is_none() {
                         *by_collector += 1;
+                        let is_paused =
+                            paused.iter().any(|of| of.is_none() || *of == visited.identity.namespace);
+                        plan.braked += usize::from(is_paused && effect == Effect::Deleted);
                         if let Some(namespace) = &visited.identity.namespace {
                             *by_namespace.entry(namespace).or_default() += 1;
                         }
@@ -80,7 +90,8 @@ impl Consequences<'_> {
                 }
                 Effect::Unknown => {
                     plan.perhaps_deletes += usize::from(is_new);
-                    plan.depends_on_unseen |= self.has_owner(place, Met::Unseen);
+                    plan.truncated |= self.has_owner(place, Met::Unfollowed);
+                    plan.depends_on_unseen |= plan.truncated || self.has_owner(place, Met::Unseen);
                 }
                 _ => {}
             }
@@ -105,22 +116,26 @@ impl Consequences<'_> {
         order.truncate(limit);
         plan.objects = order.into_iter().filter_map(|(_, place)| self.object(asker, place)).collect();
         plan.verdict = self.verdict(asker).of(plan);
-        plan.notes = answer::notes(plan, asker.outside().source);
+        plan.notes = notes(plan, asker.outside().source);
     }
 
     /// What the verdict says, besides the numbers of the plan.
     fn verdict(&self, asker: &mut Asker<'_>) -> Verdict<'_> {
         let roots = 0..self.walk.roots;
-        let held = roots.clone().filter(|&root| self.effect(root) == Some(Effect::Held)).count();
+        let is_held = |at: &Index| self.effect(*at) == Some(Effect::Held);
+        let has_begun = |at: &Index| self.visited(*at).deletion.is_being_deleted();
+        let others = (0..).take(self.goes.len()).skip(roots.len());
+        let held = roots.clone().filter(is_held).count();
         let is_one = roots.len() == 1;
         let has_namespace = roots.clone().any(|root| self.is_namespace(root));
         Verdict {
             contents: (is_one && self.goes_last(0)).then(|| self.contents[0].len()),
             held,
+            leaving: others.filter(|at| is_held(at) && has_begun(at)).count(),
             held_by: if is_one && held == 1 { self.held_by(asker) } else { None },
             begun: if is_one { self.begun(asker) } else { None },
             hangs: self.hangs.as_deref().filter(|_| has_namespace),
-            holders: if is_one { self.holders(0) } else { Vec::new() },
+            holders: if is_one { self.after(0) } else { Vec::new() },
         }
     }
 
@@ -151,7 +166,7 @@ impl Consequences<'_> {
             Effect::Held => 3,
             Effect::Orphaned => 4,
             Effect::Kept => 5,
-            Effect::Deleted if self.after[place as usize].is_some() => 6,
+            Effect::Deleted if !self.after[place as usize].is_empty() => 6,
             Effect::Deleted => 7,
         }
     }
@@ -195,7 +210,7 @@ impl Consequences<'_> {
                     class,
                     ReferenceClass::Absent | ReferenceClass::Waiting | ReferenceClass::Orphaned
                 ),
-                Met::Leaving | Met::Orphaning | Met::Unseen => false,
+                Met::Leaving | Met::Orphaning | Met::Unseen | Met::Unfollowed => false,
             };
             object.kept_by = self.owners(place, keeps).take(NAMED).collect();
         }
@@ -207,11 +222,14 @@ impl Consequences<'_> {
     }
 
     /// What an object waits for before it goes.
-    fn after(&self, place: Index) -> Option<ObjectName> {
-        match self.after[place as usize]? {
-            Cause::Visited(cause) => Some(self.name(cause)),
-            Cause::OwnerOf(dependent) => self.owners(dependent, |met| met == Met::Leaving).next(),
-        }
+    fn after(&self, place: Index) -> Vec<ObjectName> {
+        let names = self.after[place as usize].iter().flat_map(|cause| match *cause {
+            Cause::Visited(cause) => vec![self.name(cause)],
+            Cause::OwnerOf(dependent) => {
+                self.owners(dependent, |met| met == Met::Leaving).take(NAMED).collect()
+            }
+        });
+        names.collect::<BTreeSet<_>>().into_iter().collect()
     }
 
     /// The names of some owners of an object.
@@ -228,6 +246,8 @@ impl Consequences<'_> {
         let mut owners = self.visited(place).references.iter().filter_map(Reference::visited);
         if self.has_owner(place, Met::Unseen) {
             "whether one of its owners exists could not be looked up"
+        } else if self.has_owner(place, Met::Unfollowed) {
+            "one of its owners exists and is perhaps garbage: there are too many owners to look at each"
         } else if self.has_owner(place, Met::Orphaning) || owners.any(|owner| self.walk.orphans(owner)) {
             "one of its owners releases its dependents: the order in which its owners go decides"
         } else {
@@ -246,32 +266,6 @@ impl Consequences<'_> {
     /// Whether it stays until nothing is in it.
     pub(super) fn goes_last(&self, place: Index) -> bool {
         matches!(self.container(place), Some(Container::Namespace(_) | Container::Definition(_)))
-    }
-
-    /// What holds an object: its blocking dependents, or what is in it, down to what nothing else holds.
-    fn holders(&self, place: Index) -> Vec<ObjectName> {
-        let mut met = vec![false; self.walk.visited.len()];
-        let (mut open, mut holders) = (vec![place], Vec::new());
-        while let Some(at) = open.pop() {
-            if std::mem::replace(&mut met[at as usize], true) {
-                continue;
-            }
-            let blocks = self.stays.get(&at).is_some_and(|stay| stay.effect == Effect::Blocks);
-            if at != place && (blocks || self.holds[at as usize]) {
-                holders.push(self.name(at));
-            }
-            if self.modes[at as usize] > Mode::Background {
-                let blocking = self.dependents[at as usize].iter().filter(|(_, blocking)| *blocking);
-                open.extend(blocking.map(|(dependent, _)| dependent));
-            }
-            if self.goes_last(at) {
-                open.extend(&self.contents[at as usize]);
-            }
-        }
-        holders.sort();
-        // One that begins late, because an owner of it is still there, is held by that.
-        holders.extend(self.after(place).filter(|after| !holders.contains(after)));
-        holders
     }
 }
 

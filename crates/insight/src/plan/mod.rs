@@ -5,11 +5,13 @@
 //! | `walk` | collects all objects that the deletion may concern, and what is known of their other owners |
 //! | `consequences` | which objects go, by the collector's own verdict, what delays those, and what happens to the others |
 //! | `listing` | what is said of each object, and of a namespace, a definition or a node that takes others along |
-//! | `answer` | the answer, in words too, and whether the brake would engage |
+//! | `answer` | the answer, and whether the brake would engage |
+//! | `verdict` | the answer in words |
 
 mod answer;
 mod consequences;
 mod listing;
+mod verdict;
 mod walk;
 
 pub use answer::{Cascade, Effect, Forecast, Plan, PlannedObject, TypeEffects};

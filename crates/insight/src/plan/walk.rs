@@ -8,6 +8,7 @@ use std::hash::{BuildHasher as _, RandomState};
 
 use crate::judge::is_garbage;
 use crate::knowledge::{Asker, Live};
+use crate::plan::answer::Plan;
 use kube_gc_core::graph::{Member, MemberPage, MembersOf, OwnerState, OwnerView, ReferenceSnapshot};
 use kube_gc_core::object::{
     DeletionState, Finalizers, GroupResource, Identity, Key, Namespace, PropagationPolicy,
@@ -183,11 +184,15 @@ impl Walk {
         place < self.roots
     }
 
-    /// Follows the dependents of objects that go though an owner of them was taken for one that stays. Returns
-    /// whether the walk needs anything for that.
-    pub fn follow(&mut self, places: &[u32]) -> bool {
-        places.iter().for_each(|place| self.open(*place));
-        !self.needs.is_empty()
+    /// Takes what a plan has found out: which roots are being deleted already, and which objects go though an
+    /// owner of them was taken for one that stays. Returns whether that changes the plan.
+    pub fn follow(&mut self, plan: &Plan) -> bool {
+        let mut is_new = false;
+        for (root, state) in self.visited.iter_mut().zip(&plan.states) {
+            is_new |= std::mem::replace(&mut root.deletion, *state) != *state;
+        }
+        plan.unfollowed.iter().for_each(|place| self.open(*place));
+        is_new || !self.needs.is_empty()
     }
 
     /// What the walk needs next; nothing if it is at its end. All pages of each answer go to
@@ -316,13 +321,12 @@ impl Walk {
     /// Whether the dependents of an object lose their reference to it when it goes.
     pub(super) fn orphans(&self, place: Index) -> bool {
         let visited = &self.visited[place as usize];
-        if self.is_root(place) {
-            return self.query.policy == PropagationPolicy::Orphan;
+        match visited.deletion {
+            DeletionState::Live if self.is_root(place) => self.query.policy == PropagationPolicy::Orphan,
+            DeletionState::Live => visited.finalizers.orphan && !self.goes_with_namespace(place),
+            DeletionState::Orphaning => true,
+            DeletionState::Terminating | DeletionState::DeletingDependents => false,
         }
-        if visited.deletion.is_being_deleted() {
-            return visited.deletion == DeletionState::Orphaning;
-        }
-        visited.finalizers.orphan && !self.goes_with_namespace(place)
     }
 
     /// Whether the namespace controller deletes it, whatever its finalizers ask for.
@@ -374,6 +378,8 @@ pub(super) enum Met {
     Orphaning,
     /// Its owner could not be looked at, so it may exist or not.
     Unseen,
+    /// Its owner exists, and perhaps is garbage: there are too many to look at each.
+    Unfollowed,
 }
 
 /// Classifies a reference to an owner that was not visited, as a worker does; `None` if the question needs
@@ -385,11 +391,12 @@ pub(super) fn outside(
 ) -> Option<Met> {
     let met = stays(asker, seen)?;
     let owner = seen.owner.identity().filter(|_| met == Met::Known(ReferenceClass::Solid));
-    let Some(owner) = owner.filter(|owner| garbage.len() < MOST_OWNERS || garbage.contains_key(&owner.key()))
-    else {
-        return Some(met);
-    };
-    let is_garbage = *garbage.entry(owner.key()).or_insert_with(|| is_garbage(asker, owner));
+    let Some(owner) = owner else { return Some(met) };
+    let key = owner.key();
+    if garbage.len() >= MOST_OWNERS && !garbage.contains_key(&key) {
+        return Some(Met::Unfollowed);
+    }
+    let is_garbage = *garbage.entry(key).or_insert_with(|| is_garbage(asker, owner));
     Some(if is_garbage { Met::Leaving } else { met })
 }
 

@@ -151,7 +151,7 @@ impl Cluster {
         loop {
             self.graph.walk(&mut walk);
             let plan = self.ask(|asker| plan(asker, &walk, listed));
-            if !walk.follow(&plan.unfollowed) {
+            if !walk.follow(&plan) {
                 return plan;
             }
         }

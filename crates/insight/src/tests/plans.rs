@@ -18,8 +18,7 @@ fn effects(plan: &Plan) -> Vec<String> {
         .objects
         .iter()
         .map(|object| {
-            let after =
-                object.after.as_ref().map(|after| format!(" after {}", after.name)).unwrap_or_default();
+            let after: String = object.after.iter().map(|after| format!(" after {}", after.name)).collect();
             format!("{} {}{after}", object.name.name, object.effect.into_str())
         })
         .collect();
@@ -93,6 +92,22 @@ fn what_a_held_owner_owns_goes_after_it() {
     // What blocks a foreground deletion goes first; the rest perhaps.
     assert_eq!(effects(&cluster().plan(&a, Foreground)), ["a held", "b deleted", "c deleted after a"]);
     assert_eq!(effects(&cluster().plan(&a, Orphan)), ["a held", "b orphaned", "c orphaned"]);
+}
+
+#[test]
+fn all_that_holds_an_object_is_named() {
+    let (a, leaving) = (config("a"), config("leaving").terminating().held());
+    let (c, d) = (pod("c").blocking(&a).held(), pod("d").blocking(&a).held());
+    let e = pod("e").owned(&c).owned(&d).owned(&leaving);
+    let mut cluster = Cluster::of(&[&a, &c, &d, &e, &leaving]);
+    for held in [&c, &d] {
+        cluster = cluster.read(held, &["example.com/x"]);
+    }
+    let plan = cluster.plan(&a, Foreground);
+    let expected =
+        ["a deleted after c after d", "c held", "d held", "e deleted after leaving after c after d"];
+    assert_eq!(effects(&plan), expected);
+    assert!(plan.verdict.ends_with(" ConfigMap/a waits for Pod/c, Pod/d."), "{}", plan.verdict);
 }
 
 #[test]
@@ -292,6 +307,81 @@ fn what_is_being_deleted_already_is_said_to_be() {
     let why = plan.objects.iter().find_map(|object| object.why.clone()).unwrap();
     assert!(why.starts_with("its grace period of 5 s ended 55s ago, and the kubelet of node n1"), "{why}");
     assert!(plan.verdict.ends_with(" Namespace/ns waits for Pod/p."), "{}", plan.verdict);
+}
+
+/// Another policy would count only for another deletion.
+#[test]
+fn a_deletion_that_has_begun_is_planned_as_it_began() {
+    let of = |root: &Obj| [root.clone(), pod("b").blocking(root), pod("c").owned(root)];
+    let a = config("a");
+    let was = "ConfigMap/a was deleted at 2026-01-01T00:00:00Z and is still there";
+    for (root, finalizer, cascade, expected, said) in [
+        (
+            a.clone().orphaning(),
+            "orphan",
+            Cascade::Orphan,
+            ["a deleted", "b orphaned", "c orphaned"],
+            ", and its dependents are released; no other object goes; 2 are orphaned.",
+        ),
+        (
+            a.clone().foreground(),
+            "foregroundDeletion",
+            Cascade::Foreground,
+            ["a deleted", "b deleted", "c deleted"],
+            ", and goes after the dependents that block it; 2 others go.",
+        ),
+        (
+            a.clone().terminating().held(),
+            "example.com/x",
+            Cascade::Background,
+            ["a held", "b deleted after a", "c deleted after a"],
+            ", and its dependents follow when it is gone; 2 others go. ConfigMap/a itself stays until finalizer \
+             example.com/x is removed.",
+        ),
+    ] {
+        let [root, b, c] = of(&root);
+        for (policy, shown) in ALL.into_iter().flat_map(|policy| [(policy, &root), (policy, &a)]) {
+            // The list may be older than the read, or without its type.
+            let plan = Cluster::of(&[shown, &b, &c]).read(&root, &[finalizer]).plan(&root, policy);
+            assert_eq!((&effects(&plan)[..], plan.cascade), (&expected.map(str::to_owned)[..], cascade));
+            assert_eq!(plan.verdict, format!("{was}{said}"));
+        }
+    }
+}
+
+#[test]
+fn what_the_brake_holds_does_not_go_now() {
+    let namespace = |name: &str| kube_gc_core::object::Namespace::parse(name);
+    let a = node("a");
+    let (b, c) = (config("b").owned(&a), obj("pods", "other", "c").owned(&a));
+    for (paused, said) in [
+        (vec![None], "; no other object goes now; 2 wait until the brake of the collector is released."),
+        (vec![namespace("ns")], "; 1 other goes; 1 waits until the brake of the collector is released."),
+        (vec![namespace("elsewhere")], "; 2 others go."),
+    ] {
+        let mut cluster = Cluster::of(&[&a, &b, &c]);
+        cluster.outside.paused = paused;
+        let verdict = cluster.plan(&a, Background).verdict;
+        assert!(verdict.ends_with(said), "{verdict}");
+    }
+}
+
+#[test]
+fn owners_that_are_too_many_to_follow_leave_it_open() {
+    let a = config("a");
+    let owners: Vec<Obj> = (0..1001).map(|number| config(&format!("o{number}"))).collect();
+    let items =
+        owners.iter().enumerate().map(|(number, owner)| pod(&format!("p{number}")).owned(&a).owned(owner));
+    let items: Vec<Obj> = items.collect();
+    let of = |count: usize| {
+        let objects: Vec<&Obj> = [&a].into_iter().chain(&owners[..count]).chain(&items[..count]).collect();
+        Cluster::of(&objects).plan_of(of_one(&a, Background, 10_000), 1)
+    };
+    let plan = of(1000);
+    assert_eq!((plan.perhaps_deletes, plan.truncated, plan.depends_on_unseen), (0, false, false));
+    let plan = of(1001);
+    assert_eq!((plan.perhaps_deletes, plan.truncated, plan.depends_on_unseen), (1, true, true));
+    assert!(plan.verdict.ends_with("; 1 may go or stay. There are more objects than were looked at."));
 }
 
 #[test]

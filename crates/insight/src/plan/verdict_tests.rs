@@ -12,7 +12,7 @@ fn verdict(cascade: Cascade, roots: usize, of: TypeEffects, verdict: &Verdict<'_
 }
 
 fn of_contents(contents: Option<usize>) -> Verdict<'static> {
-    Verdict { contents, held: 0, held_by: None, begun: None, hangs: None, holders: Vec::new() }
+    Verdict { contents, held: 0, leaving: 0, held_by: None, begun: None, hangs: None, holders: Vec::new() }
 }
 
 #[test]
@@ -28,23 +28,18 @@ fn a_verdict_agrees_with_its_numbers() {
     };
     for (cascade, roots, numbers, said) in [
         (Background, 1, of(1, 0, 0, 0, 0), "Pod/a is deleted; no other object goes."),
-        (
-            Background,
-            1,
-            of(2, 0, 0, 0, 0),
-            "Pod/a is deleted at once, and its dependents follow; 1 other goes.",
-        ),
+        (Background, 1, of(2, 0, 0, 0, 0), "Pod/a is deleted, and its dependents follow; 1 other goes."),
         (
             Background,
             5001,
             of(10_001, 0, 0, 0, 0),
-            "Pod/a and 5,000 more are deleted at once, and their dependents follow; 5,000 others go.",
+            "Pod/a and 5,000 more are deleted, and their dependents follow; 5,000 others go.",
         ),
         (
             Background,
             1,
             of(1, 1, 0, 0, 0),
-            "Pod/a is deleted at once, and its dependents follow; no other object goes; 1 stays until its finalizers \
+            "Pod/a is deleted, and its dependents follow; no other object goes; 1 stays until its finalizers \
              are removed.",
         ),
         (
@@ -81,7 +76,14 @@ fn a_verdict_agrees_with_its_numbers() {
     }
     let by = || Some("finalizer x is removed".to_owned());
     for (roots, held, others, held_by, said) in [
-        (1, 1, 1, by(), "; 1 other goes. Pod/a itself stays until finalizer x is removed."),
+        (
+            1,
+            1,
+            1,
+            by(),
+            "Pod/a is marked for deletion, and its dependents follow when it is gone; 1 other goes. Pod/a itself stays \
+             until finalizer x is removed.",
+        ),
         (
             1,
             1,
@@ -89,8 +91,15 @@ fn a_verdict_agrees_with_its_numbers() {
             by(),
             "Pod/a is marked for deletion and stays until finalizer x is removed; nothing else goes.",
         ),
-        (2, 1, 0, None, " Finalizers hold 1 of those named."),
-        (3, 2, 0, None, " Finalizers hold 2 of those named."),
+        (
+            2,
+            1,
+            1,
+            None,
+            "Pod/a and 1 more are marked for deletion, and their dependents follow when they are gone; 1 other goes. 1 \
+             of those named stays until what holds it is gone.",
+        ),
+        (3, 2, 0, None, " 2 of those named stay until what holds them is gone."),
     ] {
         let all = of(roots - held + others, held, 0, 0, 0);
         let text = verdict(Background, roots, all, &Verdict { held, held_by, ..of_contents(None) });

@@ -1,0 +1,181 @@
+//! The answer in words.
+
+use crate::name::{ObjectName, Source};
+use crate::plan::answer::{Cascade, Plan, TypeEffects};
+use crate::sentence::counted;
+use kube_gc_core::text::{LISTED, Thousands, listed};
+
+/// What the first sentence says, besides the numbers of the plan.
+pub(super) struct Verdict<'a> {
+    /// How many objects go before a root that goes last.
+    pub(super) contents: Option<usize>,
+    /// How many of the roots are held.
+    pub(super) held: usize,
+    /// How many others are held that are being deleted already.
+    pub(super) leaving: usize,
+    /// What has to happen before one root goes that finalizers hold.
+    pub(super) held_by: Option<String>,
+    /// That one root is being deleted already.
+    pub(super) begun: Option<String>,
+    /// Why a namespace among the roots does not go.
+    pub(super) hangs: Option<&'a str>,
+    /// The first objects that one root waits for.
+    pub(super) holders: Vec<ObjectName>,
+}
+
+impl Verdict<'_> {
+    /// The plan in a few sentences.
+    pub(super) fn of(&self, plan: &Plan) -> String {
+        let sum = |of: fn(&TypeEffects) -> usize| plan.by_type.iter().map(of).sum::<usize>();
+        let object = &plan.object;
+        let (subject, [are, its, it, they]) = match plan.others.len() {
+            0 => (object.to_string(), ["is", "its", "it", "it"]),
+            more => (format!("{object} and {} more", Thousands(more)), ["are", "their", "them", "they"]),
+        };
+        let (roots, contents) = (1 + plan.others.len(), self.contents.unwrap_or_default());
+        let held = sum(|of| of.held).saturating_sub(self.held);
+        // Of what is in it, those that are held are among the last.
+        let said = if contents > 0 { roots + contents } else { roots + held };
+        let others = (sum(|of| of.deleted) + sum(|of| of.held)).saturating_sub(said);
+        let follow = match plan.cascade {
+            Cascade::Orphan => sum(|of| of.orphaned),
+            _ => others + held + sum(|of| of.blocks) + plan.perhaps_deletes,
+        };
+        let is_alone =
+            self.contents == Some(0) || (self.contents.is_none() && follow == 0 && !plan.depends_on_unseen);
+        let marked =
+            self.held_by.as_ref().filter(|_| is_alone && self.begun.is_none() && self.hangs.is_none());
+        let waits = self.held > 0 || self.begun.is_some();
+        let then = if waits { format!(" when {they} {are} gone") } else { String::new() };
+        let is_marked = waits && self.contents.is_none() && plan.cascade != Cascade::Foreground;
+        let deleted = if is_marked { "marked for deletion" } else { "deleted" };
+        let (mut text, goes) = match (&self.begun, marked) {
+            (Some(begun), _) => (format!("{subject} {begun}"), ", and goes"),
+            (None, Some(by)) => (format!("{subject} is marked for deletion and stays until {by}"), ""),
+            (None, None) => (format!("{subject} {are} {deleted}"), ""),
+        };
+        match (self.contents, plan.cascade) {
+            (Some(_), _) if plan.depends_on_unseen => text.push_str(&format!(
+                "{goes} last, after its objects, unless something that was not looked at holds it"
+            )),
+            _ if is_alone => {}
+            (Some(1), _) => text.push_str(&format!("{goes} last, after its only object")),
+            (Some(count), _) => {
+                text.push_str(&format!("{goes} last, after its {}", counted(count, "object")));
+            }
+            (None, Cascade::Background) => {
+                let pods = if object.resource.as_deref() == Some("nodes") { "pods and " } else { "" };
+                text.push_str(&format!(", and {its} {pods}dependents follow{then}"));
+            }
+            (None, Cascade::Foreground) => {
+                text.push_str(&format!("{goes} after the dependents that block {it}"));
+            }
+            (None, Cascade::Orphan) => text.push_str(&format!(", and {its} dependents are released")),
+        }
+        let least = if plan.depends_on_unseen { "at least " } else { "" };
+        // Those that the brake holds do not go now.
+        let others = others.saturating_sub(plan.braked);
+        let go = if others == 1 { "goes" } else { "go" };
+        let now = if plan.braked > 0 { " now" } else { "" };
+        match (others, contents) {
+            (0, 0) if plan.depends_on_unseen => text.push_str("; no other object that was looked at goes"),
+            (0, 0) if marked.is_some() => text.push_str("; nothing else goes"),
+            (0, 0) => text.push_str(&format!("; no other object goes{now}")),
+            (0, _) => {}
+            (_, 0) => text.push_str(&format!("; {least}{} {go}", counted(others, "other"))),
+            _ => text.push_str(&format!("; {least}{} more {go}", Thousands(others))),
+        }
+        let mut add = |count: usize, one: &str, several: &str| match count {
+            0 => {}
+            1 => text.push_str(&format!("; 1 {one}")),
+            _ => text.push_str(&format!("; {} {several}", Thousands(count))),
+        };
+        add(
+            plan.braked,
+            "waits until the brake of the collector is released",
+            "wait until the brake of the collector is released",
+        );
+        add(self.leaving, "is being deleted already", "are being deleted already");
+        add(
+            held - self.leaving,
+            "stays until its finalizers are removed",
+            "stay until finalizers are removed",
+        );
+        add(sum(|of| of.blocks), &format!("blocks {it}"), &format!("block {it}"));
+        add(sum(|of| of.orphaned), "is orphaned", "are orphaned");
+        add(sum(|of| of.kept), "is kept by another owner", "are kept by other owners");
+        add(plan.perhaps_deletes, "may go or stay", "may go or stay");
+        text.push('.');
+        let until = self.held_by.as_ref();
+        match self.hangs {
+            Some(hangs) if roots == 1 => {
+                let until = until.map(|by| format!(", and {by}")).unwrap_or_default();
+                text.push_str(&format!(" {subject} {hangs}{until}."));
+            }
+            Some(hangs) => text.push_str(&format!(" A namespace among them {hangs}.")),
+            None if roots > 1 && self.held > 0 => {
+                let stay =
+                    if self.held == 1 { "stays until what holds it" } else { "stay until what holds them" };
+                text.push_str(&format!(" {} of those named {stay} is gone.", Thousands(self.held)));
+            }
+            None => {
+                let until = until.filter(|_| marked.is_none());
+                text.extend(until.map(|by| format!(" {object} itself stays until {by}.")));
+            }
+        }
+        if !self.holders.is_empty() {
+            let more = if self.holders.len() > LISTED { ", and others" } else { "" };
+            let holders = listed(", ", self.holders.len().min(LISTED), &self.holders);
+            text.push_str(&format!(" {object} waits for {holders}{more}."));
+        }
+        if plan.truncated {
+            text.push_str(" There are more objects than were looked at.");
+        }
+        text
+    }
+}
+
+const DEFINITIONS: &str = "customresourcedefinitions.apiextensions.k8s.io";
+/// What is to be said if objects of a type go.
+const NOTES: [(&str, &str); 5] = [
+    ("pods", "A running Pod stays for its grace period."),
+    (
+        "nodes",
+        "PodGC of kube-controller-manager deletes the pods of a node that is gone, without a grace period.",
+    ),
+    (
+        "namespaces",
+        "The namespace controller of kube-controller-manager deletes what is in a namespace, whatever its owners.",
+    ),
+    (DEFINITIONS, "The API server deletes the objects of a type before its definition goes."),
+    (
+        "persistentvolumeclaims",
+        "What happens to the data behind a PersistentVolumeClaim depends on the reclaim policy of its volume.",
+    ),
+];
+
+/// What nobody can know beforehand.
+pub(super) fn notes(plan: &Plan, source: Source) -> Vec<String> {
+    let always = "A plan cannot know what admission webhooks refuse, and what controllers create anew or delete \
+                  besides (endpoints, pods of a node, volumes).";
+    let mut roots = std::iter::once(&plan.object).chain(&plan.others);
+    let has_contents = roots.any(|root| matches!(root.resource.as_deref(), Some("namespaces" | DEFINITIONS)));
+    let ends_it = plan.cascade != Cascade::Background && !has_contents;
+    let collector = match source {
+        Source::DryRun => "The collector that answers is in a dry run: it deletes no dependent.",
+        Source::Lists | Source::Collector if ends_it => {
+            "With this policy, nothing goes unless a collector runs."
+        }
+        Source::Lists | Source::Collector => "Dependents go only if a collector runs.",
+    };
+    let needs_collector = (ends_it || !plan.by_collector.is_empty()).then_some(collector);
+    let goes = |name: &str| plan.by_type.iter().any(|of| of.resource == name && of.deleted + of.held > 0);
+    let is_node = plan.object.resource.as_deref() == Some("nodes");
+    let of_types = NOTES.iter().filter(|(resource, _)| goes(resource) && !(is_node && *resource == "pods"));
+    let of_types = of_types.map(|(_, note)| *note);
+    std::iter::once(always).chain(needs_collector).chain(of_types).map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+#[path = "verdict_tests.rs"]
+mod tests;
