@@ -79,7 +79,7 @@ async fn i5_an_image_that_is_removed_and_pulled_again_is_young() {
     let mut running = Running::start(&node).await;
     running.until(|status| status.report.is_some()).await;
     running.stop().await;
-    let ledger = node.options().state.read().unwrap();
+    let (ledger, _) = node.options().state.read();
     assert!(ledger.age(&node.image).is_some() && ledger.age(&images[0]).is_none());
 }
 
@@ -90,7 +90,7 @@ async fn i5_the_state_file_lacks_each_image_before_its_removal() {
     let images = node.images(3, 50);
     node.rules.free = Some(90);
     let (state, ids) = (node.options().state, images.clone());
-    let known = move || ids.iter().filter(|id| state.read().unwrap().age(id).is_some()).count();
+    let known = move || ids.iter().filter(|id| state.read().0.age(id).is_some()).count();
     let then = Arc::new(Mutex::new(Vec::new()));
     let (each, count) = (Arc::clone(&then), known.clone());
     let look = server::Effect::before(move |_, _| each.lock().unwrap().push(count()));
