@@ -191,9 +191,11 @@ async fn a_container_that_cannot_be_asked_what_it_mounts_keeps_all_images() {
     let living = node.pod_that_mounts("registry.example/data:1").await;
     node.containers(&living, 1, ContainerState::ContainerRunning);
     let images = node.images(18, 50);
+    node.upgrade();
     let fail = server::Effect::Fail(server::Code::Unknown, "no".to_owned());
     node.server.fault(server::Fault::every(Rpc::ContainerStatus, fail));
     let (look, carried) = node.pass().await;
+    assert!(look.notes[0].contains("cannot be asked which images it mounts"), "{:?}", look.notes);
     assert_eq!(removed(&carried), []);
     assert_eq!(rule(&look, What::Image, &images[0]), "safety 1");
 }
