@@ -19,7 +19,6 @@ use crate::node::{Asked, Look, NodeCollector, NodeError, NodeOptions, PodSource,
 use kube_gc_client::{Api, ApiError, Connection, WriteGate};
 use kube_gc_config::{PodKnowledge, Settings};
 use kube_gc_cri::{Client, Rpc};
-use kube_gc_node::Ledger;
 use kube_gc_node::pass::Scope;
 use kube_gc_node::plan::Young;
 use kube_gc_observe::http::health_router;
@@ -109,10 +108,8 @@ impl Node {
         };
         let pods = api.as_ref().map(|(_, api)| PodSource::new(api.clone(), &options.name));
         let pods = if how == Pods::Watched { pods.map(PodSource::watched) } else { pods };
-        let ledger = options.state.read().unwrap_or_else(|problem| {
-            tracing::warn!("{problem}");
-            Ledger::default()
-        });
+        let (ledger, problems) = options.state.read();
+        problems.iter().for_each(|problem| tracing::warn!("{problem}"));
         let client = Client::connect(&options.endpoint, client_settings()).await;
         let client = client.map_err(|error| node_error(&error.into()))?;
         let collector = NodeCollector::new(client, options.rules.clone(), options.in_pod, pods, ledger).await;

@@ -1,18 +1,18 @@
 //! Carries out a plan, step by step.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use futures::future::join_all;
 use kube_gc_cri as cri;
 use kube_gc_cri::messages::{ContainerFilter, ImageSpec, POD_UID, PodSandboxFilter};
 use kube_gc_node::logs::{c8_log_file, l2_container_id};
-use kube_gc_node::pass::{Outcome, Pass, Record, Scope, Step};
+use kube_gc_node::pass::{Outcome, PATIENCE, Pass, Record, Scope, Step};
 use kube_gc_node::plan::{Candidate, Target, What};
 use kube_gc_node::recheck::Fresh;
 use kube_gc_node::view::{Container, ContainerDisk, ContainerState};
 use kube_gc_node::{Files, PodView, Refusal, Rule, RuntimeView, still_removable};
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 use super::files::Logs;
@@ -24,6 +24,8 @@ use kube_gc_observe::telemetry::record;
 const MOST_UNANSWERED: usize = 3;
 /// How long an UNKNOWN container has to end, as with the kubelet.
 const GRACE: Duration = Duration::from_secs(2);
+/// How long to wait until it is asked again whether something is still listed.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// Why a removal did not happen.
 enum Fault {
@@ -105,11 +107,10 @@ impl NodeCollector {
                         None => {}
                         Some(Ok(now)) => {
                             seen = now;
-                            pass.listed(Some(&fresh(look, &seen.runtime, seen.pods.as_ref())));
+                            pass.listed(&fresh(look, &seen.runtime, seen.pods.as_ref()));
                         }
                         Some(Err(error)) => {
-                            tracing::warn!(%error, "cannot list containers again, so no image is removed");
-                            pass.listed(None);
+                            break Some(format!("containers and images cannot be listed again: {error}"));
                         }
                     }
                 }
@@ -143,7 +144,7 @@ impl NodeCollector {
             }
         }
         // Whoever waits for the end of this process does not wait for this.
-        cancel.run_until_cancelled(self.doubt(&mut items)).await;
+        cancel.run_until_cancelled(Box::pin(self.doubt(look, &mut items))).await;
         self.tried.update(&look.plan, &items);
         let count = |is: fn(&Outcome) -> bool| items.iter().filter(|item| is(&item.outcome)).count();
         let gained = before.zip(usage).map(|(before, now)| now.available.saturating_sub(before.available));
@@ -162,25 +163,23 @@ impl NodeCollector {
         })
     }
 
-    /// Images that are listed although the runtime says that they are gone have failed.
-    async fn doubt(&self, items: &mut [Record]) {
-        let is_gone = |item: &&mut Record| {
-            item.outcome == Outcome::Removed && matches!(item.candidate.target, Target::Image { .. })
-        };
-        let mut gone = items.iter_mut().filter(is_gone).peekable();
-        if gone.peek().is_none() {
-            return;
-        }
-        let Ok(images) = self.client.all_images().await else { return };
-        let images = images.into_iter().map(view::image).map(|image| (image.id, image.runtime_handler));
-        let listed: HashSet<_> = images.collect();
-        for Record { candidate, outcome } in gone {
-            if let Target::Image { id, runtime_handler } = &candidate.target
-                && listed.contains(&(id.clone(), runtime_handler.clone()))
-            {
-                *outcome = Outcome::Failed("the runtime says that it is gone, and lists it".to_owned());
-                tell(candidate, outcome);
+    /// What is listed although the runtime says that it is gone has failed. What somebody else removes just now has
+    /// some time for it.
+    async fn doubt(&mut self, look: &Look, items: &mut [Record]) {
+        let is_gone = |item: &&mut Record| item.outcome == Outcome::Removed;
+        let mut gone: Vec<&mut Record> = items.iter_mut().filter(is_gone).collect();
+        let until = Instant::now() + PATIENCE;
+        while !gone.is_empty() {
+            let Ok(runtime) = self.runtime_view(&look.pod_keys(), &mut Vec::new()).await else { return };
+            gone.retain(|item| is_listed(&item.candidate.target, &runtime));
+            if gone.is_empty() || Instant::now() >= until {
+                break;
             }
+            sleep(PAUSE).await;
+        }
+        for Record { candidate, outcome } in gone {
+            *outcome = Outcome::Failed("the runtime says that it is gone, and lists it".to_owned());
+            tell(candidate, outcome);
         }
     }
 
@@ -349,6 +348,18 @@ fn fresh<'a>(look: &'a Look, runtime: &'a RuntimeView, pods: Option<&'a PodView>
         container_disk: ContainerDisk::OfImages,
     };
     Fresh { runtime, pods: pods.unwrap_or(&look.pods), files: NO_FILES }
+}
+
+/// Whether a runtime lists something that was to be removed.
+fn is_listed(target: &Target, runtime: &RuntimeView) -> bool {
+    match target {
+        Target::Container { id, .. } => runtime.containers.iter().any(|container| container.id == *id),
+        Target::Sandbox { id, .. } => runtime.sandboxes.iter().any(|sandbox| sandbox.id == *id),
+        Target::Image { id, runtime_handler } => {
+            runtime.images.iter().any(|image| (&image.id, &image.runtime_handler) == (id, runtime_handler))
+        }
+        Target::LogDirectory { .. } | Target::LogSymlink { .. } => false,
+    }
 }
 
 /// Says what came of a candidate, in the log and in metrics.

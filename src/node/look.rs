@@ -9,7 +9,7 @@ use kube_gc_cri as cri;
 use kube_gc_cri::client::PodKey;
 use kube_gc_cri::messages::{CONFIG_SEEN, CONFIG_SOURCE, POD_UID, PodSandbox, PodSandboxState};
 use kube_gc_node::logs::parse_directory;
-use kube_gc_node::plan::{Candidate, Inputs, Plan, What};
+use kube_gc_node::plan::{Candidate, Inputs, Plan, Target};
 use kube_gc_node::pods::{PodState, Pods, UnknownReason};
 use kube_gc_node::safety;
 use kube_gc_node::view::{Extent, Listed, LogDirectory, SandboxImage};
@@ -78,7 +78,9 @@ impl NodeCollector {
         let mut runtime = self.runtime_view(&pod_keys(&files.log_directories), &mut notes).await?;
         // After the runtime, so that a pod that is bound meanwhile is in the list.
         let (pods, api_error) = self.pod_view(&runtime, &files, &mut notes).await;
-        let kubelet = self.kubelet(&files, &mut notes);
+        let kubelet = self.kubelet_pods.first();
+        let kubelet =
+            kubelet.map(|uid| format!("it has made the ready sandbox of the pod with uid {}", word(uid)));
         match self.disk().await {
             Ok(disk) => {
                 files.image_usage = disk.usage().map_err(|problem| notes.push(problem)).ok();
@@ -89,50 +91,36 @@ impl NodeCollector {
 
         self.forget_gone(&runtime);
         self.add_layers(&mut runtime, now.wall, &mut notes).await;
-        self.add_volumes(&mut runtime);
-        let mut plan = self.plan(&runtime, &pods, &files, now);
-        // Also if no image goes now, so that the ages of those that such containers use begin anew (B8).
-        if plan.goal.is_some() || self.rules.images.max_age.is_some() || self.rules.all {
-            let gone = plan.removals.iter().filter(|candidate| candidate.what() == What::Container);
-            let gone: HashSet<&str> = gone.map(Candidate::id).collect();
-            let has_volumes = self.learn_volumes(&mut runtime, &pods, &gone).await;
-            let foreign = self.learn_foreign(&mut runtime).await;
-            notes.extend(foreign.unwrap_or_else(|error| {
-                runtime.sandbox_image = SandboxImage::Unknown;
-                Some(format!(
-                    "it is not known which images are used by others than CRI, so images stay: {error}"
-                ))
-            }));
-            let is_unknown = runtime.sandbox_image == SandboxImage::Unknown;
-            if has_volumes || is_unknown || !runtime.foreign_images.is_empty() {
-                plan = self.plan(&runtime, &pods, &files, now);
-            }
-        }
+        // Also if no image goes now, so that what is used is remembered (B8).
+        let unlisted = self.learn_users(&mut runtime, &pods).await;
+        notes.extend(unlisted.unwrap_or_else(|error| {
+            runtime.sandbox_image = SandboxImage::Unknown;
+            vec![format!("it is not known which images are used by others than CRI, so images stay: {error}")]
+        }));
+        self.ledger.observe(&runtime, &pods, now);
+        let plan = plan(&self.inputs(&runtime, &pods, &files, now.wall));
+        notes.extend(self.lost_logs(&files, &plan));
         let broken = safety::check(&self.inputs(&runtime, &pods, &files, now.wall), &plan);
         let violations: Vec<String> = broken.iter().map(ToString::to_string).collect();
         notes.extend(violations.iter().cloned());
         Ok(Look { plan: Arc::new(plan), notes, api_error, kubelet, pods, files, violations })
     }
 
-    /// What shows that a kubelet runs here: a ready sandbox that it has made. If all of them have their logs
-    /// elsewhere, a note says so.
-    fn kubelet(&self, files: &Files, notes: &mut Vec<String>) -> Option<String> {
+    /// A note if containers go and their logs stay: a kubelet runs here, and none of its pods has its logs where they
+    /// are looked for.
+    fn lost_logs(&self, files: &Files, plan: &Plan) -> Option<String> {
         let with_logs = files.log_directories.iter().map(|directory| parse_directory(&directory.name).uid);
         let with_logs: HashSet<&str> = with_logs.collect();
-        let uid = self.kubelet_pods.first()?;
-        if !self.kubelet_pods.iter().any(|uid| with_logs.contains(uid.as_str())) {
-            notes.push(format!(
+        let has_logs = |uid: &String| with_logs.contains(uid.as_str());
+        let goes_without = |candidate: &Candidate| matches!(&candidate.target, Target::Container { uid, .. } if !has_logs(uid));
+        let are_elsewhere = !self.kubelet_pods.is_empty() && !self.kubelet_pods.iter().any(has_logs);
+        (are_elsewhere && plan.removals.iter().any(goes_without)).then(|| {
+            format!(
                 "no pod has its logs below {}, so containers go without their logs; if the kubelet has another \
                  `podLogsDir`, set `node.roots.pods` to it",
                 self.rules.roots.pods
-            ));
-        }
-        Some(format!("it has made the ready sandbox of the pod with uid {}", word(uid)))
-    }
-
-    fn plan(&mut self, runtime: &RuntimeView, pods: &PodView, files: &Files, now: &Moment) -> Plan {
-        self.ledger.observe(runtime, pods, now);
-        plan(&self.inputs(runtime, pods, files, now.wall))
+            )
+        })
     }
 
     /// What a plan is made from.
@@ -162,7 +150,7 @@ impl NodeCollector {
     }
 
     /// All containers, sandboxes and images.
-    async fn runtime_view(
+    pub(super) async fn runtime_view(
         &mut self,
         keys: &[PodKey],
         notes: &mut Vec<String>,
@@ -252,8 +240,7 @@ impl NodeCollector {
     pub(super) async fn look_again(&mut self, look: &Look) -> Result<Seen, NodeError> {
         let mut runtime = self.runtime_view(&look.pod_keys(), &mut Vec::new()).await?;
         let pods = self.pods_now(true).await;
-        self.learn_volumes(&mut runtime, pods.as_ref().unwrap_or(&look.pods), &HashSet::new()).await;
-        self.learn_foreign(&mut runtime).await?;
+        self.learn_users(&mut runtime, pods.as_ref().unwrap_or(&look.pods)).await?;
         Ok(Seen { runtime, pods })
     }
 
@@ -265,8 +252,7 @@ impl NodeCollector {
         seen.runtime.containers = containers.items.into_iter().map(view::container).collect();
         seen.pods = self.pods_now(false).await;
         let pods = seen.pods.as_ref().unwrap_or(&look.pods);
-        self.learn_volumes(&mut seen.runtime, pods, &HashSet::new()).await;
-        self.learn_foreign(&mut seen.runtime).await?;
+        self.learn_users(&mut seen.runtime, pods).await?;
         Ok(())
     }
 

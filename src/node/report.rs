@@ -45,7 +45,7 @@ pub struct Report {
 pub struct PassResult {
     /// How many items have gone.
     pub removed: usize,
-    /// How many stay, because they had changed since the plan was made.
+    /// How many stay after all.
     pub refused: usize,
     /// How many could not be removed.
     pub failed: usize,

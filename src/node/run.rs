@@ -196,6 +196,9 @@ fn summarize(report: &Report, last: Option<&Report>) {
             "pass ended"
         ),
     }
+    if let Some(why) = report.result.as_ref().and_then(|result| result.interrupted.as_ref()) {
+        tracing::warn!(why, "the pass ended early");
+    }
     // Without an API server, no event says it.
     if let Some(missing) = report.result.as_ref().and_then(|result| missing(report, result)) {
         tracing::warn!("{missing}");

@@ -1,9 +1,11 @@
 //! The state file: when each image was first seen and last used (B4).
 
+use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use kube_gc_node::Ledger;
 use kube_gc_node::ledger::LONGEST;
@@ -12,16 +14,16 @@ use rustix::process::geteuid;
 
 /// Where systemd says that a service may keep what need not survive a reboot.
 const RUNTIME_DIRECTORY: &str = "RUNTIME_DIRECTORY";
-/// Where that is without systemd. The DaemonSet has it in memory.
-const IN_MEMORY: &str = "/run/kube-gc";
+/// Where that is for the service of `deploy/systemd`, and without systemd. The DaemonSet has it in memory.
+const IN_MEMORY: &str = "/run/kube-gc-node";
 
 /// Where the ages of images are kept.
 #[derive(Clone, Debug)]
 pub struct StateFile {
     path: PathBuf,
-    /// Where they are kept, in memory, while there is no room at the path: the disk that has to be cleaned up
-    /// may be the same.
-    volatile: PathBuf,
+    /// Where they are kept, in memory, while the path cannot be written: the disk that has to be cleaned up may be the
+    /// same. The first that can be written is; another process may have taken another one.
+    volatile: Vec<PathBuf>,
     /// What this process has written.
     written: Option<Vec<u8>>,
     /// What was wrong the last time, and has been said.
@@ -31,31 +33,29 @@ pub struct StateFile {
 impl StateFile {
     /// The state file at this path.
     pub fn new(path: PathBuf) -> Self {
-        let directory = std::env::var(RUNTIME_DIRECTORY).ok();
-        let directory = directory.as_deref().and_then(|list| list.split(':').next());
+        let given = std::env::var(RUNTIME_DIRECTORY).unwrap_or_default();
+        let given = given.split(':').next().filter(|directory| !directory.is_empty());
         // Each state file has its own.
         let name = path.to_string_lossy().trim_start_matches('/').replace('/', "-");
-        let volatile = Path::new(directory.unwrap_or(IN_MEMORY)).join(name);
-        Self { path, volatile, written: None, problem: None }
+        let volatile = given.into_iter().chain([IN_MEMORY]).map(|directory| Path::new(directory).join(&name));
+        Self { volatile: volatile.collect(), path, written: None, problem: None }
     }
 
-    /// What the file has; an empty ledger if there is no file.
-    ///
-    /// # Errors
-    /// It cannot be read, or what it has cannot be used. The caller warns and begins anew.
-    pub fn read(&self) -> Result<Ledger, String> {
-        for path in [&self.volatile, &self.path] {
-            let ledger = match read(path) {
-                Ok(content) => Ledger::parse(&content).map_err(|error| error.to_string()),
-                Err(error) if error.kind() == ErrorKind::NotFound => continue,
-                Err(error) => Err(error.to_string()),
-            };
-            let path = path.display();
-            return ledger.map_err(|why| {
-                format!("cannot use the state file {path}: {why}; all images count as first seen now")
-            });
+    /// The newest copy that can be used; an empty ledger if there is none. Also returns what cannot be used.
+    pub fn read(&self) -> (Ledger, Vec<String>) {
+        let (mut copies, mut problems) = (Vec::new(), Vec::new());
+        for path in [&self.path].into_iter().chain(&self.volatile) {
+            match read(path) {
+                Ok(copy) => copies.extend(copy),
+                Err(why) => problems.push(format!("cannot use the state file {}: {why}", path.display())),
+            }
         }
-        Ok(Ledger::default())
+        // Some minutes of a ledger look the same in a file.
+        let newest = copies.into_iter().max_by_key(|(ledger, written)| (ledger.counted(), *written));
+        let instead =
+            if newest.is_some() { "another copy is used" } else { "all images count as first seen now" };
+        let problems = problems.into_iter().map(|problem| format!("{problem}; {instead}")).collect();
+        (newest.map(|(ledger, _)| ledger).unwrap_or_default(), problems)
     }
 
     /// Replaces the file in one step, unless it has the same already: a crash leaves either the old or the new
@@ -86,27 +86,36 @@ impl StateFile {
 
     /// Also returns what people should know.
     fn replace(&self, content: &[u8]) -> io::Result<Option<String>> {
-        match replace(&self.path, content) {
-            Ok(()) => match fs::remove_file(&self.volatile) {
-                Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
-                _ => Ok(None),
-            },
-            Err(error) if matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) => {
-                replace(&self.volatile, content).map_err(|_| error)?;
-                Ok(Some(format!(
-                    "there is no room for the state file {}, so it is kept at {} until there is",
-                    self.path.display(),
-                    self.volatile.display()
-                )))
-            }
-            Err(error) => Err(error),
+        let Err(error) = replace(&self.path, content) else {
+            // They are older now.
+            self.volatile.iter().for_each(|copy| _ = fs::remove_file(copy));
+            return Ok(None);
+        };
+        let Some(copy) = self.volatile.iter().find(|copy| replace(copy, content).is_ok()) else {
+            return Err(error);
+        };
+        Ok(Some(format!(
+            "cannot write the state file {}: {error}; it is kept at {} until that is possible",
+            self.path.display(),
+            copy.display()
+        )))
+    }
+}
+
+/// What a file has, and when it was written; nothing if there is none.
+fn read(path: &Path) -> Result<Option<(Ledger, SystemTime)>, String> {
+    match open(path) {
+        Ok((content, written)) => {
+            Ok(Some((Ledger::parse(&content).map_err(|error| error.to_string())?, written)))
         }
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),
+        Err(error) => Err(error.to_string()),
     }
 }
 
 /// Reads a regular file that is not too long and that nobody else can write. Neither a symlink nor a pipe is
 /// opened.
-fn read(path: &Path) -> io::Result<Vec<u8>> {
+fn open(path: &Path) -> io::Result<(Vec<u8>, SystemTime)> {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let file = OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path)?;
     let metadata = file.metadata()?;
@@ -120,7 +129,7 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
     // One byte more, so that a file that is too long is noticed.
     let limit = u64::try_from(LONGEST).unwrap_or(u64::MAX).saturating_add(1);
     file.take(limit).read_to_end(&mut content)?;
-    Ok(content)
+    Ok((content, metadata.modified()?))
 }
 
 fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
@@ -129,14 +138,12 @@ fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     if !directory.exists() {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
     }
-    let mut new = path.as_os_str().to_owned();
-    new.push(".new");
-    let new = PathBuf::from(new);
-    // What a killed process has left.
-    match fs::remove_file(&new) {
-        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
+    let mut temporary = path.as_os_str().to_owned();
+    temporary.push(".new.");
+    tidy(directory, Path::new(&temporary));
+    // Another process may write at the same time.
+    temporary.push(std::process::id().to_string());
+    let new = PathBuf::from(temporary);
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
     let written =
         file.write_all(content).and_then(|()| file.sync_all()).and_then(|()| fs::rename(&new, path));
@@ -149,6 +156,19 @@ fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     File::open(directory)?.sync_all()
 }
 
+/// Removes what killed processes have left: files whose names begin so, and end with the id of a process that is gone.
+fn tidy(directory: &Path, beginning: &Path) {
+    let Some(beginning) = beginning.file_name().and_then(OsStr::to_str) else { return };
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        let id =
+            entry.file_name().to_str().and_then(|name| name.strip_prefix(beginning)?.parse::<u32>().ok());
+        let is_left = |id| id == std::process::id() || !Path::new(&format!("/proc/{id}")).exists();
+        if id.is_some_and(is_left) {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -158,70 +178,153 @@ mod tests {
 
     use super::*;
 
-    fn ledger() -> Ledger {
+    /// A ledger that has counted for so many times five minutes.
+    fn ledger(count: u64) -> Ledger {
         let mut ledger = Ledger::default();
-        ledger.set("a", Age { detected: Duration::from_secs(7), used: None });
+        ledger.set("a", Age { detected: Duration::from_secs(300 * count), used: None });
         ledger
     }
 
+    /// A state file in a directory, with two places for copies.
+    fn state(directory: &Path) -> StateFile {
+        let volatile = ["given", "memory"].map(|place| directory.join(place).join("copy")).into();
+        StateFile { volatile, ..StateFile::new(directory.join("sub/state.json")) }
+    }
+
+    fn read(state: &StateFile) -> Ledger {
+        let (ledger, problems) = state.read();
+        assert_eq!(problems, [""; 0]);
+        ledger
+    }
+
+    fn names(directory: &Path) -> Vec<String> {
+        let entries = fs::read_dir(directory).unwrap();
+        let mut names: Vec<_> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    /// Another process writes at the same time, and one was killed.
     #[test]
-    fn what_was_written_is_read_again_and_nothing_else_is_left() {
+    fn what_was_written_is_read_again_and_only_what_another_process_writes_is_left() {
         let directory = tempfile::tempdir().unwrap();
-        let mut state = StateFile::new(directory.path().join("sub/state.json"));
-        assert!(state.read().unwrap().is_empty());
-        state.write(&ledger());
-        assert_eq!(state.read().unwrap(), ledger());
-        // What a killed process has left.
-        fs::write(directory.path().join("sub/state.json.new"), "{\"versi").unwrap();
+        let mut state = state(directory.path());
+        assert!(read(&state).is_empty());
+        state.write(&ledger(1));
+        assert_eq!(read(&state), ledger(1));
+        let sub = directory.path().join("sub");
+        for id in [1, std::process::id(), u32::MAX] {
+            fs::write(sub.join(format!("state.json.new.{id}")), "{\"versi").unwrap();
+        }
         state.write(&Ledger::default());
-        assert!(state.read().unwrap().is_empty());
-        assert_eq!(fs::read_dir(directory.path().join("sub")).unwrap().count(), 1);
+        assert!(read(&state).is_empty());
+        assert_eq!(names(&sub), ["state.json", "state.json.new.1"]);
+    }
+
+    /// By hand and as a service, copies are at different places.
+    #[test]
+    fn the_newest_copy_that_can_be_used_counts_wherever_it_is() {
+        let directory = tempfile::tempdir().unwrap();
+        let state = state(directory.path());
+        let places: Vec<&PathBuf> = [&state.path].into_iter().chain(&state.volatile).collect();
+        for place in &places {
+            fs::create_dir_all(place.parent().unwrap()).unwrap();
+        }
+        for newest in 0..3 {
+            for (place, path) in places.iter().enumerate() {
+                fs::write(path, ledger(if place == newest { 9 } else { 1 }).to_json().unwrap()).unwrap();
+            }
+            assert_eq!(read(&state), ledger(9), "{newest}");
+            // A damaged copy hides no other one.
+            fs::write(places[newest], "{").unwrap();
+            let (found, problems) = state.read();
+            assert_eq!(found, ledger(1));
+            assert!(problems.len() == 1 && problems[0].contains("another copy is used"), "{problems:?}");
+        }
+        // In the same five minutes, the one that was written last.
+        for last in 0..3 {
+            for (place, path) in places.iter().enumerate() {
+                let mut ledger = ledger(1);
+                ledger.set(&place.to_string(), Age::default());
+                fs::write(path, ledger.to_json().unwrap()).unwrap();
+                let seconds = if place == last { 2 } else { 1 };
+                let written = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
+                File::options().write(true).open(path).unwrap().set_modified(written).unwrap();
+            }
+            assert!(read(&state).age(&last.to_string()).is_some(), "{last}");
+        }
+    }
+
+    /// Its disk is full, is read-only, or something is in the way.
+    #[test]
+    fn what_cannot_be_written_is_kept_elsewhere_and_moved_as_soon_as_it_can_be() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut state = state(directory.path());
+        fs::write(directory.path().join("sub"), "in the way").unwrap();
+        for (blocked, copy) in [("", "given"), ("given", "memory")] {
+            if !blocked.is_empty() {
+                fs::remove_dir_all(directory.path().join(blocked)).unwrap();
+                fs::write(directory.path().join(blocked), "in the way").unwrap();
+            }
+            state.written = None;
+            state.write(&ledger(1));
+            assert_eq!(names(&directory.path().join(copy)), ["copy"]);
+            assert!(state.problem.as_ref().is_some_and(|problem| problem.contains("is kept at")));
+            assert_eq!(read(&state), ledger(1));
+        }
+        fs::remove_file(directory.path().join("sub")).unwrap();
+        state.write(&ledger(2));
+        assert_eq!((names(&directory.path().join("memory")).len(), read(&state)), (0, ledger(2)));
+        assert_eq!(state.problem, None);
     }
 
     #[test]
     fn what_cannot_be_used_is_an_error_that_names_the_file() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("state.json");
+        let error = |path: &Path| {
+            let (ledger, problems) = StateFile::new(path.to_owned()).read();
+            assert!(ledger.is_empty() && problems.len() == 1, "{problems:?}");
+            problems.concat()
+        };
         for content in ["", "{", "[]", "{\"version\": 9}"] {
             fs::write(&path, content).unwrap();
-            let error = StateFile::new(path.clone()).read().unwrap_err();
+            let error = error(&path);
             assert!(error.contains("state.json") && error.contains("first seen now"), "{error}");
         }
         // Neither a symlink nor a directory is read.
         let link = directory.path().join("link");
-        fs::write(&path, ledger().to_json().unwrap()).unwrap();
+        fs::write(&path, ledger(1).to_json().unwrap()).unwrap();
         symlink(&path, &link).unwrap();
-        assert!(StateFile::new(link).read().is_err());
-        assert!(StateFile::new(directory.path().to_owned()).read().is_err());
+        error(&link);
+        error(directory.path());
         // Nor is what anybody may have written.
         fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();
-        assert!(StateFile::new(path).read().unwrap_err().contains("every user may write it"));
+        assert!(error(&path).contains("every user may write it"));
     }
 
     /// The root file system of a pod is read-only.
     #[test]
-    fn the_daemon_set_has_a_place_in_memory_for_it() {
+    fn the_daemon_set_and_the_service_have_a_place_in_memory_for_it() {
         let manifest = include_str!("../../deploy/node/daemonset.yaml");
         let (_, mount) = manifest.split_once("- {name: state-in-memory, mountPath: ").unwrap();
         assert!(mount.starts_with(&format!("{IN_MEMORY}}}\n")));
         let (_, volume) = manifest.split_once("- name: state-in-memory\n").unwrap();
         assert!(volume.trim_start().starts_with("emptyDir: {medium: Memory, "));
+        let unit = include_str!("../../deploy/systemd/kube-gc-node.service");
+        assert!(unit.contains(&format!("RuntimeDirectory={}\n", IN_MEMORY.trim_start_matches("/run/"))));
     }
 
     #[test]
-    fn what_was_saved_is_not_written_again_and_what_could_not_be_saved_is() {
+    fn what_was_saved_is_not_written_again() {
         let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("sub/state.json");
-        let mut state = StateFile::new(path.clone());
-        fs::write(directory.path().join("sub"), "in the way").unwrap();
-        state.write(&ledger());
-        fs::remove_file(directory.path().join("sub")).unwrap();
-        state.write(&ledger());
-        assert_eq!(state.read().unwrap(), ledger());
-        fs::remove_file(&path).unwrap();
-        state.write(&ledger());
-        assert!(!path.exists(), "it is written for nothing");
+        let mut state = state(directory.path());
+        state.write(&ledger(1));
+        fs::remove_file(&state.path).unwrap();
+        state.write(&ledger(1));
+        assert!(!state.path.exists(), "it is written for nothing");
         state.write(&Ledger::default());
-        assert!(path.exists());
+        assert!(state.path.exists());
     }
 }

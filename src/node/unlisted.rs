@@ -1,9 +1,10 @@
 //! What lists over CRI lack: what dead containers have written, what containers mount, and what other clients use.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
 use futures::{StreamExt as _, stream};
+use kube_gc_core::text::word;
 use kube_gc_cri as cri;
 use kube_gc_node::users::i1_may_mount;
 use kube_gc_node::view::{ContainerState, Extent};
@@ -75,67 +76,62 @@ impl NodeCollector {
         }
     }
 
-    /// Adds the image volumes that are known.
-    pub(super) fn add_volumes(&self, runtime: &mut RuntimeView) {
-        let known = runtime.containers.iter().filter_map(|container| self.volumes.get(&container.id));
-        let mut volumes: HashSet<&String> = HashSet::new();
-        runtime.image_volumes = known.flatten().filter(|volume| volumes.insert(volume)).cloned().collect();
-    }
-
-    /// Asks containers that may mount images, and were not asked before, which these are. Lists do not have
-    /// that. Those of `gone` will be gone. A container that cannot be asked may use any image. Returns whether
-    /// anything new came of it.
-    pub(super) async fn learn_volumes(
+    /// Learns what lists over CRI lack of the users of images. Returns what cannot be known.
+    ///
+    /// # Errors
+    /// The runtime could tell it, and did not answer: any image may be in use.
+    pub(super) async fn learn_users(
         &mut self,
         runtime: &mut RuntimeView,
         pods: &PodView,
-        gone: &HashSet<&str>,
-    ) -> bool {
+    ) -> Result<Vec<String>, cri::Error> {
+        // By now, it may be one that mounts images.
+        self.client.follow().await?;
+        let mut notes = self.learn_volumes(runtime, pods).await;
+        match self.client.foreign_images().await {
+            Ok(images) => runtime.foreign_images = images,
+            Err(error @ cri::Error::Unimplemented { .. }) => notes.push(format!(
+                "containers that were not made over CRI cannot be listed, so their images count as unused: {error}"
+            )),
+            Err(error) => return Err(error),
+        }
+        Ok(notes)
+    }
+
+    /// Asks containers that may mount images, and were not asked before, which these are. A container that cannot be
+    /// asked may use any image.
+    async fn learn_volumes(&mut self, runtime: &mut RuntimeView, pods: &PodView) -> Vec<String> {
         let client = &self.client;
-        let ids = i1_may_mount(runtime, pods)
-            .into_iter()
-            .map(|index| (index, runtime.containers[index].id.clone()));
-        let unknown = ids.filter(|(_, id)| !gone.contains(id.as_str()) && !self.volumes.contains_key(id));
+        let may_mount =
+            if client.runtime().mounts_images() { i1_may_mount(runtime, pods) } else { Vec::new() };
+        let ids = may_mount.into_iter().map(|index| (index, runtime.containers[index].id.clone()));
+        let unknown = ids.filter(|(_, id)| !self.volumes.contains_key(id));
         let ask = unknown.map(|(index, id)| async move { (index, client.container(&id).await) });
-        let answers: Vec<_> = stream::iter(ask).buffer_unordered(STATUSES_AT_A_TIME).collect().await;
-        let mut is_new = false;
-        for (index, answer) in answers {
+        let mut answers = stream::iter(ask.collect::<Vec<_>>()).buffer_unordered(STATUSES_AT_A_TIME);
+        let mut notes = Vec::new();
+        while let Some((index, answer)) = answers.next().await {
             let container = &mut runtime.containers[index];
             match answer {
                 Ok(status) => {
                     let volumes = status.as_ref().map(view::image_volumes).unwrap_or_default();
-                    is_new |= !volumes.is_empty();
                     self.volumes.insert(container.id.clone(), volumes);
                 }
                 Err(error) => {
-                    tracing::warn!(container = container.id, %error, "cannot ask which images a container mounts, so all images stay");
-                    is_new |= !container.image_refs.is_empty();
+                    let id = word(&container.id);
+                    notes.push(format!(
+                        "container {id} cannot be asked which images it mounts, so all images stay: {error}"
+                    ));
                     container.image_refs.clear();
+                    // The others would take as long.
+                    if error.is_unanswered() {
+                        break;
+                    }
                 }
             }
         }
-        self.add_volumes(runtime);
-        is_new
-    }
-
-    /// Asks which images are used by sandboxes, and by containers that were not made over CRI. Returns a note if the
-    /// runtime cannot tell.
-    ///
-    /// # Errors
-    /// It could, and did not answer: any image may be in use.
-    pub(super) async fn learn_foreign(
-        &self,
-        runtime: &mut RuntimeView,
-    ) -> Result<Option<String>, cri::Error> {
-        match self.client.foreign_images().await {
-            Ok(images) => runtime.foreign_images = images,
-            Err(error @ cri::Error::Unimplemented { .. }) => {
-                return Ok(Some(format!(
-                    "containers that were not made over CRI cannot be listed, so their images count as unused: {error}"
-                )));
-            }
-            Err(error) => return Err(error),
-        }
-        Ok(None)
+        let known = runtime.containers.iter().filter_map(|container| self.volumes.get(&container.id));
+        let volumes: BTreeSet<&String> = known.flatten().collect();
+        runtime.image_volumes = volumes.into_iter().cloned().collect();
+        notes
     }
 }

@@ -86,9 +86,36 @@ impl StatusResponse {
     }
 }
 
+impl VersionResponse {
+    /// Whether containers may have images mounted as volumes, which only their status says. containerd does so since
+    /// 2.1 (containerd#10579).
+    pub fn mounts_images(&self) -> bool {
+        let version = self.runtime_version.trim_start_matches('v');
+        self.runtime_name != "containerd" || !(version.starts_with("1.") || version.starts_with("2.0."))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_a_containerd_that_is_known_to_be_older_mounts_no_images() {
+        for (name, version, mounts) in [
+            ("containerd", "1.6.20~ds1", false),
+            ("containerd", "v1.7.23-k3s1", false),
+            ("containerd", "v2.0.0-rc.1", false),
+            ("containerd", "2.1.0", true),
+            ("containerd", "v2.10.1", true),
+            ("containerd", "10.0", true),
+            ("containerd", "", true),
+            ("cri-o", "1.30.4", true),
+        ] {
+            let (runtime_name, runtime_version) = (name.to_owned(), version.to_owned());
+            let runtime = VersionResponse { runtime_name, runtime_version, ..VersionResponse::default() };
+            assert_eq!(runtime.mounts_images(), mounts, "{name} {version}");
+        }
+    }
 
     #[test]
     fn the_image_of_sandboxes_is_read_if_it_is_there() {

@@ -12,7 +12,7 @@ use crate::mutation::{self, Mutation};
 use crate::plan::{Inputs, What, Young};
 use crate::pods::is_whole;
 use crate::pressure::{self, Goal, Usage};
-use crate::rule::{Decision, escaped, words};
+use crate::rule::{Decision, words};
 use crate::users::{Users, has_key, keys_of_reference};
 use crate::view::{Extent, Image, SandboxImage, duplicates};
 use crate::{Rule, Rules, RuntimeView};
@@ -59,8 +59,6 @@ pub fn decide(
         SandboxImage::None | SandboxImage::Unknown => Vec::new(),
     };
     let (no_goal, reason) = pressure::no_goal(files.image_usage.as_ref(), rules);
-    let min_age = words(rules.images.min_age);
-    let too_young = Decision::keep(Rule::I5, format!("kube-gc first saw it less than {min_age} ago"));
     let mut decisions = Vec::with_capacity(runtime.images.len());
     let mut candidates = Vec::new();
     let mut young: Option<Young> = None;
@@ -72,36 +70,33 @@ pub fn decide(
         let key = image.key();
         // One that the ledger does not know was detected just now.
         let age = ledger.age(&key).unwrap_or_default();
+        // Without that, more than its age keeps it.
+        let is_due = goal.is_some() || rules.all || is_old(age, rules);
         let kept = if whole {
             unusable(image, &users, &ambiguous)
                 .or_else(|| i2(image))
                 .or_else(|| b5(image, runtime, rules, &sandbox_image))
-                .or_else(|| older_than(age, rules))
         } else {
             Some(Decision::keep(Rule::B1, "images wait for whole lists"))
         };
-        decisions.push(match kept {
-            Some(decision) => decision,
-            None if age.detected < rules.images.min_age => {
-                let Young { count, bytes, wait_seconds } = young.unwrap_or_default();
-                let wait = (rules.images.min_age - age.detected).as_millis().div_ceil(1000);
-                young = Some(Young {
-                    count: count + 1,
-                    bytes: bytes.saturating_add(image.bytes),
-                    wait_seconds: wait_seconds.max(u64::try_from(wait).unwrap_or(u64::MAX)),
-                });
-                too_young.clone()
+        decisions.push(if let Some(decision) = kept {
+            decision
+        } else if let Some((decision, wait)) = too_young(age, is_due, rules) {
+            if is_due {
+                let young = young.get_or_insert_default();
+                young.count += 1;
+                young.bytes = young.bytes.saturating_add(image.bytes);
+                let wait = u64::try_from(wait.as_millis().div_ceil(1000)).unwrap_or(u64::MAX);
+                young.wait_seconds = young.wait_seconds.max(wait);
             }
-            None => {
-                let has_failed = tried.has_failed(What::Image, &image.id);
-                let has_name = image.names().next().is_some();
-                candidates.push(Unused { index, age, key, has_failed, has_name });
-                Decision::keep(no_goal, reason.clone())
-            }
+            decision
+        } else {
+            let has_failed = tried.has_failed(What::Image, &image.id);
+            let has_name = image.names().next().is_some();
+            candidates.push(Unused { index, age, key, has_failed, has_name });
+            Decision::keep(no_goal, reason.clone())
         });
     }
-    // Without a wish for space, more than their age keeps them.
-    let young = young.filter(|_| goal.is_some() || rules.all);
     candidates.sort_by(|one, other| i3(one).cmp(&i3(other)));
     let mut selection = Selection { decisions, removals: Vec::new(), in_line: Vec::new(), young };
     i6(&mut candidates, rules, &mut selection);
@@ -119,7 +114,7 @@ fn unusable(image: &Image, users: &Users, ambiguous: &HashSet<&str>) -> Option<D
         return keep("another image has the same id".to_owned());
     }
     let container = users.unclear()?;
-    keep(format!("container {} does not say which image it uses", escaped(container)))
+    keep(format!("container {container} does not say which image it uses"))
 }
 
 /// I2, `imagesInEvictionOrder` in `image_gc_manager.go`: pinned images stay.
@@ -144,7 +139,9 @@ fn b5(image: &Image, runtime: &RuntimeView, rules: &Rules, sandbox_image: &[Stri
         SandboxImage::None if image.names().any(is_pause) => {
             keep("by its name, it is the image of sandboxes, which the runtime does not name".to_owned())
         }
-        SandboxImage::Unknown => keep("it may be the image of sandboxes, which is not known".to_owned()),
+        SandboxImage::Unknown => {
+            keep("it is not known whether sandboxes or others than CRI use it".to_owned())
+        }
         SandboxImage::Named(_) | SandboxImage::None => None,
     }
 }
@@ -170,11 +167,19 @@ pub(crate) fn unmatched_keep(runtime: &RuntimeView, rules: &Rules) -> Vec<String
     rules.images.keep.iter().filter(names_none).map(WildMatch::pattern).collect()
 }
 
-/// `--older-than`: what has been unused for less stays.
-fn older_than(age: Age, rules: &Rules) -> Option<Decision> {
-    let is_less = |least: &Duration| age.unused() < *least && !mutation::is(Mutation::IgnoreOlderThan);
-    let least = rules.older_than.filter(is_less)?;
-    Some(Decision::keep(Rule::OlderThan, format!("it has been unused for less than {}", words(least))))
+/// I5 and `--older-than`: what is too young stays. Also returns how long both will keep it.
+fn too_young(age: Age, is_due: bool, rules: &Rules) -> Option<(Decision, Duration)> {
+    let min_age = rules.images.min_age;
+    let asks = is_due && !mutation::is(Mutation::IgnoreOlderThan);
+    let older_than = rules.older_than.filter(|_| asks).unwrap_or_default();
+    let (detected, unused) = (min_age.saturating_sub(age.detected), older_than.saturating_sub(age.unused()));
+    let wait = detected.max(unused);
+    let decision = if unused == wait {
+        Decision::keep(Rule::OlderThan, format!("it has been unused for less than {}", words(older_than)))
+    } else {
+        Decision::keep(Rule::I5, format!("kube-gc first saw it less than {} ago", words(min_age)))
+    };
+    (!wait.is_zero()).then_some((decision, wait))
 }
 
 /// I3, `byLastUsedAndDetected` in `image_gc_manager.go`: least recently used first, never used before
@@ -192,7 +197,7 @@ fn i3<'a>(image: &'a Unused<'_>) -> (bool, bool, Option<Reverse<Duration>>, Reve
 fn i6(candidates: &mut Vec<Unused<'_>>, rules: &Rules, selection: &mut Selection) {
     let Some(max_age) = rules.images.max_age else { return };
     candidates.retain(|image| {
-        let is_old = image.age.unused() > max_age;
+        let is_old = is_old(image.age, rules);
         if is_old {
             let reason = format!("unused for more than {}", words(max_age));
             selection.decisions[image.index] = Decision::remove(Rule::I6, reason);
@@ -200,6 +205,10 @@ fn i6(candidates: &mut Vec<Unused<'_>>, rules: &Rules, selection: &mut Selection
         }
         !is_old
     });
+}
+
+fn is_old(age: Age, rules: &Rules) -> bool {
+    rules.images.max_age.is_some_and(|max_age| age.unused() > max_age)
 }
 
 /// I4, P1 and `--free`: in order, until the goal seems to be reached. How much really gets free

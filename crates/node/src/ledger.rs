@@ -23,6 +23,8 @@ const MOST: usize = 100_000;
 const PRECISION: i64 = 300_000_000_000;
 /// By how much the time of day may differ from the boot-time clock before it counts as set.
 const TOLERANCE: Duration = Duration::from_secs(1);
+/// No host counts for so long: a hundred years.
+const LONGEST_LIFE: i64 = 100 * 365 * 86_400 * 1_000_000_000;
 /// The longest state file, in bytes.
 pub const LONGEST: usize = 32 << 20;
 
@@ -99,13 +101,16 @@ pub enum Damaged {
     /// Far more than a node can have.
     #[error("the state file is too large: {0}")]
     TooLarge(String),
+    /// With moments that no pass has seen.
+    #[error("the state file has moments that cannot be")]
+    Impossible,
 }
 
 impl Ledger {
     /// Reads the content of a state file.
     ///
     /// # Errors
-    /// If it is damaged, too large, or of another version.
+    /// If it is damaged, too large, impossible, or of another version.
     pub fn parse(content: &[u8]) -> Result<Self, Damaged> {
         /// Only the version, whatever else a later one may say.
         #[derive(Deserialize)]
@@ -124,6 +129,15 @@ impl Ledger {
         let Stored { time, last, set_forward, images, .. } = stored;
         if images.len() > MOST {
             return Err(Damaged::TooLarge(format!("{} images", images.len())));
+        }
+        let mut clocks = [Some(time), last.as_ref().map(|last| last.uptime)].into_iter().flatten();
+        let moments = images.values().flat_map(|record| [Some(record.first_detected), record.last_used]);
+        let mut moments = moments.flatten().chain(set_forward);
+        // The time is rounded down, and last uses are rounded up.
+        let latest = time.nanos().saturating_add(PRECISION);
+        let is_in = |moment: Timestamp, latest| (0..=latest).contains(&moment.nanos());
+        if !clocks.all(|clock| is_in(clock, LONGEST_LIFE)) || !moments.all(|moment| is_in(moment, latest)) {
+            return Err(Damaged::Impossible);
         }
         Ok(Self { time, last, set_forward, images })
     }
@@ -216,8 +230,22 @@ impl Ledger {
         Some(Age { detected: ago(*first_detected), used: last_used.map(ago) })
     }
 
-    /// Sets the age of an image.
+    /// For how long it has counted: of two copies, the newer one has counted longer.
+    pub const fn counted(&self) -> Timestamp {
+        self.time
+    }
+
+    /// Sets the age of an image. If the ledger has not counted for so long, it has from now on, and all else is as old
+    /// as before.
     pub fn set(&mut self, key: &str, age: Age) {
+        let least = Timestamp::default().plus(age.detected.max(age.used.unwrap_or_default()));
+        let lacking = self.time.age(least).unwrap_or_default();
+        let moments = self.images.values_mut().flat_map(|Record { first_detected, last_used }| {
+            [Some(first_detected), last_used.as_mut()].into_iter().flatten()
+        });
+        for moment in moments.chain([&mut self.time]).chain(&mut self.set_forward) {
+            *moment = moment.plus(lacking);
+        }
         let ago = |age: Duration| self.time.minus(age);
         let record = Record { first_detected: ago(age.detected), last_used: age.used.map(ago) };
         self.images.insert(key.to_owned(), record);

@@ -46,7 +46,7 @@ pub enum Step {
     /// Everything but an image is looked at again first, by [`still_removable`]. Images have been
     /// looked at when containers were listed.
     Remove(Vec<Candidate>),
-    /// List containers and images again, and tell the pass with [`Pass::listed`].
+    /// List containers and images again, and tell the pass with [`Pass::listed`]. If they cannot be listed, end it.
     ListContainers,
     /// Measure the file system of the images, and tell the pass with [`Pass::measured`]. After a
     /// removal it may take so long until the file system shows it.
@@ -247,13 +247,11 @@ impl Pass {
         }
     }
 
-    /// Tells which containers and images there are now; nothing if they could not be listed. Images
-    /// that are used by now are dropped; without a list, all are.
-    pub fn listed(&mut self, fresh: Option<&Fresh<'_>>) {
+    /// Tells which containers and images there are now. Images that are used by now are dropped.
+    pub fn listed(&mut self, fresh: &Fresh<'_>) {
         self.batch = BATCH;
         for image in std::mem::take(&mut self.images) {
-            let look = fresh.map_or(Err(Refusal::Unknown), |fresh| still_removable(&image, fresh));
-            match look {
+            match still_removable(&image, fresh) {
                 Ok(()) => self.images.push_back(image),
                 Err(refusal) => {
                     self.records.push(Record { candidate: image, outcome: Outcome::Refused(refusal) });

@@ -1,7 +1,6 @@
 //! A plan: an entry for each item, and what goes in which order.
 
-use std::borrow::Cow;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 
 use serde::Serialize;
 
@@ -9,17 +8,23 @@ use crate::containers;
 use crate::images::{self, Selection};
 use crate::logs::{self, Before};
 use crate::mutation::{self, Mutation};
-use crate::pass::{Outcome, Record};
 use crate::pods::{Pods, is_whole};
 use crate::pressure::{self, Goal, Usage};
 use crate::rule::Decision;
 use crate::rules::{Effects, Limits};
 use crate::sandboxes;
-use crate::view::{ContainerDisk, ContainerState};
-use crate::{Clock, Files, Ledger, PodRef, PodView, Rule, Rules, RuntimeView, Timestamp};
+use crate::view::ContainerDisk;
+use crate::{Clock, Files, Ledger, PodView, Rule, Rules, RuntimeView, Timestamp};
 use list::{Item, List};
 
+mod item;
 mod list;
+mod sums;
+mod tried;
+
+pub use item::{Action, Candidate, Details, Entry, MOST_TAGS, Target, What};
+pub use sums::{Breakdown, Due, Young};
+pub use tried::Tried;
 
 /// What a plan is made from.
 #[derive(Clone, Copy, Debug)]
@@ -54,7 +59,7 @@ pub struct Plan {
     pub in_line: Vec<Candidate>,
     /// How much is due of each kind of which something is.
     pub due: Vec<Due>,
-    /// The unused images that stay only because they were detected just now; nothing if there are none.
+    /// The unused images that stay only because they are too young; nothing if there are none.
     pub young: Option<Young>,
     /// The patterns of `keep` that name no image.
     pub unmatched_keep: Vec<String>,
@@ -86,55 +91,6 @@ pub struct Plan {
     pub limits: Limits,
 }
 
-/// How much of one kind is due, and how much of that a pass removes: its limits may leave the rest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Due {
-    /// The kind.
-    pub what: What,
-    /// How many are due in all.
-    pub count: usize,
-    /// What is known of their sizes.
-    pub bytes: u64,
-    /// How many of them this pass removes.
-    pub now: usize,
-    /// What is known of the sizes of those.
-    pub now_bytes: u64,
-}
-
-impl Due {
-    fn of(entries: &[Entry]) -> Vec<Self> {
-        let mut kinds: BTreeMap<What, Self> = BTreeMap::new();
-        for Entry { what, decision, rule, bytes, .. } in entries {
-            let goes = *decision == Action::Remove;
-            if !goes && *rule != Rule::Safety4 {
-                continue;
-            }
-            let new = Self { what: *what, count: 0, bytes: 0, now: 0, now_bytes: 0 };
-            let (due, bytes) = (kinds.entry(*what).or_insert(new), bytes.unwrap_or_default());
-            due.count += 1;
-            due.bytes = due.bytes.saturating_add(bytes);
-            if goes {
-                due.now += 1;
-                due.now_bytes = due.now_bytes.saturating_add(bytes);
-            }
-        }
-        kinds.into_values().collect()
-    }
-}
-
-/// Unused images that only `images.min_age` keeps.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Young {
-    /// How many there are.
-    pub count: usize,
-    /// Their sizes.
-    pub bytes: u64,
-    /// After how many seconds the last of them is old enough.
-    pub wait_seconds: u64,
-}
-
 impl Plan {
     /// The entries of what goes.
     pub fn removed(&self) -> impl Iterator<Item = &Entry> {
@@ -144,246 +100,6 @@ impl Plan {
     /// The entry of an item; the first one, if several have the same id.
     pub fn entry(&self, what: What, id: &str) -> Option<&Entry> {
         self.entries.iter().find(|entry| entry.what == what && entry.id == id)
-    }
-}
-
-/// One item, and what becomes of it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Entry {
-    /// What it is.
-    pub what: What,
-    /// The runtime's id, or the name of the directory or symlink.
-    pub id: String,
-    /// The name of the container, or a name of the image.
-    pub name: Option<String>,
-    /// The pod that it belongs to.
-    pub pod: Option<PodRef>,
-    /// What becomes of it.
-    pub decision: Action,
-    /// The rule that decided.
-    pub rule: Rule,
-    /// The reason, for people.
-    pub reason: Cow<'static, str>,
-    /// Its size, if it is known; that of an image is an estimate.
-    pub bytes: Option<u64>,
-    /// Its place among what goes, from 1 on. A symlink shares that of its container.
-    pub order: Option<u32>,
-    /// What else is known of it.
-    #[serde(flatten)]
-    pub details: Details,
-}
-
-/// What people want to know of an item beside the decision.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Details {
-    /// The names with tags of an image, at most [`MOST_TAGS`] of them.
-    pub tags: Vec<String>,
-    /// How many seconds ago a container or sandbox was created.
-    pub created_seconds: Option<u64>,
-    /// How many seconds ago an image was first seen.
-    pub detected_seconds: Option<u64>,
-    /// How many seconds ago an image was last seen in use.
-    pub last_used_seconds: Option<u64>,
-    /// The state of a container or sandbox.
-    pub state: Option<&'static str>,
-    /// Whether the runtime asks not to remove an image.
-    pub pinned: bool,
-    /// The runtime handler that an image was pulled for.
-    pub runtime_handler: Option<String>,
-    /// Whether an earlier pass could not remove it.
-    pub has_failed: bool,
-}
-
-/// The most tags of an image that an entry has.
-pub const MOST_TAGS: usize = 100;
-
-/// What earlier passes have tried to remove. What is in it and listed again has failed, whatever the runtime has
-/// said: it comes last, so that it starves nothing else.
-#[derive(Clone, Debug, Default)]
-pub struct Tried(HashSet<(What, String)>);
-
-impl Tried {
-    /// Enters what came of a pass, and forgets what its plan no longer found.
-    pub fn update(&mut self, plan: &Plan, records: &[Record]) {
-        let tried = |record: &&Record| !matches!(record.outcome, Outcome::Refused(_));
-        let new =
-            records.iter().filter(tried).map(|Record { candidate, .. }| (candidate.what(), candidate.id()));
-        let known = plan.entries.iter().map(|entry| (entry.what, entry.id.as_str()));
-        let known = known.filter(|(what, id)| self.has_failed(*what, id));
-        self.0 = known.chain(new).map(|(what, id)| (what, id.to_owned())).collect();
-    }
-
-    /// Whether something that is still there was to be removed before.
-    pub fn has_failed(&self, what: What, id: &str) -> bool {
-        // Usually there is nothing in it, and nothing to copy then.
-        !self.0.is_empty() && self.0.contains(&(what, id.to_owned()))
-    }
-}
-
-/// What an item is. Output, log and metrics have these names.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Hash,
-    Serialize,
-    strum::EnumCount,
-    strum::IntoStaticStr,
-)]
-#[serde(rename_all = "snake_case")]
-#[strum(serialize_all = "snake_case")]
-pub enum What {
-    /// A container.
-    Container,
-    /// A pod sandbox.
-    Sandbox,
-    /// The log directory of a pod.
-    LogDirectory,
-    /// A symlink to the log of a container.
-    LogSymlink,
-    /// An image.
-    Image,
-}
-
-/// What becomes of an item.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Action {
-    /// It goes.
-    Remove,
-    /// It stays.
-    Keep,
-}
-
-/// An item that goes, as it was when the plan was made.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Candidate {
-    /// What it is, and what it takes to remove it.
-    pub target: Target,
-    /// Its name for people: `NAMESPACE/POD/CONTAINER`, `NAMESPACE/POD`, the tags or a digest of the image; else the id.
-    pub name: String,
-    /// The rule that removes it.
-    pub rule: Rule,
-    /// Its size, if it is known.
-    pub bytes: Option<u64>,
-}
-
-/// What is to be removed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Target {
-    /// A container. Its log files and symlink go before it (C8).
-    Container {
-        /// The runtime's id.
-        id: String,
-        /// The name in the pod.
-        name: String,
-        /// The uid of its pod.
-        uid: String,
-        /// The state.
-        state: ContainerState,
-        /// When it was created.
-        created_at: Timestamp,
-        /// Whether it has to be stopped first (C7).
-        stop_first: bool,
-        /// The name of its symlink, if there is one.
-        symlink: Option<String>,
-    },
-    /// A sandbox: it is stopped, then removed.
-    Sandbox {
-        /// The runtime's id.
-        id: String,
-        /// The uid of its pod.
-        uid: String,
-        /// When it was created.
-        created_at: Timestamp,
-    },
-    /// A log directory, with all that is in it.
-    LogDirectory {
-        /// The name beneath the root of the pods' logs.
-        name: String,
-        /// The uid of its pod.
-        uid: String,
-    },
-    /// A symlink to a log.
-    LogSymlink {
-        /// The name beneath the root of the symlinks.
-        name: String,
-    },
-    /// An image.
-    Image {
-        /// The runtime's id.
-        id: String,
-        /// The runtime handler that it was pulled for.
-        runtime_handler: Option<String>,
-    },
-}
-
-impl Candidate {
-    /// What it is.
-    pub const fn what(&self) -> What {
-        match self.target {
-            Target::Container { .. } => What::Container,
-            Target::Sandbox { .. } => What::Sandbox,
-            Target::LogDirectory { .. } => What::LogDirectory,
-            Target::LogSymlink { .. } => What::LogSymlink,
-            Target::Image { .. } => What::Image,
-        }
-    }
-
-    /// The runtime's id, or the name of the directory or symlink.
-    pub fn id(&self) -> &str {
-        match &self.target {
-            Target::Container { id, .. } | Target::Sandbox { id, .. } | Target::Image { id, .. } => id,
-            Target::LogDirectory { name, .. } | Target::LogSymlink { name } => name,
-        }
-    }
-}
-
-/// What fills the file system of the images (B9), in bytes. Sizes of images count shared layers once for each image, so the sum
-/// may be more than is used.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Breakdown {
-    /// Images that something uses.
-    pub in_use: u64,
-    /// Images that nothing uses, and that go now or when space is needed.
-    pub unused: u64,
-    /// Images that nothing uses, and that stay nevertheless.
-    pub kept: u64,
-    /// The writable layers of containers that do not run, if they are on this file system.
-    pub dead_containers: u64,
-    /// Everything else.
-    pub other: u64,
-}
-
-impl Breakdown {
-    fn of(runtime: &RuntimeView, decisions: &[Decision], files: &Files) -> Self {
-        let mut found = Self::default();
-        for (image, decision) in runtime.images.iter().zip(decisions) {
-            let sum = match decision.rule {
-                Rule::I1 | Rule::B2 => &mut found.in_use,
-                // What only usage or the limit keeps is unused.
-                Rule::I4 | Rule::I7 | Rule::P1 | Rule::Free | Rule::All | Rule::Safety4 => &mut found.unused,
-                _ if decision.removes => &mut found.unused,
-                _ => &mut found.kept,
-            };
-            *sum = sum.saturating_add(image.bytes);
-        }
-        let dead = runtime.containers.iter().filter(|container| container.state != ContainerState::Running);
-        let layers = dead.filter_map(|container| container.layer_bytes);
-        if files.container_disk == ContainerDisk::OfImages {
-            found.dead_containers = layers.fold(0, u64::saturating_add);
-        }
-        let known = [found.in_use, found.unused, found.kept, found.dead_containers];
-        let known = known.into_iter().fold(0, u64::saturating_add);
-        found.other = files.image_usage.map_or(0, |usage| usage.used().saturating_sub(known));
-        found
     }
 }
 

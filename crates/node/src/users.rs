@@ -17,7 +17,7 @@ use crate::{PodRef, PodView, Rule, RuntimeView};
 pub struct Users {
     /// Keys of used images, with the rule that keeps them, and the reason.
     used: HashMap<String, (Rule, String)>,
-    /// A container that does not say which image it uses: it could be any.
+    /// The name of a container that does not say which image it uses: it could be any.
     unclear: Option<String>,
 }
 
@@ -36,10 +36,10 @@ impl Users {
                 continue;
             }
             if container.image_refs.iter().all(String::is_empty) {
-                users.unclear = Some(container.id.clone());
+                users.unclear = Some(container.label());
             }
             for reference in &container.image_refs {
-                users.add(reference, Rule::I1, || format!("container {} uses it", escaped(&container.id)));
+                users.add(reference, Rule::I1, || format!("container {} uses it", container.label()));
             }
         }
         for reference in &runtime.image_volumes {

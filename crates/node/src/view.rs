@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use crate::Timestamp;
 use crate::pressure::Usage;
+use crate::rule::escaped;
 
 /// How much of a list is there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -100,6 +101,21 @@ pub struct Container {
     pub log_path: Option<String>,
     /// The size of its writable layer.
     pub layer_bytes: Option<u64>,
+}
+
+impl Container {
+    /// Its name for people: `NAMESPACE/POD/CONTAINER`, or the id without one of them.
+    pub(crate) fn label(&self) -> String {
+        label([&self.pod_namespace, &self.pod_name, &self.name], &self.id)
+    }
+}
+
+/// The parts of a name, or an id without one of them.
+pub(crate) fn label<const N: usize>(parts: [&String; N], id: &str) -> String {
+    match parts.iter().any(|part| part.is_empty()) {
+        true => escaped(id),
+        false => parts.map(|part| escaped(part)).join("/"),
+    }
 }
 
 /// The state of a pod sandbox.

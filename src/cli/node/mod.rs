@@ -266,7 +266,7 @@ struct OnceArgs {
     /// Wait until what is only too young is old enough, then collect
     ///
     /// On the first pass, every image was first seen just now, so all of them stay for
-    /// `node.images.min_age`.
+    /// `node.images.min_age`, or for --older-than.
     #[arg(long, conflicts_with = "dry_run")]
     wait: bool,
 

@@ -34,6 +34,8 @@ impl Shown {
             Some("NAME"),
             wide("POD"),
             wide("STATE"),
+            wide("PINNED"),
+            wide("HANDLER"),
             wide("AGE"),
             wide("USED"),
             wide("ID"),
@@ -96,12 +98,9 @@ fn plan(report: &Report, shown: Shown) -> String {
 fn result(report: &Report, result: &PassResult, shown: Shown) -> String {
     let mut text = shown.table("OUTCOME", outcomes(&report.plan, &result.items, shown).into_iter());
     let _ = write!(text, "Removed {}, freed {}.", Thousands(result.removed), Bytes(result.freed_bytes));
-    match result.refused {
-        0 => {}
-        1 => text.push_str(" 1 stays, because it has changed since the plan was made."),
-        refused => {
-            let _ = write!(text, " {refused} stay, because they have changed since the plan was made.");
-        }
+    if result.refused > 0 {
+        let stay = if result.refused == 1 { "stays" } else { "stay" };
+        let _ = write!(text, " {} {stay} after all.", result.refused);
     }
     if result.failed > 0 {
         let _ = write!(text, " {} could not be removed.", result.failed);
@@ -134,26 +133,20 @@ fn result(report: &Report, result: &PassResult, shown: Shown) -> String {
 
 /// What people should know beside the items.
 fn notes(text: &mut String, report: &Report) {
-    let words = |count| if count == 1 { ("image", "stays", "it") } else { ("images", "stay", "them") };
     if let Some(Young { count, bytes, wait_seconds }) = report.plan.young {
-        let (images, stay, them) = words(count);
+        let (images, stay, them) =
+            if count == 1 { ("image", "stays", "it") } else { ("images", "stay", "them") };
+        let why = match report.plan.entries.iter().any(|entry| entry.rule == Rule::OlderThan) {
+            true => format!("first saw {them}, or saw {them} in use, less than `--older-than`"),
+            false => format!("first saw {them} less than `node.images.min_age`"),
+        };
         let _ = writeln!(
             text,
-            "Note: {} unused {images} ({}) {stay} only because kube-gc first saw {them} less than \
-             `node.images.min_age` ago. `kube-gc node once --wait` waits {} for {them}.",
+            "Note: {} unused {images} ({}) {stay} only because kube-gc {why} ago. `kube-gc node once --wait` waits {} \
+             for {them}.",
             Thousands(count),
             Bytes(bytes),
             age(wait_seconds),
-        );
-    }
-    let is_new = |entry: &&Entry| entry.rule == Rule::OlderThan && entry.details.last_used_seconds.is_none();
-    let count = report.plan.entries.iter().filter(is_new).count();
-    if count > 0 {
-        let (images, stay, them) = words(count);
-        let _ = writeln!(
-            text,
-            "Note: {} unused {images} {stay} because kube-gc first saw {them} less than `--older-than` ago.",
-            Thousands(count)
         );
     }
     for pattern in &report.plan.unmatched_keep {
@@ -188,16 +181,15 @@ fn row(entry: &Entry, [outcome, rule, reason]: [&str; 3], shown: Shown) -> Vec<C
         (_, None) if shown.wide => String::new(),
         (_, None) => short(id),
     };
-    let pinned = details.pinned.then_some("pinned");
-    let state = [details.state, pinned, details.runtime_handler.as_deref()];
-    let state: Vec<String> = state.into_iter().flatten().map(|word| word.replace('_', " ")).collect();
     let ago = |seconds: Option<u64>| seconds.map(age).unwrap_or_default();
     let texts = [
         outcome.to_owned(),
         what(*kind).to_owned(),
         end(name, shown.longest_name()),
         pod,
-        state.join(","),
+        details.state.map(|state| state.replace('_', " ")).unwrap_or_default(),
+        if details.pinned { "yes".to_owned() } else { String::new() },
+        details.runtime_handler.clone().unwrap_or_default(),
         ago(details.created_seconds.or(details.detected_seconds)),
         ago(details.last_used_seconds),
         id.clone(),

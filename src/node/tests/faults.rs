@@ -84,6 +84,56 @@ async fn an_image_that_is_listed_after_its_removal_has_failed() {
     assert_eq!((carried.removed, carried.failed), (3, 0));
 }
 
+/// By its calls about them, it does not have them.
+#[tokio::test]
+async fn containers_and_sandboxes_that_are_listed_after_their_removal_have_failed() {
+    let mut node = Node::set_up();
+    node.pod().await;
+    let (gone, empty) = (node.gone_pod(), node.gone_pod());
+    let of_gone = node.containers(&gone, 3, ContainerState::ContainerExited);
+    for (rpc, about) in [
+        (Rpc::ContainerStatus, &of_gone[0]),
+        (Rpc::RemoveContainer, &of_gone[1]),
+        (Rpc::PodSandboxStatus, &empty.sandbox),
+    ] {
+        let missing = server::Effect::Fail(server::Code::NotFound, "made by the test".to_owned());
+        node.server.fault(server::Fault::about(rpc, about, missing));
+    }
+    let (look, carried) = node.pass().await;
+    assert!(planned(&look).len() >= 5, "{:?}", planned(&look));
+    let failed = carried.items.iter().filter(|item| matches!(item.outcome, Outcome::Failed(_)));
+    let failed: BTreeSet<String> = failed.map(|item| item.candidate.id().to_owned()).collect();
+    assert_eq!(failed, set(&[of_gone[0].clone(), of_gone[1].clone(), empty.sandbox.clone()]));
+    assert!(!removed(&carried).iter().any(|(_, id)| failed.contains(id)) && !carried.is_complete());
+}
+
+/// Another collector is about to remove it.
+#[tokio::test]
+async fn a_container_that_goes_a_moment_after_its_removal_has_gone() {
+    let mut node = Node::set_up();
+    let living = node.pod().await;
+    let id = node.containers(&living, 2, ContainerState::ContainerExited).remove(0);
+    let busy = server::Effect::Fail(server::Code::Unknown, "is already in removing state".to_owned());
+    node.server.fault(server::Fault::about(Rpc::RemoveContainer, &id, busy));
+    // The first list is that of the look, the second one that after the removal.
+    let removed = id.clone();
+    let late = server::Effect::before(move |world, _| world.remove_container(&removed));
+    node.server.fault(server::Fault::nth(Rpc::ListContainers, 3, late));
+    let (_, carried) = node.pass().await;
+    assert_eq!((carried.failed, super::removed(&carried)), (0, vec![(What::Container, id)]));
+}
+
+#[tokio::test]
+async fn a_pass_ends_and_says_why_if_the_runtime_does_not_answer_before_images_go() {
+    let mut node = Node::set_up();
+    node.images(18, 50);
+    let fail = server::Effect::Fail(server::Code::Unavailable, "it has ended".to_owned());
+    node.server.fault(server::Fault::nth(Rpc::ListContainers, 2, fail));
+    let (look, carried) = node.pass().await;
+    assert!(!planned(&look).is_empty() && carried.items.is_empty() && !carried.is_complete());
+    assert!(carried.interrupted.is_some_and(|why| why.contains("it has ended")));
+}
+
 /// However long the runtime does not answer.
 #[tokio::test]
 async fn a_pass_ends_when_it_is_asked_to_while_it_lists() {
@@ -191,9 +241,11 @@ async fn a_container_that_cannot_be_asked_what_it_mounts_keeps_all_images() {
     let living = node.pod_that_mounts("registry.example/data:1").await;
     node.containers(&living, 1, ContainerState::ContainerRunning);
     let images = node.images(18, 50);
+    node.upgrade();
     let fail = server::Effect::Fail(server::Code::Unknown, "no".to_owned());
     node.server.fault(server::Fault::every(Rpc::ContainerStatus, fail));
     let (look, carried) = node.pass().await;
+    assert!(look.notes[0].contains("cannot be asked which images it mounts"), "{:?}", look.notes);
     assert_eq!(removed(&carried), []);
     assert_eq!(rule(&look, What::Image, &images[0]), "safety 1");
 }

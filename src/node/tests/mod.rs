@@ -18,7 +18,7 @@ use kube::api::{Patch, PatchParams, PostParams};
 use kube_gc_apiserver::ApiServer;
 use kube_gc_cri::messages::ContainerState;
 use kube_gc_cri::server::{self, CriServer, Layer, NewContainer, NewImage, NewSandbox, World};
-use kube_gc_cri::{Client, Rpc, client};
+use kube_gc_cri::{ApiVersion, Client, Rpc, client};
 use kube_gc_node::ledger::Age;
 use kube_gc_node::pass::{AT_A_TIME, Outcome, Scope};
 use kube_gc_node::plan::What;
@@ -166,6 +166,11 @@ impl Node {
             created_at: nanos(HOUR),
             ..NewContainer::default()
         }
+    }
+
+    /// From now on, the runtime mounts images.
+    fn upgrade(&self) {
+        self.server.upgrade(|settings| settings.versions = vec![ApiVersion::V1]);
     }
 
     fn log_directory(&self, pod: &OnNode) -> String {

@@ -79,7 +79,7 @@ async fn i5_an_image_that_is_removed_and_pulled_again_is_young() {
     let mut running = Running::start(&node).await;
     running.until(|status| status.report.is_some()).await;
     running.stop().await;
-    let ledger = node.options().state.read().unwrap();
+    let (ledger, _) = node.options().state.read();
     assert!(ledger.age(&node.image).is_some() && ledger.age(&images[0]).is_none());
 }
 
@@ -90,7 +90,7 @@ async fn i5_the_state_file_lacks_each_image_before_its_removal() {
     let images = node.images(3, 50);
     node.rules.free = Some(90);
     let (state, ids) = (node.options().state, images.clone());
-    let known = move || ids.iter().filter(|id| state.read().unwrap().age(id).is_some()).count();
+    let known = move || ids.iter().filter(|id| state.read().0.age(id).is_some()).count();
     let then = Arc::new(Mutex::new(Vec::new()));
     let (each, count) = (Arc::clone(&then), known.clone());
     let look = server::Effect::before(move |_, _| each.lock().unwrap().push(count()));
@@ -125,19 +125,43 @@ async fn i1_an_image_that_a_container_mounts_stays() {
         node.containers(&plain, 1, ContainerState::ContainerRunning);
         let images = node.images(18, 50);
         let id = mount(&node, &mounting, &images[0]);
+        node.upgrade();
         let mut collector = node.collector().await;
         // By now the name in the spec may be that of another image.
         let look = collector.look(now()).await.unwrap();
         assert_eq!(rule(&look, What::Image, &images[0]), "I1");
         let asked = node.server.calls(Rpc::ContainerStatus);
         assert!(asked.contains(&id) && asked.len() == if knows_pods { 1 } else { 2 }, "{asked:?}");
+        node.server.clear_journal();
         let again = collector.look(now()).await.unwrap();
         assert_eq!(planned(&look), planned(&again));
+        let calls: BTreeSet<Rpc> = node.server.journal().iter().map(|entry| entry.rpc).collect();
+        assert_eq!((calls.len(), node.server.journal().len()), (6, 6), "{calls:?}");
         let carried = collector.carry_out(&again, Scope::All, &CancellationToken::new()).await.unwrap();
-        assert_eq!(node.server.calls(Rpc::ContainerStatus), asked);
+        assert_eq!(node.server.calls(Rpc::ContainerStatus), [""; 0]);
         assert!(node.image_ids().contains(&images[0]));
         assert_eq!(carried.removed, 3);
     }
+}
+
+#[tokio::test]
+async fn i1_an_image_that_a_container_mounts_after_an_upgrade_in_place_stays() {
+    let mut node = Node::set_up();
+    node.knows_pods = false;
+    let images = node.images(18, 50);
+    let pod = node.sandbox("aaaaaaaa-0000-4000-8000-000000000000", false);
+    let mut collector = node.collector().await;
+    collector.look(now()).await.unwrap();
+    node.upgrade();
+    mount(&node, &pod, &images[0]);
+    // Until the end of the connection has been noticed.
+    let look = loop {
+        if let Ok(look) = collector.look(now()).await {
+            break look;
+        }
+    };
+    assert_eq!(rule(&look, What::Image, &images[0]), "I1");
+    assert!(planned(&look).contains(&(What::Image, images[1].clone())));
 }
 
 /// Lists over CRI lack the container.
@@ -167,22 +191,25 @@ async fn i1_an_image_of_a_container_that_was_not_made_over_cri_stays() {
     assert!(!planned(&look).is_empty() && removed(&carried).is_empty());
 }
 
-/// Nothing is due meanwhile. After the last use, each of them has all its time again.
+/// No image may go meanwhile. After the last use, each of them has all its time again.
 #[tokio::test]
 async fn b8_uses_that_are_not_over_cri_and_image_volumes_make_images_young_again() {
     let mut node = Node::set_up();
     node.knows_pods = false;
     let images = node.images(2, 50);
     let pod = node.sandbox("aaaaaaaa-0000-4000-8000-000000000000", false);
-    node.rules.images.max_age = Some(2 * HOUR);
     let id = mount(&node, &pod, &images[0]);
     node.server.world(|world| world.foreign = vec!["registry.example/i001:1".to_owned()]);
+    node.upgrade();
     let mut collector = node.collector().await;
     let start = now();
     let at = |minutes: u32| Moment { uptime: start.uptime + minutes * HOUR / 60, ..start.clone() };
     for minutes in [0, 50] {
-        collector.look(at(minutes)).await.unwrap();
+        let look = collector.look(at(minutes)).await.unwrap();
+        assert!(images.iter().all(|id| rule(&look, What::Image, id) == "I1"));
     }
+    node.rules.images.max_age = Some(2 * HOUR);
+    collector.set_rules(&node.rules);
     node.server.world(|world| {
         world.foreign.clear();
         world.remove_container(&id);

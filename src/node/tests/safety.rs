@@ -156,11 +156,19 @@ async fn safety_3_beside_a_kubelet_the_newest_dead_instance_stays() {
 async fn safety_3_a_ready_sandbox_that_a_kubelet_made_shows_one_wherever_its_logs_are() {
     let mut node = Node::set_up();
     node.images(18, 50);
+    let gone = node.gone_pod();
     let keys = ["kubernetes.io/config.source", "kubernetes.io/config.seen"];
     let annotations = keys.map(|key| (key.to_owned(), "api".to_owned())).into();
     let pod = NewSandbox { annotations, ..NewSandbox::of("default", "web", "uid-web") };
     node.server.world(|world| world.add_sandbox(pod));
-    for are_here in [false, true] {
+    // Whether a container goes, whether the logs of that pod are here, and whether a note says that they are not.
+    for (goes, are_here, is_said) in [(false, false, false), (true, false, true), (true, true, false)] {
+        if goes && !are_here {
+            for attempt in 0..2 {
+                let new = node.new_container(&gone, ContainerState::ContainerExited);
+                node.server.world(|world| world.add_container(NewContainer { attempt, ..new }));
+            }
+        }
         if are_here {
             fs::create_dir(format!("{}/default_web_uid-web", node.rules.roots.pods)).unwrap();
         }
@@ -168,7 +176,7 @@ async fn safety_3_a_ready_sandbox_that_a_kubelet_made_shows_one_wherever_its_log
         let look = node.collector().await.look_beside(&mut options).await.unwrap();
         assert_eq!(look.plan.effects, Effects::Nothing);
         assert!(options.kubelet.unwrap().contains("uid-web"));
-        assert_eq!(look.notes.iter().any(|note| note.contains("podLogsDir")), !are_here, "{:?}", look.notes);
+        assert_eq!(look.notes.iter().any(|note| note.contains("podLogsDir")), is_said, "{:?}", look.notes);
     }
 }
 

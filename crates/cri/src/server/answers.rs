@@ -149,11 +149,13 @@ fn find<'a, T>(kind: &str, all: &'a BTreeMap<String, T>, id: &str) -> Result<&'a
     all.get(id).ok_or_else(|| Status::not_found(format!("{kind} {id:?}: not found")))
 }
 
-fn version(_: VersionRequest, _: &mut State) -> Answered<VersionRequest> {
+/// containerd 2 no longer serves v1alpha2.
+fn version(_: VersionRequest, state: &mut State) -> Answered<VersionRequest> {
+    let is_old = state.settings.versions.contains(&ApiVersion::V1Alpha2);
     Ok(vec![VersionResponse {
         version: "0.1.0".to_owned(),
         runtime_name: "containerd".to_owned(),
-        runtime_version: "1.6.20".to_owned(),
+        runtime_version: if is_old { "1.6.20" } else { "2.1.0" }.to_owned(),
         runtime_api_version: "v1".to_owned(),
     }])
 }

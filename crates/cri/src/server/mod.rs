@@ -36,7 +36,7 @@ use crate::{ApiVersion, Endpoint, Rpc};
 /// How the server differs from containerd 1.6.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The versions of CRI that are served.
+    /// The versions of CRI that are served. Without v1alpha2, it calls itself containerd 2.1.
     pub versions: Vec<ApiVersion>,
     /// The longest message that is sent.
     pub message_limit: usize,

@@ -140,6 +140,13 @@ fn all_unused_images_go_on_demand_and_older_ones_only_if_that_is_wanted() {
     node.rules.older_than = Some(Duration::from_secs(2000));
     assert_eq!(node.gone(), ["old"]);
     assert_eq!(node.decide().decisions[2].rule, Rule::OlderThan);
+    // Both count, for as long as the longer one takes.
+    let young = node.decide().young.unwrap();
+    assert_eq!((young.count, young.bytes, young.wait_seconds), (2, 200, 1940));
+    // Where nothing is due, that is the reason.
+    node.rules.all = false;
+    let Selection { decisions, young, .. } = node.decide();
+    assert_eq!((decisions[2].rule, young), (Rule::I4, None));
 }
 
 /// containerd 2 does not say which one that is, and pins it only under the very name of its configuration.

@@ -105,6 +105,26 @@ fn a_damaged_state_file_is_an_error_and_not_an_empty_ledger() {
         let found = Ledger::parse(other(version).as_bytes());
         assert!(matches!(found, Err(Damaged::Version(found)) if found == version));
     }
+    let with = |time: i64, uptime: i64, first: i64, used: i64| {
+        let image = format!("{{\"first_detected\":{first},\"last_used\":{used}}}");
+        let last = format!("{{\"uptime\":{uptime}}}");
+        format!("{{\"version\":2,\"time\":{time},\"last\":{last},\"images\":{{\"a\":{image}}}}}")
+    };
+    let now = 10 * PRECISION;
+    assert!(Ledger::parse(with(now, now, now, now + PRECISION).as_bytes()).is_ok());
+    for (time, uptime, first, used) in [
+        (-1, 0, 0, 0),
+        (i64::MAX, 0, 0, 0),
+        (now, -1, 0, 0),
+        (now, i64::MAX, 0, 0),
+        (now, now, -1, 0),
+        (now, now, now + PRECISION + 1, 0),
+        (now, now, 0, i64::MIN),
+        (now, now, 0, now + PRECISION + 1),
+    ] {
+        let found = Ledger::parse(with(time, uptime, first, used).as_bytes());
+        assert!(matches!(found, Err(Damaged::Impossible)), "{time} {uptime} {first} {used}: {found:?}");
+    }
     let huge = vec![b' '; LONGEST + 1];
     assert!(matches!(Ledger::parse(&huge), Err(Damaged::TooLarge(_))));
 }

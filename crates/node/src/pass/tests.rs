@@ -61,7 +61,7 @@ fn carry_out_with(
             }
             Step::ListContainers => {
                 steps.push(Vec::new());
-                pass.listed(Some(&fresh));
+                pass.listed(&fresh);
             }
             Step::Measure { .. } => pass.measured(Some(usage(available))),
             Step::Done => return steps,
@@ -95,7 +95,7 @@ fn b3_after_a_removal_the_file_system_gets_time_and_before_it_does_not() {
     assert_eq!(pass.next_step(), Step::Measure { patience: Duration::ZERO, until: None });
     pass.measured(Some(usage(100)));
     assert_eq!(pass.next_step(), Step::ListContainers);
-    pass.listed(Some(&Fresh { runtime: &node.0, pods: &PodView::None, files: &node.1 }));
+    pass.listed(&Fresh { runtime: &node.0, pods: &PodView::None, files: &node.1 });
     let Step::Remove(candidates) = pass.next_step() else { panic!("no removal") };
     pass.record(candidates, [Outcome::Removed]);
     assert_eq!(pass.next_step(), Step::Measure { patience: PATIENCE, until: None });
@@ -120,18 +120,6 @@ fn without_a_measurement_no_image_goes_for_space_and_what_is_missing_is_not_know
     pass.measured(None);
     assert_eq!((pass.next_step(), pass.missing()), (Step::Done, (0, 0)));
     assert!(pass.is_unmeasured());
-}
-
-#[test]
-fn without_a_list_no_image_goes() {
-    let mut pass = pass_of(&node(3), &Rules::default());
-    pass.next_step();
-    pass.measured(Some(usage(100)));
-    assert_eq!(pass.next_step(), Step::ListContainers);
-    pass.listed(None);
-    assert_eq!((pass.next_step(), pass.missing()), (Step::Done, (100, 0)));
-    let refused = Outcome::Refused(Refusal::Unknown);
-    assert_eq!(pass.into_records().iter().filter(|record| record.outcome == refused).count(), 3);
 }
 
 #[test]

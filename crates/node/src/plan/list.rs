@@ -6,7 +6,7 @@ use super::{Action, Candidate, Details, Entry, MOST_TAGS, Target, Tried};
 use crate::containers::c7_stops_first;
 use crate::logs::{self, parse_directory};
 use crate::rule::{Decision, escaped};
-use crate::view::{Container, Image, LogDirectory, LogSymlink, Sandbox};
+use crate::view::{Container, Image, LogDirectory, LogSymlink, Sandbox, label};
 use crate::{Ledger, PodRef, Rule, RuntimeView, Timestamp};
 
 /// The most tags of an image that a line of the log has.
@@ -144,7 +144,7 @@ impl Item {
             state: Some(state.into()),
             ..Details::default()
         };
-        let label = label([pod_namespace, pod_name, name], id);
+        let label = container.label();
         let pod = Some(PodRef::new(pod_namespace, pod_name, pod_uid));
         Self { target, name: Some(escaped(name)), label, pod, bytes: container.layer_bytes, details }
     }
@@ -199,12 +199,4 @@ impl Item {
 /// How many seconds ago something was created, if that is known.
 fn seconds(created_at: Timestamp, now: Timestamp) -> Option<u64> {
     created_at.age(now).filter(|_| created_at.is_known()).map(|age| age.as_secs())
-}
-
-/// The parts of a name, or an id without one of them.
-fn label<const N: usize>(parts: [&String; N], id: &str) -> String {
-    match parts.iter().any(|part| part.is_empty()) {
-        true => escaped(id),
-        false => parts.map(|part| escaped(part)).join("/"),
-    }
 }

@@ -88,7 +88,8 @@ fn safety_4_what_a_pass_leaves_over_keeps_its_sandbox_and_its_image() {
     assert!(plan.more && plan.leaves_due);
     assert_eq!(plan.entry(What::Container, "second").unwrap().rule, Rule::Safety4);
     assert_eq!(plan.entry(What::Sandbox, "s").unwrap().decision, Action::Keep);
-    assert_eq!(plan.entry(What::Image, "a").unwrap().rule, Rule::I1);
+    let image = plan.entry(What::Image, "a").unwrap();
+    assert_eq!((image.rule, &*image.reason), (Rule::I1, "container default/pod-1/web uses it"));
 }
 
 #[test]

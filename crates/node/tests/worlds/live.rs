@@ -57,11 +57,11 @@ pub fn carry_out(world: &World, plan: &Plan, random: &mut Random) -> Vec<String>
                 if eventful {
                     node.live(random);
                 }
+                // It cannot be listed.
                 if random.percent(5) {
-                    pass.listed(None);
-                } else {
-                    pass.listed(Some(&node.fresh()));
+                    return node.wrong;
                 }
+                pass.listed(&node.fresh());
             }
             Step::Measure { patience, .. } => {
                 if patience == PATIENCE_FOR_LAYERS {

@@ -16,7 +16,7 @@ fn pass(missing_bytes: u64) -> (Report, PassResult) {
         image("b"),
         image("c"),
         image("d"),
-        Image { pinned: true, ..image("e") },
+        Image { pinned: true, runtime_handler: Some("gvisor".to_owned()), ..image("e") },
     ];
     let runtime = &RuntimeView { images, ..RuntimeView::default() };
     let mut rules = Rules { free: Some(99), ..Rules::default() };
@@ -80,6 +80,11 @@ fn a_wide_result_has_all_tags_and_ids() {
     let wide = super::result(&report, &result, Shown { wide: true, ..Shown::default() });
     assert!(wide.contains("app:1,app:latest") && wide.contains("USED"), "{wide}");
     assert_eq!(result.items[0].candidate.name, "app:1,app:latest");
+    let plan = super::plan(&report, Shown { wide: true, ..Shown::default() });
+    let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    let row = plan.lines().map(words).find(|row| row.contains(&"gvisor".to_owned())).unwrap();
+    let column = |name: &str| words(plan.lines().next().unwrap()).iter().position(|it| it == name).unwrap();
+    assert_eq!((&*row[column("PINNED")], &*row[column("HANDLER")]), ("yes", "gvisor"));
 }
 
 #[test]
