@@ -144,7 +144,9 @@ impl NodeCollector {
             }
         }
         // Whoever waits for the end of this process does not wait for this.
-        cancel.run_until_cancelled(Box::pin(self.doubt(look, &mut items))).await;
+        if interrupted.is_none() {
+            cancel.run_until_cancelled(Box::pin(self.doubt(look, &mut items))).await;
+        }
         self.tried.update(&look.plan, &items);
         let count = |is: fn(&Outcome) -> bool| items.iter().filter(|item| is(&item.outcome)).count();
         let gained = before.zip(usage).map(|(before, now)| now.available.saturating_sub(before.available));

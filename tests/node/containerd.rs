@@ -169,6 +169,16 @@ async fn the_image_of_a_container_that_ctr_runs_stays() -> Result<()> {
     let left = ids(&client).await?;
     ensure!(left.contains_key(&names[0]) && !left.contains_key(&names[1]), "{once:?}");
     ensure!(!once.stdout.contains("not made over CRI"), "{}", once.stdout);
+
+    // A pass in which no image may go remembers the use, too.
+    let place = Place::new(containerd.endpoint())?;
+    remember(&place, &names[..1], &left)?;
+    place.configure_with_logs(&containerd.logs(), "high = 100\n[node.images]\nkeep_local = false")?;
+    place.run(&["once"]).await?.expect(0, &[])?;
+    containerd.ctr(&["tasks", "rm", "--force", "by-ctr"]).await?;
+    containerd.ctr(&["containers", "rm", "by-ctr"]).await?;
+    let once = place.run(&["once", "--all", "--older-than", "15s"]).await?;
+    ensure!(self::ids(&client).await?.contains_key(&names[0]), "{once:?}");
     Ok(())
 }
 
