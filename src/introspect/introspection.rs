@@ -184,7 +184,8 @@ impl CollectorIntrospection {
             self.questions.pace.acquire().await;
             is_looked_for &= match self.api.is_defined(&Definition::Crd(lacking)).await {
                 Ok(is_defined) => !is_defined,
-                Err(error) => error.class == ErrorClass::NotServed,
+                // No definition can have that name, or the server has none.
+                Err(error) => matches!(error.class, ErrorClass::Refused | ErrorClass::NotServed),
             };
         }
         let report = self.status.idleness(&query).await;

@@ -183,9 +183,11 @@ async fn a_version_of_a_type_that_nobody_serves_is_an_error_and_one_of_a_new_typ
         let version = widget["metadata"]["resourceVersion"].as_str().unwrap();
         collector.wait_seen(&format!("widgets.{group}"), version).await.unwrap();
     }
-    let error = collector.wait_seen("widgets.example.com", "1").await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Argument);
-    assert!(error.to_string().contains("no type widgets.example.com is watched"), "{error}");
+    for nobody in ["widgets.example.com", "widgets/v1.example.com"] {
+        let error = collector.wait_seen(nobody, "1").await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Argument);
+        assert!(error.to_string().contains(&format!("no type {nobody} is watched")), "{error}");
+    }
     // A group that cannot be discovered may have the type, and a name without a group may be in it.
     for may_be_there in ["widgets.down.example.com", "configmap"] {
         let seen = vec![(GroupResource::parse(may_be_there), ResourceVersion::number(1))];
