@@ -58,7 +58,10 @@ async fn the_cluster_authorizes_readers() -> Result<()> {
             ensure!(answer.status == expected, "{who} got {path}: {answer:?}");
             match expected {
                 401 => {
-                    ensure!(answer.headers["www-authenticate"].to_str()?.starts_with("Bearer "), "{answer:?}")
+                    ensure!(
+                        answer.headers["www-authenticate"].to_str()?.starts_with("Bearer "),
+                        "{answer:?}"
+                    );
                 }
                 403 => {
                     let name = format!("system:serviceaccount:{}:{who}", accounts.namespace);
