@@ -327,6 +327,6 @@ mod tests {
 
     #[test]
     fn a_million_objects_fit() {
-        assert_eq!((size_of::<Option<Node>>(), size_of::<Option<Edge>>()), (88, 28));
+        assert_eq!((size_of::<Option<Node>>(), size_of::<Option<Edge>>()), (96, 28));
     }
 }
