@@ -7,7 +7,7 @@
 //! | `served` | a collector and its two listeners, with TLS and authorization |
 //! | `controller` | which actors there are, and which of them know each other |
 //! | `connect` | the client, by the settings; checks that the API server is reachable and that the credentials are sufficient |
-//! | `insight` | the process of `kube-gc tree` and `kube-gc explain` |
+//! | `insight` | the process of commands that answer, such as `kube-gc tree` |
 //! | `node` | the process of `kube-gc node` |
 //! | `process` | runtimes and threads, signals, the parent process, and the file of `--ready-file` |
 //!

@@ -1,4 +1,4 @@
-//! The Graph actor: owns one partition, on its own thread.
+//! The Graph actor: owns one partition.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
