@@ -14,11 +14,12 @@ use kube_gc_observe::readiness::Readiness;
 use kube_gc_observe::telemetry::{Exporter, ObjectView, Timestamp, names};
 
 use super::decision_log::DecisionLog;
+use super::idle::{Sought, not_watched};
 use super::queries::{FindQuery, IdleQuery, StuckQuery};
 use super::questions::Questions;
 use super::readiness::{Facts, assess};
 use super::search::{no_type, readings, searched};
-use super::status::{CollectorStatus, Sought, counts, not_watched};
+use super::status::{CollectorStatus, counts};
 use super::view::{
     FailingItem, FoundObject, FoundPage, IdleReport, Latencies, MonitorStatus, QueueStatus, QueueSummary,
     SummaryPage, Undiscovered,
@@ -191,7 +192,7 @@ impl CollectorIntrospection {
         // The watch shows a CRD, too, and then discovery runs anyway.
         let is_undefined = match self.api.is_defined(&Definition::Crd(resource.clone())).await {
             Ok(is_defined) => !is_defined,
-            Err(error) => error.class == ErrorClass::NotServed,
+            Err(error) => matches!(error.class, ErrorClass::NotServed | ErrorClass::Refused),
         };
         is_undefined
             && tokio::time::timeout(DISCOVERY, self.status.rediscovered()).await.is_ok()

@@ -7,6 +7,7 @@ use serde::{Deserialize, Deserializer};
 
 use kube_gc_core::graph::dump::DumpFormat;
 use kube_gc_core::object::{GroupResource, Namespace, PropagationPolicy, ResourceVersion, Uid};
+use kube_gc_core::text;
 use kube_gc_observe::telemetry::StuckReason;
 
 /// The default limit on the entries of a page.
@@ -215,12 +216,8 @@ impl TryFrom<Vec<(String, String)>> for GraphQuery {
 pub fn namespace_named(name: &str) -> Result<Namespace, String> {
     let is_inside = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     let is_label = name.len() <= 63 && name.bytes().all(is_inside) && name == name.trim_matches('-');
-    let invalid = || {
-        let name = kube_gc_core::text::word(name);
-        format!(
-            "namespace={name:?} is no name of a namespace: lower-case letters, digits and \"-\", at most 63"
-        )
-    };
+    let wanted = "is no name of a namespace: lower-case letters, digits and \"-\", at most 63";
+    let invalid = || format!("namespace={:?} {wanted}", text::word(name));
     Namespace::parse(name).filter(|_| is_label).ok_or_else(invalid)
 }
 
