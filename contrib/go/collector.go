@@ -3,6 +3,7 @@ package kubegc
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"sync"
 	"syscall"
 	"time"
@@ -94,13 +96,13 @@ func start(ctx context.Context, kubeconfig string, input io.Reader, options []Op
 	if err != nil {
 		return nil, fmt.Errorf("cannot find the garbage collector: %w", err)
 	}
-	// The collector replaces this file, and removes it at its end.
-	file, err := os.CreateTemp("", "kube-gc-*.json")
-	if err != nil {
-		return nil, fmt.Errorf("cannot make a file for the garbage collector: %w", err)
+	// The collector makes this file, and removes it at its end. Nobody can guess its name.
+	var random [16]byte
+	if _, err := rand.Read(random[:]); err != nil {
+		return nil, fmt.Errorf("cannot name a file for the garbage collector: %w", err)
 	}
-	_ = file.Close()
-	c := &Collector{readyFile: file.Name(), log: &tail{next: s.log}, ended: make(chan struct{})}
+	file := filepath.Join(os.TempDir(), fmt.Sprintf("kube-gc-%x.json", random))
+	c := &Collector{readyFile: file, log: &tail{next: s.log}, ended: make(chan struct{})}
 	// Requests to this machine never go through a proxy.
 	c.client = &http.Client{Transport: &http.Transport{}, Timeout: answerWithin}
 	if err := c.run(ctx, binary, kubeconfig, input, s.args); err != nil {
@@ -203,10 +205,9 @@ func (c *Collector) WaitIdle(ctx context.Context, seen ...Seen) error {
 
 // WaitIdleIn is like WaitIdle, for the objects of one namespace, whatever
 // happens to others. Tests that share an API server have a namespace each.
+// Work on objects without a namespace counts, too, because they may have
+// dependents in any. Discovery of types that are not in seen does not.
 func (c *Collector) WaitIdleIn(ctx context.Context, namespace string, seen ...Seen) error {
-	if namespace == "" {
-		return c.WaitIdle(ctx, seen...)
-	}
 	return c.waitIdle(ctx, url.Values{"namespace": {namespace}}, seen)
 }
 

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -114,8 +115,15 @@ func TestWhatAnOwnerHadIsGoneWhenItIsIdle(t *testing.T) {
 	if err := c.WaitIdleIn(deadline(t), "default", Seen{Resource: "deployments", Version: "1"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.WaitIdleBelow(deadline(t), ""); err == nil || !strings.Contains(err.Error(), "owner= needs a uid") {
-		t.Fatal(err)
+	for said, err := range map[string]error{
+		"owner= needs a uid":    c.WaitIdleBelow(deadline(t), ""),
+		"pass metadata.uid":     c.WaitIdleBelow(deadline(t), "catalog"),
+		"is no name of a":       c.WaitIdleIn(deadline(t), ""),
+		"the collector ignores": c.WaitIdle(deadline(t), Seen{Resource: "events", Version: "1"}),
+	} {
+		if err == nil || !strings.Contains(err.Error(), said) || strings.Contains(err.Error(), "{") {
+			t.Fatalf("%s: %v", said, err)
+		}
 	}
 }
 
@@ -308,8 +316,12 @@ func TestTheBinaryIsLookedForWhereEnvtestIsAndThenInPath(t *testing.T) {
 		return path
 	}
 	assets, named, path, project := t.TempDir(), t.TempDir(), t.TempDir(), t.TempDir()
-	store, tests := filepath.Join(project, "bin", "k8s", "1.36.2-linux-amd64"), filepath.Join(project, "internal", "shop")
-	for _, directory := range []string{store, tests} {
+	release := func(version string) string { return version + "-" + runtime.GOOS + "-" + runtime.GOARCH }
+	store, tests := filepath.Join(project, "bin", "k8s", release("1.36.2")), filepath.Join(project, "internal", "shop")
+	data := t.TempDir()
+	used := filepath.Join(data, "kubebuilder-envtest", "k8s", release("1.36.2"))
+	older, newer := filepath.Join(named, release("1.9.9")), filepath.Join(named, release("1.36.2"))
+	for _, directory := range []string{store, tests, used, older, newer, filepath.Join(assets, name)} {
 		if err := os.MkdirAll(directory, 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -329,11 +341,24 @@ func TestTheBinaryIsLookedForWhereEnvtestIsAndThenInPath(t *testing.T) {
 	usualAssets = t.TempDir()
 	t.Setenv("KUBEBUILDER_ASSETS", assets)
 	t.Setenv("PATH", path)
+	t.Setenv("XDG_DATA_HOME", data)
 	if _, err := find("", named); err == nil || !strings.Contains(err.Error(), "make install-envtest") {
 		t.Fatalf("found nowhere: %v", err)
 	}
-	// Each place comes before those above it.
-	for _, directory := range []string{path, usualAssets, store, assets, named} {
+	// Each place comes before those above it. What cannot be run is none.
+	if err := os.WriteFile(filepath.Join(store, name), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	executable(filepath.Join(path, name))
+	if found, err := find("", named); err != nil || found != filepath.Join(path, name) {
+		t.Fatalf("%q, %v", found, err)
+	}
+	for _, unusable := range []string{filepath.Join(store, name), filepath.Join(assets, name)} {
+		if err := os.Remove(unusable); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, directory := range []string{usualAssets, used, store, assets, older, newer, named} {
 		there := executable(filepath.Join(directory, name))
 		if found, err := find("", named); err != nil || found != there {
 			t.Fatalf("%q, %v", found, err)

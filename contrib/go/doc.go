@@ -13,8 +13,9 @@
 //
 // Start returns when the collector watches all types of the API server. It
 // looks for the binary where envtest has its own: in the directories that
-// WithAssets and KUBEBUILDER_ASSETS name, in bin/k8s/* beside go.mod and in
-// /usr/local/kubebuilder/bin, then in PATH. WithBinary names another one. The
+// WithAssets and KUBEBUILDER_ASSETS name, in the releases of bin/k8s beside
+// go.mod and of setup-envtest, and in /usr/local/kubebuilder/bin, then in PATH.
+// In each place, the newest release comes first. WithBinary names another one. The
 // collector also ends when the process that started it ends, even if that
 // process was killed.
 //

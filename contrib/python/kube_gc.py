@@ -24,6 +24,7 @@ The file needs Python 3.9 or newer and nothing but the standard library and pyte
 import contextlib
 import json
 import os
+import secrets
 import shutil
 import subprocess
 import tempfile
@@ -70,14 +71,16 @@ class Collector:
     def __init__(self, kubeconfig, *, binary=None, args=(), timeout=60):
         binary = binary or find_binary()
         is_content = isinstance(kubeconfig, bytes)
-        # This file has no name. The collector replaces the other one, and removes it at its end.
+        if isinstance(args, (str, bytes)):
+            raise TypeError(f"the arguments of the collector must be a list, not {args!r}")
+        # This file has no name. The collector makes the other one, whose name nobody can guess, and removes
+        # it at its end.
         self._log = tempfile.TemporaryFile(prefix="kube-gc-")
-        ready, self._ready = tempfile.mkstemp(prefix="kube-gc-", suffix=".json")
-        os.close(ready)
+        self._ready = os.path.join(tempfile.gettempdir(), f"kube-gc-{secrets.token_hex(16)}.json")
         command = [
             binary, "run", "--kubeconfig", "/dev/stdin" if is_content else os.fspath(kubeconfig),
             "--listen", "127.0.0.1:0", "--debug-listen", "127.0.0.1:0",
-            "--ready-file", self._ready, f"--exit-with-parent={os.getpid()}", *args,
+            "--ready-file", self._ready, f"--exit-with-parent={os.getpid()}", *(args or ()),
         ]  # fmt: skip
         # Tests have no slow webhooks for whose objects a namespace would have to wait.
         environment = {"KUBE_GC__NAMESPACES__QUIET": "500ms", **os.environ}
@@ -113,14 +116,14 @@ class Collector:
         type after it, and pass the resourceVersion of that object: `wait_idle(configmaps=version)`
         or `wait_idle({"deployments.apps": version})`.
 
-        With a namespace, only its objects count. Tests that share an API server have a namespace
-        each. With the uid of an owner, it counts, even if it is gone, and all that it owned, directly
+        With a namespace, only its objects count, those without a namespace, which may have dependents
+        in any, and discovery of types in seen. Tests that share an API server have a namespace each. With the uid of an owner, it counts, even if it is gone, and all that it owned, directly
         or not. Objects that wait for something outside of the collector, such as the CRD of an
         owner, do not count.
         """
         versions = {**(seen or {}), **more}
         query = [("parked", "ok")] + [("seen", f"{type_}={version}") for type_, version in versions.items()]
-        query += [("namespace", namespace)] if namespace else []
+        query += [("namespace", namespace)] if namespace is not None else []
         query += [("owner", owner)] if owner is not None else []
         query = urllib.parse.urlencode(query)
         last = ""

@@ -56,11 +56,20 @@ def test_what_an_owner_had_is_gone_when_it_is_idle(kube_gc):
     kube_gc.wait_idle(deployments=1, namespace="default")
     with pytest.raises(CollectorError, match="400.*owner= needs a uid"):
         kube_gc.wait_idle(owner="")
+    with pytest.raises(CollectorError, match="400.*is no name of a namespace"):
+        kube_gc.wait_idle(namespace="")
 
 
 @pytest.mark.parametrize("kube_gc", [["--log-format", "json"]], indirect=True)
 def test_the_fixture_takes_arguments(kube_gc):
     assert '"message":' in kube_gc.log()
+
+
+def test_arguments_are_a_list_or_none(tmp_path):
+    with pytest.raises(TypeError, match="must be a list"):
+        Collector(tmp_path / "missing", binary="true", args="--finish-namespaces")
+    with pytest.raises(CollectorError, match="ended with 0"):
+        Collector(tmp_path / "missing", binary="true", args=None)
 
 
 def test_the_ini_option_has_arguments(pytester):

@@ -17,9 +17,10 @@ use self::thread::{Access, Mark, State, Task, held_clock};
 use super::connect::place;
 use super::process::no_threads;
 use super::{Error, ErrorKind};
+use crate::introspect::queries::namespace_named;
 use crate::introspect::{CollectorIntrospection, IdleQuery, IdleReport, MonitorStatus, QueueCounts};
 use kube_gc_config::Settings;
-use kube_gc_core::object::{GroupResource, Namespace, ResourceVersion, Uid};
+use kube_gc_core::object::{GroupResource, ResourceVersion, Uid};
 
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
@@ -112,12 +113,15 @@ impl Collector {
     }
 
     /// Like [`wait_idle`](Self::wait_idle), for the objects of one namespace, whatever happens to
-    /// others. Tests that share an API server have a namespace each.
+    /// others. Tests that share an API server have a namespace each. Work on objects without a namespace
+    /// counts, too, because they may have dependents in any. Discovery of types that nobody waits for
+    /// ([`wait_seen`](Self::wait_seen)) does not.
     ///
     /// # Errors
-    /// The collector has failed.
+    /// That is no name of a namespace, or the collector has failed.
     pub async fn wait_idle_in(&self, namespace: &str) -> Result<(), Error> {
-        let query = IdleQuery { namespace: Namespace::parse(namespace), ..IdleQuery::default() };
+        let namespace = namespace_named(namespace).map_err(|why| Error::new(ErrorKind::Argument, why))?;
+        let query = IdleQuery { namespace: Some(namespace), ..IdleQuery::default() };
         self.wait(query, |report| report.idle).await
     }
 
@@ -125,9 +129,9 @@ impl Collector {
     /// that it owned, directly or not, whatever happens to others.
     ///
     /// # Errors
-    /// The uid is empty, or the collector has failed.
+    /// That is no uid, or the collector has failed.
     pub async fn wait_idle_below(&self, owner: &str) -> Result<(), Error> {
-        let empty = || Error::new(ErrorKind::Internal, "the uid is empty; pass metadata.uid of the owner");
+        let empty = || Error::new(ErrorKind::Argument, "the uid is empty; pass metadata.uid of the owner");
         let owner = Some(Uid::parse(owner).ok_or_else(empty)?);
         self.wait(IdleQuery { owner, ..IdleQuery::default() }, |report| report.idle).await
     }
@@ -138,7 +142,8 @@ impl Collector {
     ///
     /// # Errors
     /// The version is not a whole number above 0, so no version is known to be later, the API server
-    /// serves no such type, or the collector has failed.
+    /// serves no such type, several types have this plural, the collector ignores the type
+    /// (`discovery.ignored`), or the collector has failed.
     pub async fn wait_seen(&self, resource: &str, version: &str) -> Result<(), Error> {
         let Some(version) = ResourceVersion::parse_number(version) else {
             return Err(Error::new(

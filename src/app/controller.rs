@@ -202,6 +202,7 @@ impl Controller {
             gate,
             comparison,
             ignored: settings.ignored_types().cloned().collect(),
+            unwatched: settings.discovery.ignored.clone().into(),
         };
         let after = settings.events.stuck_after;
         if !is_dry_run && !after.is_zero() {

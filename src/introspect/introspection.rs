@@ -7,13 +7,14 @@ use kube_gc_controller::actors::discovery::DiscoveryFailure;
 use kube_gc_controller::actors::graph_handle::PartitionEnded;
 use kube_gc_controller::actors::pool::PoolStatus;
 use kube_gc_controller::worker::comparison::Comparison;
-use kube_gc_core::object::Key;
+use kube_gc_core::object::{GroupResource, Key};
 use kube_gc_core::text::{LISTED, bounded};
 use kube_gc_insight::{State, Unseen};
 use kube_gc_observe::readiness::Readiness;
 use kube_gc_observe::telemetry::{Exporter, ObjectView, Timestamp, names};
 
 use super::decision_log::DecisionLog;
+use super::idle::{Sought, not_watched};
 use super::queries::{FindQuery, IdleQuery, StuckQuery};
 use super::questions::Questions;
 use super::readiness::{Facts, assess};
@@ -172,24 +173,30 @@ impl CollectorIntrospection {
         })
     }
 
-    /// Whether any work is left. A type that is not watched may have been created a moment ago.
+    /// Whether any work is left.
     pub async fn idle(&self, query: IdleQuery) -> IdleReport {
-        let mut is_looked_for = false;
-        if !self.status.lacks_types_of(&query).is_empty() {
-            self.questions.pace.acquire().await;
-            is_looked_for = tokio::time::timeout(DISCOVERY, self.status.rediscovered()).await.is_ok();
-        }
-        // An API server may serve a type a little before discovery shows it.
-        for lacking in self.status.lacks_types_of(&query) {
-            self.questions.pace.acquire().await;
-            is_looked_for &= match self.api.is_defined(&Definition::Crd(lacking)).await {
-                Ok(is_defined) => !is_defined,
-                // No definition can have that name, or the server has none.
-                Err(error) => matches!(error.class, ErrorClass::Refused | ErrorClass::NotServed),
-            };
+        let mut unserved = None;
+        for (resource, _) in &query.seen {
+            if self.status.sought(resource) == Sought::Unserved && self.is_unserved(resource).await {
+                unserved = Some(not_watched(resource));
+            }
         }
         let report = self.status.idleness(&query).await;
-        IdleReport { unknown: report.unknown.filter(|_| is_looked_for), ..report }
+        IdleReport { unknown: unserved.or(report.unknown), ..report }
+    }
+
+    /// Whether nobody serves a type that the last discovery has not shown. It may have been created a moment
+    /// ago, and an API server may serve it a little before discovery shows it.
+    async fn is_unserved(&self, resource: &GroupResource) -> bool {
+        self.questions.pace.acquire().await;
+        // The watch shows a CRD, too, and then discovery runs anyway.
+        let is_undefined = match self.api.is_defined(&Definition::Crd(resource.clone())).await {
+            Ok(is_defined) => !is_defined,
+            Err(error) => matches!(error.class, ErrorClass::NotServed | ErrorClass::Refused),
+        };
+        is_undefined
+            && tokio::time::timeout(DISCOVERY, self.status.rediscovered()).await.is_ok()
+            && self.status.sought(resource) == Sought::Unserved
     }
 
     /// Every work queue.

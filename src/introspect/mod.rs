@@ -4,6 +4,7 @@
 mod answers;
 pub mod decision_log;
 pub mod graph_export;
+mod idle;
 pub mod introspection;
 #[cfg(feature = "node")]
 pub mod node;

@@ -53,7 +53,7 @@ const INDEX: &str = "\
                    ?namespace=NAME, ?resource=RESOURCE[.GROUP], ?name=NAME, ?uid=UID, ?owner=NAME, ?action=ACTION
                    ?outcome=OUTCOME, ?limit=COUNT, ?each=COUNT of each namespace
 /debug/queues    the work queues and the objects that keep failing
-/debug/idle      200 if no work is left, 503 otherwise, 404 if nobody serves a type of seen
+/debug/idle      200 if no work is left, 503 otherwise, 404 if that can never be
                    ?seen=RESOURCE[.GROUP]=VERSION   also wait until the watches have reached this version; repeatable
                    ?parked=ok                       ignore parked objects
 ";
@@ -168,12 +168,10 @@ async fn graph(State(debug): Pages, Asked(query): Asked<GraphQuery>) -> Response
 
 async fn idle(State(debug): Pages, Asked(query): Asked<IdleQuery>) -> Response {
     let report = debug.collector.idle(query).await;
-    let status = match report.unknown {
-        Some(_) => StatusCode::NOT_FOUND,
-        None if report.idle => StatusCode::OK,
-        None => StatusCode::SERVICE_UNAVAILABLE,
-    };
-    json(status, &report)
+    if let Some(why) = report.unknown {
+        return text(StatusCode::NOT_FOUND, why);
+    }
+    json(if report.idle { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }, &report)
 }
 
 async fn neighbourhood(State(debug): Pages, Asked(query): Asked<ObjectQuery>) -> Response {

@@ -7,6 +7,7 @@ use serde::{Deserialize, Deserializer};
 
 use kube_gc_core::graph::dump::DumpFormat;
 use kube_gc_core::object::{GroupResource, Namespace, PropagationPolicy, ResourceVersion, Uid};
+use kube_gc_core::text;
 use kube_gc_observe::telemetry::StuckReason;
 
 /// The default limit on the entries of a page.
@@ -208,6 +209,18 @@ impl TryFrom<Vec<(String, String)>> for GraphQuery {
     }
 }
 
+/// The namespace of this name, if it can be one: a DNS label.
+///
+/// # Errors
+/// What is wanted instead.
+pub fn namespace_named(name: &str) -> Result<Namespace, String> {
+    let is_inside = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    let is_label = name.len() <= 63 && name.bytes().all(is_inside) && name == name.trim_matches('-');
+    let wanted = "is no name of a namespace: lower-case letters, digits and \"-\", at most 63";
+    let invalid = || format!("namespace={:?} {wanted}", text::word(name));
+    Namespace::parse(name).filter(|_| is_label).ok_or_else(invalid)
+}
+
 /// The parameters of `/debug/idle`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "Vec<(String, String)>")]
@@ -231,11 +244,7 @@ impl TryFrom<Vec<(String, String)>> for IdleQuery {
         for (name, value) in parameters {
             match (name.as_str(), value.as_str()) {
                 ("seen", seen) => query.seen.push(seen_version(seen)?),
-                ("namespace", name) => {
-                    let namespace = Namespace::parse(name);
-                    let invalid = || format!("namespace={name:?} is no name of a namespace");
-                    query.namespace = Some(namespace.ok_or_else(invalid)?);
-                }
+                ("namespace", name) => query.namespace = Some(namespace_named(name)?),
                 ("owner", uid) => query.owner = Some(Uid::parse(uid).ok_or("owner= needs a uid")?),
                 ("parked", "ok") => query.parked_ok = true,
                 ("parked", other) => return Err(format!("parked={other:?}: the only value is ok")),
@@ -465,6 +474,10 @@ mod tests {
             "seen=pods=3&seen=pods=-3",
             "parked=no",
             "owner=",
+            "namespace=",
+            "namespace=In%20Valid!/",
+            "namespace=-a",
+            &format!("namespace={}", "a".repeat(64)),
             "sen=pods=3",
         ] {
             assert!(read::<IdleQuery>(query).is_err(), "{query}");

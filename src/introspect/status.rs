@@ -24,17 +24,12 @@ use kube_gc_controller::worker::brake::Brake;
 use kube_gc_controller::worker::comparison::Comparison;
 use kube_gc_controller::worker::delete::DeleteWork;
 use kube_gc_controller::worker::orphan::OrphanWork;
-use kube_gc_core::graph::Below;
 use kube_gc_core::object::GroupResource;
 use kube_gc_observe::telemetry::{
     Exporter, GraphSize, MonitorState, Queue, QueueMetrics, QueueSample, logging, record,
 };
 
-use super::queries::IdleQuery;
-use super::view::{IdleReport, QueueCounts};
-
-/// The number of pools.
-const POOLS: usize = Queue::POOLS.len();
+use super::view::QueueCounts;
 
 /// Access to everything that can be read. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -53,6 +48,8 @@ pub struct CollectorStatus {
     pub(crate) comparison: Option<Comparison>,
     /// The types that are not in the graph, because the settings say so; without events.
     pub(crate) ignored: Arc<[GroupResource]>,
+    /// The same, with events.
+    pub(crate) unwatched: Arc<[GroupResource]>,
 }
 
 impl CollectorStatus {
@@ -100,16 +97,10 @@ impl CollectorStatus {
         self.ask_pools(AskPool { failing, ..AskPool::default() }).await
     }
 
-    async fn ask_pools(&self, ask: AskPool) -> Vec<(Queue, PoolStatus)> {
+    pub(super) async fn ask_pools(&self, ask: AskPool) -> Vec<(Queue, PoolStatus)> {
         let delete: Result<_, MailboxError> = self.delete.send(ask.clone()).await;
         let orphan: Result<_, MailboxError> = self.orphan.send(ask).await;
         [delete, orphan].into_iter().filter_map(Result::ok).flatten().collect()
-    }
-
-    /// The types of which a version is asked for and that are not watched, although the collector has started.
-    pub fn lacks_types_of(&self, query: &IdleQuery) -> Vec<GroupResource> {
-        let types = query.seen.iter().map(|(resource, _)| resource).filter(|_| self.is_ready());
-        types.filter(|resource| self.registry.meant(resource).is_none()).cloned().collect()
     }
 
     /// Waits for the end of a discovery that begins now, which shows a type that was created a moment ago.
@@ -119,141 +110,6 @@ impl CollectorStatus {
             let _ = self.discovery.clone().wait_for(|discovery| !discovery.busy).await;
         }
     }
-
-    /// Whether this type would be watched if it existed.
-    fn would_be_watched(&self, resource: &GroupResource) -> bool {
-        let discovery = self.discovery.borrow();
-        let may_be_hidden = discovery.failing.iter().any(|failing| failing.may_hide(resource));
-        // The monitor of a type that was discovered just now is about to start.
-        let mut watchable = discovery.discovered.iter().flat_map(|discovered| &discovered.watchable);
-        let is_meant = |served: &GroupResource| {
-            served == resource || (resource.group.is_empty() && served.resource == resource.resource)
-        };
-        let is_about_to_be = watchable.any(|watchable| {
-            let served = &watchable.resource.group_resource;
-            is_meant(served) && !self.ignored.contains(served)
-        });
-        !discovery.busy && !may_be_hidden && !is_about_to_be && self.is_collecting()
-    }
-
-    /// Whether the collector has seen these versions and has nothing left to do.
-    ///
-    /// The order matters: first the monitors, then the graph, then the pools. Changes that a
-    /// monitor reports as applied are in the graph, and keys that follow from them are in a pool.
-    pub async fn idleness(&self, query: &IdleQuery) -> IdleReport {
-        let mut reasons = self.unsettled(query);
-        let (mut not_seen, mut unknown) = (Vec::new(), None);
-        for (resource, version) in &query.seen {
-            let meant = self.registry.meant(resource);
-            if meant.is_none() {
-                let why =
-                    format!("no type {resource} is watched; a type is named RESOURCE.GROUP, in the plural");
-                unknown = unknown.or_else(|| self.would_be_watched(resource).then(|| why.clone()));
-                reasons.push(why);
-            }
-            if !meant.is_some_and(|resource| self.registry.has_applied(&resource, version)) {
-                not_seen.push((resource.clone(), version.clone()));
-            }
-        }
-        let left = self.work_left(query, &mut reasons).await;
-        let (pools, unseen_writes) = left.unwrap_or_else(|error| {
-            reasons.push(error.to_string());
-            (Vec::new(), 0)
-        });
-        let queues = pools.iter().map(|(queue, status)| (queue.name().to_owned(), counts(status))).collect();
-        let report = IdleReport::judge(query, queues, unseen_writes, &not_seen, reasons);
-        IdleReport { unknown, ..report }
-    }
-
-    /// The pools, and how many own writes the watches have not shown.
-    ///
-    /// The pools are asked before the graph, too: no worker may have ended its work after the graph was
-    /// asked, because the graph did not expect the event of its write yet. Only the graph knows the keys
-    /// below an owner, so it is asked twice: work on one that came and ended meanwhile changes the answer.
-    async fn work_left(
-        &self,
-        IdleQuery { namespace, owner, .. }: &IdleQuery,
-        reasons: &mut Vec<String>,
-    ) -> Result<(Vec<(Queue, PoolStatus)>, usize), PartitionEnded> {
-        // Whatever the graph was told before is applied now, and so are the links that follow from it.
-        self.graph.fence().await?;
-        let mut ask = AskPool { namespace: namespace.clone(), ..AskPool::default() };
-        let mut below = Below::default();
-        if let Some(owner) = owner {
-            below = self.graph.below(owner).await?;
-            ask.keys = Some(Arc::new(below.keys.iter().map(|(key, _)| key.clone()).collect()));
-        }
-        let before = self.ask_pools(ask.clone()).await;
-        let unseen_writes = if let Some(owner) = owner {
-            if below.is_cut_off {
-                reasons.push("too many objects are below the owner; ask for its namespace".to_owned());
-            }
-            if self.graph.below(owner).await? != below {
-                reasons.push("objects below the owner changed during the look".to_owned());
-            }
-            below.unseen_writes
-        } else if let Some(namespace) = namespace.clone() {
-            let partition = self.graph.partition_of(Some(&namespace));
-            self.graph.ask(partition, move |graph, _| graph.unseen_writes_in(&namespace)).await?
-        } else {
-            let partitions = self.partitions().await?;
-            // There may always be some of other objects.
-            let links: usize = partitions.iter().map(|partition| partition.outbox).sum();
-            if links > 0 {
-                reasons.push(format!("{links} links between partitions have not been applied yet"));
-            }
-            partitions.iter().map(|partition| partition.stats.unseen_writes).sum()
-        };
-        let pools = self.ask_pools(ask).await;
-        if !rested(&before, &pools) {
-            reasons.push("workers were at work during the look".to_owned());
-        }
-        Ok((pools, unseen_writes))
-    }
-
-    /// What is still starting or stopping.
-    fn unsettled(&self, IdleQuery { namespace, owner, .. }: &IdleQuery) -> Vec<String> {
-        let mut reasons = Vec::new();
-        for monitor in self.registry.all() {
-            let resource = &monitor.resource.group_resource;
-            if monitor.draining {
-                reasons.push(format!("{resource} is being drained"));
-            } else if !monitor.synced && monitor.last_error.is_none() {
-                reasons.push(format!("{resource} is not synced yet"));
-            }
-        }
-        // Changes of other objects may always be under way. That those that matter have been applied, the
-        // versions in the query show.
-        let changes = if namespace.is_none() && owner.is_none() { self.graph_queue.len() } else { 0 };
-        if changes > 0 {
-            reasons.push(format!("{changes} changes have not been applied to the graph yet"));
-        }
-        if self.discovery.borrow().busy {
-            reasons.push("discovery is in progress".to_owned());
-        }
-        let terminating = self.registry.terminating();
-        let namespaces = if owner.is_none() { terminating.busy(namespace.as_ref()) } else { 0 };
-        if namespaces > 0 {
-            reasons.push(format!("{namespaces} namespaces are being finished"));
-        }
-        if !self.is_collecting() {
-            reasons.push("the workers have not started".to_owned());
-        }
-        reasons
-    }
-}
-
-/// Whether no worker worked between two looks at the pools. Each start of a worker follows the
-/// addition of a key, or the end of a delay.
-fn rested(before: &[(Queue, PoolStatus)], after: &[(Queue, PoolStatus)]) -> bool {
-    let began = |pools: &[(Queue, PoolStatus)]| -> Vec<_> {
-        pools.iter().map(|(_, status)| (status.adds, status.delayed + status.parked)).collect()
-    };
-    let is_at_rest = |(_, status): &(Queue, PoolStatus)| status.ready + status.processing == 0;
-    before.len() == POOLS
-        && after.len() == POOLS
-        && before.iter().all(is_at_rest)
-        && began(before) == began(after)
 }
 
 /// The number of keys of a pool in each state.
@@ -381,31 +237,6 @@ mod tests {
     use super::*;
     use kube_gc_controller::actors::registry::Registry;
     use kube_gc_core::object::config_map;
-
-    /// The answer to a DELETE may come after the graph was asked and before the pools are.
-    #[test]
-    fn a_worker_that_ended_its_work_during_a_look_counts_as_busy() {
-        let look = |delete: PoolStatus| -> Vec<_> {
-            Queue::POOLS
-                .into_iter()
-                .map(|queue| {
-                    (
-                        queue,
-                        if queue == Queue::AttemptToDelete { delete.clone() } else { PoolStatus::default() },
-                    )
-                })
-                .collect()
-        };
-        let at_rest = look(PoolStatus { adds: 1, ..PoolStatus::default() });
-        assert!(rested(&at_rest, &at_rest));
-        let at_work = look(PoolStatus { adds: 1, processing: 1, ..PoolStatus::default() });
-        assert!(!rested(&at_work, &at_rest), "it was in progress");
-        let more = look(PoolStatus { adds: 2, ..PoolStatus::default() });
-        assert!(!rested(&at_rest, &more), "it was queued and done in between");
-        let delayed = look(PoolStatus { adds: 1, delayed: 1, ..PoolStatus::default() });
-        assert!(!rested(&delayed, &at_rest), "of single keys, additions are not counted");
-        assert!(!rested(&at_rest, &[]), "a pool has ended");
-    }
 
     #[test]
     fn a_type_whose_watch_fails_counts_as_not_synced() {

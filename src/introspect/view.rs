@@ -81,7 +81,7 @@ pub struct IdleReport {
     pub unseen_writes: usize,
     /// The versions in `seen` that were not reached, as `RESOURCE=VERSION`.
     pub not_seen: Vec<String>,
-    /// Why a version in `seen` will never be reached: nobody serves its type.
+    /// Why a version in `seen` will never be reached, or who is asked about is no owner.
     #[serde(skip)]
     pub unknown: Option<String>,
 }

@@ -28,6 +28,11 @@ pub struct LiveNamespace {
 }
 
 impl LiveNamespace {
+    /// Its version.
+    pub fn version(&self) -> Option<ResourceVersion> {
+        ResourceVersion::parse(self.text("/metadata/resourceVersion")?)
+    }
+
     /// Whether it is being deleted and was not created again: both signs are required.
     pub fn is_terminating(&self) -> bool {
         self.text("/metadata/deletionTimestamp").is_some()
@@ -137,7 +142,8 @@ impl Api {
         live(namespace, &self.call(call).await?)
     }
 
-    /// Removes the finalizer for the content. Bound to the uid and to the version that was read.
+    /// Removes the finalizer for the content. Bound to the uid and to the version that was read. Returns the
+    /// answer; `None` if the namespace is gone.
     ///
     /// # Errors
     ///
@@ -146,7 +152,7 @@ impl Api {
         &self,
         namespace: &Identity,
         read: &LiveNamespace,
-    ) -> Result<(), ApiError> {
+    ) -> Result<Option<LiveNamespace>, ApiError> {
         let mut object = read.object.clone();
         if let Some(finalizers) = object.pointer_mut("/spec/finalizers").and_then(Value::as_array_mut) {
             finalizers.retain(|finalizer| finalizer != FINALIZER);
@@ -157,13 +163,13 @@ impl Api {
             .accepting(JSON)
             .writing(JSON, object.to_string().into_bytes());
         match self.call(call).await {
-            Ok(answer) if live(namespace, &answer)?.is_held() => {
-                Err(answer.undone(&format!("has the finalizer {FINALIZER}")))
-            }
-            Ok(_) => Ok(()),
+            Ok(answer) => match live(namespace, &answer)? {
+                live if live.is_held() => Err(answer.undone(&format!("has the finalizer {FINALIZER}"))),
+                live => Ok(Some(live)),
+            },
             // Gone is what was wanted.
             Err(error) if error.class == ErrorClass::SaysGone => {
-                self.confirm_gone(namespace, error).await.map(|_| ())
+                self.confirm_gone(namespace, error).await.map(|_| None)
             }
             Err(error) => Err(error),
         }

@@ -9,11 +9,11 @@ use super::client::Api;
 use super::commands::{claims_of, each};
 use super::error::{ApiError, ErrorClass};
 use super::list::Selection;
-use super::patch::{FINALIZERS, MERGE_PATCH};
+use super::patch::{FINALIZERS, MERGE_PATCH, Patched};
 use super::path;
 use super::read::read_object;
 use super::settings::Verb;
-use kube_gc_core::object::{Identity, Namespace, ObjectFacts, Scope};
+use kube_gc_core::object::{Identity, Namespace, ObjectFacts, ResourceVersion, Scope};
 use kube_gc_decode::{Encoding, read_json};
 
 impl Api {
@@ -53,15 +53,18 @@ impl Api {
     }
 
     /// Removes the finalizer that protects a claim or a volume that is being deleted, unless it is used. Bound to
-    /// the version that is read.
+    /// the version that is read, which is returned with the object as it is now.
     ///
     /// # Errors
     ///
     /// Whether it is used is not known, or any error of a write.
-    pub async fn unprotect(&self, object: &Identity) -> Result<(), ApiError> {
+    pub async fn unprotect(
+        &self,
+        object: &Identity,
+    ) -> Result<Option<(ResourceVersion, ObjectFacts)>, ApiError> {
         let answer = match self.call(Call::object(Verb::Get, object)?.accepting(JSON)).await {
             Err(error) if matches!(error.class, ErrorClass::Absent | ErrorClass::NamespaceGone) => {
-                return Ok(());
+                return Ok(None);
             }
             answer => answer?,
         };
@@ -73,21 +76,21 @@ impl Api {
         let all: Vec<&Value> = each(&live["metadata"][FINALIZERS]).collect();
         let others: Vec<&Value> = all.iter().copied().filter(|one| *one != protection).collect();
         if facts.uid != object.uid || !facts.being_deleted || others.len() == all.len() {
-            return Ok(());
+            return Ok(None);
         }
         // Metadata alone would not say whether a volume is bound.
         let version = facts.resource_version.filter(|_| live["kind"] == *object.resource.kind);
         let version = version.ok_or_else(|| answer.unusable("it is no whole object with a version"))?;
         let is_used = if is_claim { self.is_used(object).await? } else { live["status"]["phase"] == "Bound" };
         if is_used {
-            return Ok(());
+            return Ok(None);
         }
         let left = |facts: &ObjectFacts| {
             (others.is_empty() && facts.held_by_others).then(|| format!("has the finalizer {protection}"))
         };
-        self.patch(object, MERGE_PATCH, Some(&version), (FINALIZERS, &others), left).await?;
+        let patched = self.patch(object, MERGE_PATCH, Some(&version), (FINALIZERS, &others), left).await?;
         tracing::info!(object = path::describe_object(object), protection, "removed a finalizer");
-        Ok(())
+        Ok(if let Patched::Changed(facts) = patched { Some((version, facts)) } else { None })
     }
 }
 

@@ -26,6 +26,7 @@ async fn the_example_tests_a_controller() {
 /// The test that `docs/testing.md` leads to.
 mod cascade;
 mod followed;
+mod gated;
 mod held;
 mod idle;
 mod pages;

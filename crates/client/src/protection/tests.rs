@@ -89,7 +89,7 @@ async fn unprotected(of: &Identity, object: Value) -> (Result<(), ApiError>, Vec
             if request.path.contains("/pods?") { pods(&[], "") } else { Reply::ok(object.to_string()) }
         }
     });
-    let result = server.api().unprotect(of).await;
+    let result = server.api().unprotect(of).await.map(drop);
     let patches = patches.lock().unwrap().clone();
     (result, patches)
 }

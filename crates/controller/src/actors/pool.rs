@@ -20,7 +20,7 @@ use kube_gc_core::mailbox::{Backoff, Completion, Job, Mailbox, Time};
 use kube_gc_core::object::{HashSeed, Key};
 use kube_gc_observe::telemetry::{DeletionLag, Queue, QueueMetrics, Structured, StuckReason, record};
 
-pub use status::{AskPool, AskStuck, PoolStatus, StuckKey, StuckKeys};
+pub use status::{AskPool, AskStuck, Only, PoolStatus, StuckKey, StuckKeys};
 
 /// How the work on one key ended.
 pub type Outcome = Completion<StuckReason>;

@@ -10,9 +10,7 @@ use tokio::sync::{Notify, watch};
 
 use kube_gc_client::GroupFailure;
 use kube_gc_core::namespaces::{Ended, TurnOf};
-use kube_gc_core::object::{
-    Catalog, GroupResource, Namespace, ObjectFacts, ResourceType, ResourceVersion, Uid,
-};
+use kube_gc_core::object::{Catalog, GroupResource, ObjectFacts, ResourceType, ResourceVersion, Uid};
 
 /// The state of one monitor.
 #[derive(Clone, Debug)]
@@ -78,6 +76,8 @@ struct Shared {
     terminating: TerminatingNamespaces,
     /// Why namespaces cannot be finished, whatever they contain.
     hindrance: watch::Sender<Option<String>>,
+    /// Whether the rights for that were refused since the last look at them.
+    refused: Notify,
 }
 
 impl Registry {
@@ -94,6 +94,11 @@ impl Registry {
     /// Why namespaces cannot be finished, whatever they contain.
     pub fn hindrance(&self) -> &watch::Sender<Option<String>> {
         &self.0.hindrance
+    }
+
+    /// Notifies who looks at the rights to finish namespaces that the server has refused a write.
+    pub fn refused(&self) -> &Notify {
+        &self.0.refused
     }
 
     /// Adds a monitor that has started.
@@ -175,14 +180,13 @@ impl Registry {
         applied.is_some_and(|applied| applied >= version)
     }
 
-    /// The watched type that a user means. The group may be missing if only one has this plural.
-    pub fn meant(&self, resource: &GroupResource) -> Option<GroupResource> {
+    /// The watched types that a user may mean, who may leave out the group.
+    pub fn meant(&self, resource: &GroupResource) -> Vec<GroupResource> {
         let entries = self.entries();
         if entries.contains_key(resource) {
-            return Some(resource.clone());
+            return vec![resource.clone()];
         }
-        let mut named = entries.keys().filter(|named| named.resource == resource.resource);
-        named.next().filter(|_| resource.group.is_empty() && named.next().is_none()).cloned()
+        entries.keys().filter(|named| resource.may_mean(named)).cloned().collect()
     }
 
     /// Whether this resource has a monitor.
@@ -213,13 +217,15 @@ pub struct TerminatingNamespaces {
 #[derive(Debug, Default)]
 struct Terminating {
     seen: BTreeMap<Box<str>, Uid>,
-    /// Those that were taken and are being worked on.
-    busy: BTreeSet<TurnOf>,
+    /// Those that were taken and are being worked on, with the uids of namespaces.
+    busy: BTreeMap<TurnOf, Option<Uid>>,
     /// For those that had a turn: how many objects they wait for, without those that have gone since
     /// its beginning.
     awaited: HashMap<TurnOf, i64>,
     /// Those whose awaited objects are gone.
     emptied: BTreeSet<TurnOf>,
+    /// How often work began or ended.
+    changes: u64,
 }
 
 impl TerminatingNamespaces {
@@ -243,30 +249,36 @@ impl TerminatingNamespaces {
     pub fn notice(&self, resource: &GroupResource, facts: &ObjectFacts) {
         let is_namespace = resource.group.is_empty() && &*resource.resource == "namespaces";
         if is_namespace && facts.being_deleted && self.wanted.load(Ordering::Acquire) {
-            self.state().seen.insert(facts.name.clone(), facts.uid.clone());
+            let state = &mut *self.state();
+            state.seen.insert(facts.name.clone(), facts.uid.clone());
+            state.changes += 1;
             self.news.notify_one();
         }
     }
 
     /// Notes that an object for which this may wait is gone. The last one that it waits for is news.
     pub fn gone(&self, of: TurnOf) {
-        let Terminating { awaited, emptied, .. } = &mut *self.state();
+        let Terminating { awaited, emptied, changes, .. } = &mut *self.state();
         let Some(awaited) = awaited.get_mut(&of) else { return };
         *awaited -= 1;
         if *awaited == 0 {
             emptied.insert(of);
+            *changes += 1;
             self.news.notify_one();
         }
     }
 
     /// The turn begins: objects that have gone before are none that it waits for.
     pub fn turn_begins(&self, of: &TurnOf) {
-        self.state().awaited.insert(of.clone(), 0);
+        let state = &mut *self.state();
+        state.awaited.insert(of.clone(), 0);
+        state.changes += 1;
     }
 
     /// The turn has ended. Returns whether this waits for objects that are gone already.
     pub fn turn_ended(&self, of: &TurnOf, how: Ended) -> bool {
-        let awaited = &mut self.state().awaited;
+        let Terminating { awaited, changes, .. } = &mut *self.state();
+        *changes += 1;
         let Ended::Held { awaited: count @ 1.. } = how else {
             awaited.remove(of);
             return false;
@@ -279,13 +291,13 @@ impl TerminatingNamespaces {
     /// Takes what was noted since the last call: namespaces, and what waits for nothing any more. They
     /// count as busy until [`work_on`](Self::work_on) is called.
     pub fn take(&self) -> (BTreeMap<Box<str>, Uid>, BTreeSet<TurnOf>) {
-        let Terminating { seen, busy, emptied, .. } = &mut *self.state();
-        busy.extend(seen.keys().cloned().map(TurnOf::Namespace).chain(emptied.iter().cloned()));
-        (std::mem::take(seen), std::mem::take(emptied))
+        let state = &mut *self.state();
+        state.busy = state.at_work();
+        (std::mem::take(&mut state.seen), std::mem::take(&mut state.emptied))
     }
 
     /// Sets which are being worked on.
-    pub fn work_on(&self, busy: BTreeSet<TurnOf>) {
+    pub fn work_on(&self, busy: BTreeMap<TurnOf, Option<Uid>>) {
         self.state().busy = busy;
     }
 
@@ -294,12 +306,22 @@ impl TerminatingNamespaces {
         self.news.notified().await;
     }
 
-    /// How many are not finished and do not wait for somebody else: of all, or of this one.
-    pub fn busy(&self, only: Option<&Namespace>) -> usize {
-        let Terminating { seen, busy, emptied, .. } = &*self.state();
-        let seen: Vec<_> = seen.keys().cloned().map(TurnOf::Namespace).collect();
-        let busy: BTreeSet<&TurnOf> = seen.iter().chain(busy).chain(emptied).collect();
-        only.map_or(busy.len(), |only| usize::from(busy.contains(&TurnOf::Namespace(only.as_str().into()))))
+    /// Those that are not finished and do not wait for somebody else, with known uids of namespaces.
+    pub fn busy(&self) -> BTreeMap<TurnOf, Option<Uid>> {
+        self.state().at_work()
+    }
+
+    /// How often work began or ended: two equal readings mean that none did in between.
+    pub fn changes(&self) -> u64 {
+        self.state().changes
+    }
+}
+
+impl Terminating {
+    fn at_work(&self) -> BTreeMap<TurnOf, Option<Uid>> {
+        let seen = self.seen.iter().map(|(name, uid)| (TurnOf::Namespace(name.clone()), Some(uid.clone())));
+        let emptied = self.emptied.iter().map(|of| (of.clone(), None));
+        emptied.chain(self.busy.clone()).chain(seen).collect()
     }
 }
 
@@ -365,18 +387,22 @@ mod tests {
     #[test]
     fn a_namespace_is_news_when_the_last_object_that_it_waits_for_is_gone() {
         let (terminating, ns) = (TerminatingNamespaces::default(), TurnOf::Namespace("ns".into()));
-        let busy = || terminating.busy(Namespace::parse("ns").as_ref());
+        let busy = || terminating.busy().len();
+        let changes = std::cell::Cell::new(terminating.changes());
+        let is_news = || changes.replace(terminating.changes()) != terminating.changes();
         let emptied = || terminating.take().1.len();
         let go = |count| (0..count).for_each(|_| terminating.gone(ns.clone()));
         go(1);
         terminating.turn_begins(&ns);
+        assert!(is_news(), "a turn that nobody has heard of may have ended since");
         go(1);
         assert!(!terminating.turn_ended(&ns, Ended::Held { awaited: 5_000 }));
+        assert!(is_news());
         terminating.gone(TurnOf::Namespace("other".into()));
         go(4_998);
-        assert_eq!((emptied(), busy()), (0, 0));
+        assert_eq!((emptied(), busy(), is_news()), (0, 0, false));
         go(1);
-        assert_eq!((busy(), emptied()), (1, 1));
+        assert_eq!((busy(), is_news(), emptied()), (1, true, 1));
         terminating.turn_begins(&ns);
         go(2);
         assert!(terminating.turn_ended(&ns, Ended::Held { awaited: 2 }), "they went during the turn");

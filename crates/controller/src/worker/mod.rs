@@ -16,7 +16,14 @@ pub use decision::DecisionObserver;
 
 use kube_gc_client::FinalizerRemoval;
 use kube_gc_core::graph::ExpectedChange;
-use kube_gc_core::object::{ObjectFacts, ResourceVersion};
+use kube_gc_core::object::ResourceVersion;
+
+/// What the watch will show after the removal of the last finalizer from an object of this version, to
+/// which the server has answered with that one: an object that is gone may keep its version.
+pub fn after(before: Option<&ResourceVersion>, now: Option<ResourceVersion>) -> ExpectedChange {
+    let newer = now.filter(|now| before.is_none_or(|before| now.is_after(before)));
+    newer.map_or(ExpectedChange::Removed, ExpectedChange::Version)
+}
 
 /// What the watch will show after the removal of a finalizer from an object whose version was
 /// `known`: the end of the object, or the version that the server returned. Without this
@@ -25,16 +32,14 @@ pub fn after_finalizer_removal(
     known: Option<&ResourceVersion>,
     removal: &FinalizerRemoval,
 ) -> Option<ExpectedChange> {
-    let newer = |facts: &ObjectFacts, if_unknown| {
-        let version = facts.resource_version.as_ref()?;
-        let is_newer = known.map_or(if_unknown, |known| version.is_after(known));
-        is_newer.then(|| ExpectedChange::Version(version.clone()))
-    };
     match removal {
-        FinalizerRemoval::Removed(facts) => Some(newer(facts, true).unwrap_or(ExpectedChange::Removed)),
+        FinalizerRemoval::Removed(facts) => Some(after(known, facts.resource_version.clone())),
         // Somebody else changed the object. If the versions cannot be compared, the event may
         // have arrived, and no other may follow.
-        FinalizerRemoval::NotPresent(facts) | FinalizerRemoval::NotBeingDeleted(facts) => newer(facts, false),
+        FinalizerRemoval::NotPresent(facts) | FinalizerRemoval::NotBeingDeleted(facts) => {
+            let is_newer = |now: &ResourceVersion| known.is_some_and(|known| now.is_after(known));
+            facts.resource_version.clone().filter(is_newer).map(ExpectedChange::Version)
+        }
         FinalizerRemoval::Gone(_) => None,
     }
 }
@@ -44,6 +49,7 @@ mod tests {
     use super::*;
     use crate::actors::tests::{identity, seen};
     use kube_gc_client::AbsenceProof;
+    use kube_gc_core::object::ObjectFacts;
 
     fn facts(version: &str) -> ObjectFacts {
         let resource_version = ResourceVersion::parse(version);

@@ -1,5 +1,6 @@
 //! The entry points of a partition, and the state that its rules share.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use crate::object::{
@@ -225,9 +226,10 @@ impl Partition {
         }
     }
 
-    /// The number of own writes to objects of a namespace whose events have not arrived.
-    pub fn unseen_writes_in(&self, namespace: &Namespace) -> usize {
-        let is_in = |id: &&NodeId| self.store.key(**id).namespace.as_ref() == Some(namespace);
+    /// The number of own writes to objects of these namespaces, or without one, whose events have not
+    /// arrived.
+    pub fn unseen_writes_in(&self, namespaces: &HashSet<Option<Namespace>>) -> usize {
+        let is_in = |id: &&NodeId| namespaces.contains(&self.store.key(**id).namespace);
         self.expected.keys().filter(is_in).count()
     }
 

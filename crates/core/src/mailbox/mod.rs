@@ -386,10 +386,10 @@ impl<R: Copy + Ord> Mailbox<R> {
         self.adds_total
     }
 
-    /// How often keys of a namespace were queued, perhaps together with those of others: two equal
-    /// readings mean that none was queued in between.
-    pub fn queued_of(&self, namespace: &Namespace) -> u64 {
-        self.queued[self.namespace_hash(Some(namespace))]
+    /// How often keys of a namespace, or without one, were queued, perhaps together with those of others:
+    /// two equal readings mean that none was queued in between.
+    pub fn queued_of(&self, namespace: Option<&Namespace>) -> u64 {
+        self.queued[self.namespace_hash(namespace)]
     }
 
     /// How often work ended with a retry.

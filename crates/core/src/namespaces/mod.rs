@@ -154,6 +154,8 @@ pub enum Ended {
     /// It has to wait for somebody else, and goes on when that many objects are gone; 0 if that is not
     /// known.
     Held { awaited: u64 },
+    /// A request has failed, and kube-gc tries again.
+    Failed,
     /// A whole look has shown nothing. What was admitted before the deletion may still be written.
     Empty,
     /// The same, after the turn had deleted something.
@@ -187,6 +189,8 @@ struct Entry {
     due: Option<Duration>,
     /// Turns without progress, one after another.
     fruitless: u32,
+    /// Whether it waits for somebody else.
+    is_held: bool,
     /// Since when all looks have shown nothing.
     empty_since: Option<Duration>,
 }
@@ -233,7 +237,8 @@ impl Agenda {
     }
 
     fn add(&mut self, of: TurnOf, uid: Option<Uid>, now: Duration) {
-        self.entries.insert(of, Entry { uid, due: Some(now), fruitless: 0, empty_since: None });
+        let entry = Entry { uid, due: Some(now), fruitless: 0, is_held: false, empty_since: None };
+        self.entries.insert(of, entry);
     }
 
     /// How many namespaces are terminating.
@@ -245,10 +250,11 @@ impl Agenda {
         self.entries.is_empty()
     }
 
-    /// Those that have a turn, or are about to without having to wait for somebody else.
-    pub fn busy(&self) -> impl Iterator<Item = &TurnOf> {
-        let is_busy = |entry: &Entry| entry.due.is_none() || entry.fruitless == 0;
-        self.entries.iter().filter(move |(_, entry)| is_busy(entry)).map(|(of, _)| of)
+    /// Those that have a turn, or are about to without having to wait for somebody else, with the uid of
+    /// a namespace.
+    pub fn busy(&self) -> impl Iterator<Item = (&TurnOf, &Option<Uid>)> {
+        let is_busy = |entry: &Entry| entry.due.is_none() || !entry.is_held;
+        self.entries.iter().filter(move |(_, entry)| is_busy(entry)).map(|(of, entry)| (of, &entry.uid))
     }
 
     /// Begins the turn that has been due for the longest time.
@@ -276,8 +282,9 @@ impl Agenda {
         entry.empty_since = match how {
             Ended::Empty => entry.empty_since.or(Some(now)),
             Ended::Emptied => Some(now),
-            Ended::Done | Ended::Progress | Ended::Held { .. } => None,
+            Ended::Done | Ended::Progress | Ended::Held { .. } | Ended::Failed => None,
         };
+        entry.is_held = matches!(how, Ended::Held { .. });
         match how {
             Ended::Done => {
                 self.entries.remove(of);
@@ -290,7 +297,7 @@ impl Agenda {
                 entry.fruitless = 0;
                 entry.due = Some(now + NEXT_TURN);
             }
-            Ended::Held { .. } => {
+            Ended::Held { .. } | Ended::Failed => {
                 entry.fruitless = entry.fruitless.saturating_add(1);
                 entry.due = Some(now + self.backoff.delay(entry.fruitless));
             }
@@ -303,7 +310,7 @@ impl Agenda {
             && let Some(due) = &mut entry.due
         {
             *due = (*due).min(now + NEXT_TURN);
-            entry.fruitless = 0;
+            (entry.fruitless, entry.is_held) = (0, false);
         }
     }
 }

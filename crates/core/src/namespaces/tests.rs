@@ -303,6 +303,16 @@ fn a_namespace_that_is_held_is_looked_at_less_and_less_often() {
     agenda.hasten(&ns("held"), now);
     assert!(agenda.next_due().unwrap() - now < Duration::from_secs(1));
     assert_eq!(agenda.busy().count(), 1);
+    // A request that failed is work of its own, which is tried again less and less often.
+    let mut pauses = Vec::new();
+    for _ in 0..3 {
+        now = agenda.next_due().unwrap();
+        agenda.next(now).unwrap();
+        agenda.ended(&turn_of("held", &held), Ended::Failed, now);
+        assert_eq!(agenda.busy().count(), 1);
+        pauses.push((agenda.next_due().unwrap() - now).as_secs());
+    }
+    assert_eq!(pauses, [1, 2, 4]);
 }
 
 #[test]

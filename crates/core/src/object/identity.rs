@@ -38,6 +38,11 @@ impl Uid {
         Some(Self(uuid.map_or_else(|| Repr::Text(Arc::new(text.to_owned())), Repr::Uuid)))
     }
 
+    /// Whether it has the form of those that the API server gives.
+    pub const fn is_usual(&self) -> bool {
+        matches!(self.0, Repr::Uuid(_))
+    }
+
     /// The uid for people, truncated, because references may have texts of any length.
     pub fn shown(&self) -> Cow<'_, str> {
         match &self.0 {

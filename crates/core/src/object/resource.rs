@@ -28,6 +28,11 @@ impl GroupResource {
             None => Self::new("", text),
         }
     }
+
+    /// Whether a user who writes this may mean that type: the group may be left out.
+    pub fn may_mean(&self, other: &Self) -> bool {
+        self == other || (self.group.is_empty() && self.resource == other.resource)
+    }
 }
 
 impl fmt::Display for GroupResource {

@@ -123,7 +123,25 @@ async fn a_namespace_and_an_owner_are_idle_while_others_are_busy() {
         let busy = collector.introspection.idle(query).await;
         assert!(!busy.idle && busy.queues.values().any(|queue| *queue != Default::default()), "{busy:?}");
     }
-    assert!(collector.wait_idle_below("").await.unwrap_err().to_string().contains("uid is empty"));
+    collector.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn what_cannot_be_a_namespace_or_a_uid_is_an_error() {
+    let collector = Collector::builder_with_client(server().client()).start().await.unwrap();
+    // They may be gone.
+    collector.wait_idle_in("nobodys").await.unwrap();
+    collector.wait_idle_below("b62de6b4-9cb6-4ca9-8a84-0eb1a7b5ee5b").await.unwrap();
+    for (result, said) in [
+        (collector.wait_idle_in("").await, "is no name of a namespace"),
+        (collector.wait_idle_in("In Valid!/").await, "is no name of a namespace"),
+        (collector.wait_idle_below("").await, "uid is empty"),
+        (collector.wait_idle_below("catalog").await, "pass metadata.uid"),
+    ] {
+        let error = result.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Argument);
+        assert!(error.to_string().contains(said), "{error}");
+    }
     collector.stop().await.unwrap();
 }
 
@@ -144,7 +162,8 @@ async fn a_type_may_be_named_without_its_group_and_an_unknown_one_is_named() {
 /// Rule 9.8. Discovery shows a new type only some time after its first object was created.
 #[tokio::test]
 async fn a_version_of_a_type_that_nobody_serves_is_an_error_and_one_of_a_new_type_is_not() {
-    let client = server().client();
+    let server = server();
+    let client = server.client();
     let post = async |path: &str, object: &Value| -> kube::Result<Value> {
         client.request(http::Request::post(path).body(object.to_string().into_bytes()).unwrap()).await
     };
@@ -188,11 +207,22 @@ async fn a_version_of_a_type_that_nobody_serves_is_an_error_and_one_of_a_new_typ
         assert_eq!(error.kind(), ErrorKind::Argument);
         assert!(error.to_string().contains(&format!("no type {nobody} is watched")), "{error}");
     }
+    let error = collector.wait_seen("widgets", "1").await.unwrap_err();
+    assert!(error.to_string().contains("may mean widgets.group-0.example.com or widgets.group-1"), "{error}");
+    for ignored in ["events", "events.events.k8s.io"] {
+        let error = collector.wait_seen(ignored, "1").await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Argument);
+        assert!(error.to_string().contains("the collector ignores"), "{error}");
+    }
     // A group that cannot be discovered may have the type, and a name without a group may be in it.
-    for may_be_there in ["widgets.down.example.com", "configmap"] {
+    let requests = || server.with(|server| server.requests);
+    let before = requests();
+    for may_be_there in ["widgets.down.example.com", "configmap"].repeat(20) {
         let seen = vec![(GroupResource::parse(may_be_there), ResourceVersion::number(1))];
         let report = collector.introspection.idle(IdleQuery { seen, ..IdleQuery::default() }).await;
         assert!(!report.idle && report.unknown.is_none(), "{report:?}");
     }
+    // Discovery tries that group again by itself.
+    assert!(requests() - before < 100, "{} requests", requests() - before);
     collector.stop().await.unwrap();
 }

@@ -19,10 +19,29 @@ messages!(AskPool => Vec<(Queue, PoolStatus)>, AskStuck => StuckKeys);
 pub struct AskPool {
     /// The maximum number of failing keys to name.
     pub failing: usize,
-    /// Counts only the keys of this namespace.
-    pub namespace: Option<Namespace>,
     /// Counts only these keys.
-    pub keys: Option<Arc<HashSet<Key>>>,
+    pub only: Option<Arc<Only>>,
+}
+
+/// Some of all keys.
+#[derive(Clone, Debug, Default)]
+pub struct Only {
+    /// All keys of these namespaces; those without one for `None`.
+    pub namespaces: HashSet<Option<Namespace>>,
+    /// Single keys.
+    pub keys: HashSet<Key>,
+}
+
+impl Only {
+    fn has(&self, key: &Key) -> bool {
+        self.namespaces.contains(&key.namespace) || self.keys.contains(key)
+    }
+
+    /// Whether some are in this namespace.
+    pub fn touches(&self, namespace: &str) -> bool {
+        let mut all = self.namespaces.iter().chain(self.keys.iter().map(|key| &key.namespace)).flatten();
+        all.any(|of| of.as_str() == namespace)
+    }
 }
 
 /// The status of a class of a pool.
@@ -40,8 +59,8 @@ pub struct PoolStatus {
     pub braked: usize,
     /// The size of the error texts of failing keys, in bytes.
     pub error_bytes: usize,
-    /// The number of keys ever added. Two equal readings mean that nothing was added in between. For a
-    /// namespace, keys of others may be counted, too; for single keys, it is 0.
+    /// The number of keys ever added. Two equal readings mean that nothing was added in between. For
+    /// namespaces, keys of others may be counted, too; single keys are not.
     pub adds: u64,
     /// The number of tries that ended in a retry.
     pub retries: u64,
@@ -56,11 +75,8 @@ pub struct PoolStatus {
 }
 
 impl Class {
-    fn status(&self, now: Time, AskPool { failing, namespace, keys }: &AskPool) -> PoolStatus {
-        let stats = self.mailbox.stats(|key| {
-            keys.as_ref().is_none_or(|keys| keys.contains(key))
-                && (namespace.is_none() || key.namespace == *namespace)
-        });
+    fn status(&self, now: Time, AskPool { failing, only }: &AskPool) -> PoolStatus {
+        let stats = self.mailbox.stats(|key| only.as_ref().is_none_or(|only| only.has(key)));
         let (mut delayed, mut parked) = (0, 0);
         for (reason, count) in &stats.delayed {
             *(if reason.is_parked() { &mut parked } else { &mut delayed }) += count;
@@ -73,11 +89,10 @@ impl Class {
             parked,
             braked: stats.delayed.get(&StuckReason::Braked).copied().unwrap_or_default(),
             error_bytes: stats.error_bytes,
-            adds: match (keys, namespace) {
-                (Some(_), _) => 0,
-                (None, Some(namespace)) => self.mailbox.queued_of(namespace),
-                (None, None) => self.mailbox.adds_total(),
-            },
+            adds: only.as_ref().map_or_else(
+                || self.mailbox.adds_total(),
+                |only| only.namespaces.iter().map(|of| self.mailbox.queued_of(of.as_ref())).sum(),
+            ),
             retries: self.mailbox.retries_total(),
             oldest_ready: stats.oldest_ready_since.map(|since| now.saturating_sub(since)),
             unfinished: running().sum(),

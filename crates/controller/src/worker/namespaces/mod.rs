@@ -18,8 +18,9 @@ use tokio::time::{Instant, sleep, sleep_until};
 use crate::actors::lifecycle::Phase;
 use crate::actors::registry::Registry;
 use crate::actors::supervision::task;
+use crate::worker::after;
 use crate::worker::context::WorkContext;
-use kube_gc_client::{Api, ApiError};
+use kube_gc_client::{Api, ApiError, ErrorClass};
 use kube_gc_core::mailbox::Backoff;
 use kube_gc_core::namespaces::{Agenda, Ended, LeaderRecord, NextTurn, Rival, TurnOf};
 use kube_gc_core::object::Namespace;
@@ -59,7 +60,8 @@ pub async fn finish(context: WorkContext, phase: watch::Receiver<Phase>, quiet: 
 /// What finishing namespaces needs, and no other work of a collector.
 const RIGHTS: [[&str; 3]; 2] = [["deletecollection", "*", "*"], ["update", "", "namespaces/finalize"]];
 
-/// Says which rights are missing, until they are granted. To be run as a task.
+/// Says which rights are missing, until they are granted, and again when the server refuses a write. To be
+/// run as a task.
 pub async fn check_rights(api: Api, registry: Registry) {
     loop {
         // A standby cannot ask, and need not.
@@ -70,7 +72,10 @@ pub async fn check_rights(api: Api, registry: Registry) {
             });
             let known = registry.hindrance().send_replace(why.clone());
             match why {
-                None => return,
+                None => {
+                    registry.refused().notified().await;
+                    continue;
+                }
                 Some(why) if known.as_ref() != Some(&why) => tracing::warn!("{why}"),
                 Some(_) => {}
             }
@@ -89,7 +94,7 @@ struct Finisher {
 
 impl Finisher {
     fn new(context: WorkContext, phase: watch::Receiver<Phase>, quiet: Duration) -> Self {
-        let turns = Arc::new(Turns::new(context.api.clone(), Rivals::new(context.api.clone())));
+        let turns = Arc::new(Turns::new(context.clone(), Rivals::new(context.api.clone())));
         let agenda = Agenda::new(AT_ONCE, BACKOFF, quiet);
         Self { context, phase, agenda, origin: Instant::now(), turns }
     }
@@ -103,12 +108,16 @@ impl Finisher {
             while may_work && let Some(turn) = self.agenda.next(self.origin.elapsed()) {
                 running.push(self.turn(turn));
             }
+            // A turn out of the backoff is work, too.
+            let terminating = self.context.registry.terminating();
+            let busy = self.agenda.busy().map(|(of, uid)| (of.clone(), uid.clone()));
+            terminating.work_on(busy.collect());
             let due = self.agenda.next_due().map(|due| self.origin + due);
             let due = if may_work { due } else { due.map(|due| due.max(Instant::now() + CLOSED)) };
             // With all turns taken, the end of one comes first.
             let due = due.filter(|_| running.len() < AT_ONCE);
             tokio::select! {
-                () = self.context.registry.terminating().news() => {}
+                () = terminating.news() => {}
                 Some((turn, ended)) = running.next() => {
                     if let Some(rival) = self.ended(&turn, ended) {
                         return rival;
@@ -147,7 +156,6 @@ impl Finisher {
             self.agenda.seen(&name, &uid, now);
         }
         emptied.iter().for_each(|of| self.agenda.hasten(of, now));
-        terminating.work_on(self.agenda.busy().cloned().collect());
         record::namespaces_terminating(self.agenda.len());
     }
 
@@ -167,12 +175,18 @@ impl Finisher {
             Err(Stop::Api(error)) => {
                 record::namespace_turn("failed");
                 tracing::debug!(namespace, %error, "a terminating namespace is looked at again later");
-                HELD
+                if error.class == ErrorClass::Denied {
+                    // It waits for somebody else.
+                    self.context.registry.refused().notify_one();
+                    HELD
+                } else {
+                    Ended::Failed
+                }
             }
             Err(Stop::Broken(error)) => {
                 record::namespace_turn("failed");
                 tracing::error!(namespace, error, "work on a terminating namespace failed unexpectedly");
-                HELD
+                Ended::Failed
             }
         };
         let now = self.origin.elapsed();
@@ -188,16 +202,25 @@ impl Finisher {
 /// (`remove_protection_finalizers`, rules 11.13 and 11.14). All of them together have turns as a
 /// namespace has.
 async fn unprotect(context: &WorkContext, rivals: &Rivals) -> Result<Ended, Stop> {
-    let WorkContext { api, brake, .. } = context.now();
+    let WorkContext { api, brake, graph, .. } = context.now();
     let storage = if rivals.are_alone().await? { api.held_storage().await? } else { Vec::new() };
     let mut errors = Vec::new();
     for object in storage.iter().filter(|object| brake.holds(object.namespace.as_ref()).is_none()) {
-        // One that fails does not delay the others.
-        errors.extend(api.unprotect(object).await.err());
+        match api.unprotect(object).await {
+            Ok(Some((before, now))) => {
+                graph.expect(&object.key(), after(Some(&before), now.resource_version));
+            }
+            Ok(None) => {}
+            // One that fails does not delay the others.
+            Err(error) => errors.push(error),
+        }
     }
     if let Some(error) = errors.first() {
         let failed = errors.len();
         tracing::warn!(%error, failed, "claims or volumes keep their protection for now; kube-gc tries again");
+        if errors.iter().any(|error| error.class != ErrorClass::Denied) {
+            return Ok(Ended::Failed);
+        }
     }
     // The next change of a claim, a volume or a pod.
     Ok(Ended::Held { awaited: 1 })

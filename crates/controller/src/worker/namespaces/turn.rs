@@ -7,6 +7,8 @@ use tokio::time::Instant;
 
 use super::content::{self, Kept, Places};
 use super::{HELD, Rivals};
+use crate::worker::after;
+use crate::worker::context::WorkContext;
 use kube_gc_client::{Api, ApiError, ContentType, ContentTypes, FIELD_MANAGER, LiveNamespace};
 use kube_gc_core::namespaces::{Ended, Rival, Step, Survey, conditions, merged, step, wrote_conditions};
 use kube_gc_core::object::{Identity, Namespace, ResourceType, Scope, Uid};
@@ -36,7 +38,7 @@ impl From<ApiError> for Stop {
 /// What all turns share.
 #[derive(Debug)]
 pub(super) struct Turns {
-    api: Api,
+    context: WorkContext,
     pub(super) rivals: Rivals,
     namespaces: Arc<ResourceType>,
     /// The last discovery, and when it began.
@@ -45,19 +47,19 @@ pub(super) struct Turns {
 }
 
 impl Turns {
-    pub(super) fn new(api: Api, rivals: Rivals) -> Self {
+    pub(super) fn new(context: WorkContext, rivals: Rivals) -> Self {
         let namespaces = ResourceType::of("namespaces", "v1", "Namespace", Scope::Cluster);
-        Self { api, rivals, namespaces, types: Mutex::default(), kept: Kept::default() }
+        Self { context, rivals, namespaces, types: Mutex::default(), kept: Kept::default() }
     }
 
     /// Works on a namespace for a short time.
     pub(super) async fn turn(&self, name: &str, uid: &Uid, is_quiet: bool) -> Result<Ended, Stop> {
         // If watches break, the store may be another one, and nothing is written that was decided
         // before.
-        let api = self.api.under(self.api.restore_fence().acknowledged());
+        let context = self.context.now();
         let resource = Arc::clone(&self.namespaces);
         let namespace = Identity { resource, namespace: None, name: name.into(), uid: uid.clone() };
-        let live = match api.live_namespace(&namespace).await? {
+        let live = match context.api.live_namespace(&namespace).await? {
             Some(live) if live.uid == *uid && live.is_terminating() && live.is_held() => live,
             // It is gone, finalized, or another one, about which there is an event of its own.
             Some(_) | None => {
@@ -74,7 +76,7 @@ impl Turns {
             return Ok(HELD);
         }
         let mut places = self.kept.take(name, uid).await;
-        let emptied = self.empty(&api, &namespace, live, is_quiet, &mut places).await;
+        let emptied = self.empty(&context, &namespace, live, is_quiet, &mut places).await;
         if !matches!(emptied, Ok((_, Ended::Done))) {
             self.kept.keep(name, uid, places).await;
         }
@@ -87,7 +89,7 @@ impl Turns {
     /// has been quiet for long enough before.
     async fn empty(
         &self,
-        api: &Api,
+        WorkContext { api, graph, registry, .. }: &WorkContext,
         namespace: &Identity,
         live: LiveNamespace,
         is_quiet: bool,
@@ -117,7 +119,9 @@ impl Turns {
                 }
                 Step::Finalize => {
                     let live = self.report(api, namespace, live, &survey).await?;
-                    api.finalize_namespace(namespace, &live).await?;
+                    if let Some(now) = api.finalize_namespace(namespace, &live).await? {
+                        graph.expect(&namespace.key(), after(live.version().as_ref(), now.version()));
+                    }
                     tracing::info!(namespace = &*namespace.name, "finalized a namespace that is empty");
                     return Ok(("finalized", Ended::Done));
                 }
@@ -131,6 +135,9 @@ impl Turns {
                 .filter(|known| deletable.contains(&known.resource.group_resource))
                 .collect();
             let deleted = content::delete(api, namespace, &chosen, places).await;
+            if !deleted.failures.is_empty() {
+                registry.refused().notify_one();
+            }
             survey.failures = deleted.failures;
             for newer in content::look(api, &inside, &chosen).await {
                 survey.update(newer);
@@ -174,7 +181,7 @@ impl Turns {
             return Arc::clone(known);
         }
         let began = Instant::now();
-        let found = self.api.content_types().await.unwrap_or_else(|error| ContentTypes {
+        let found = self.context.api.content_types().await.unwrap_or_else(|error| ContentTypes {
             undiscovered: vec![("the list of API groups".to_owned(), bounded(&error))],
             ..ContentTypes::default()
         });
