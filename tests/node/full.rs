@@ -79,9 +79,10 @@ async fn once_waits_for_images_that_are_due_by_their_age_alone() -> Result<()> {
     place.configure("high = 100\nimages.min_age = \"0s\"\nimages.max_age = \"5s\"")?;
     for (wait, removed) in [(None, 0), (Some("--wait"), 1)] {
         let mut ledger = Ledger::default();
-        ledger.set(&id, Age { detected: Duration::from_secs(10), used: None });
+        // In whole five minutes, as the file has it.
+        ledger.set(&id, Age { detected: Duration::from_secs(300), used: None });
         fs::write(place.state(), ledger.to_json()?)?;
-        let arguments = ["once", "--older-than", "11s"].into_iter().chain(wait);
+        let arguments = ["once", "--older-than", "301s"].into_iter().chain(wait);
         place.run(&arguments.collect::<Vec<_>>()).await?.expect(0, &[])?;
         ensure!(server.calls(Rpc::RemoveImage).len() == removed, "{wait:?}");
     }
@@ -144,7 +145,7 @@ async fn b9_what_is_missing_is_warned_of_and_stays_in_the_metric_until_the_next_
     let images = "images.min_age = \"0s\"\nimages.period = \"1d\"";
     place.configure(&format!("{TOO_FULL}\nperiod = \"1s\"\n{images}"))?;
     let run = place.run_on().await?;
-    let warning = run.log_line("missing").await?;
+    let warning = run.log_line("still missing").await?;
     // The only one has gone.
     for said in ["Images in use have", "unused 0 B", "kept", "dead containers", "the rest"] {
         ensure!(warning.contains(said), "does not say {said:?}: {warning}");
