@@ -95,7 +95,7 @@ async fn an_image_that_the_runtime_only_says_is_gone_has_failed_and_keeps_its_ag
         let end = cancel.clone();
         let asked = server::Effect::before(move |_, _| {
             if is_ended {
-                end.cancel()
+                end.cancel();
             }
         });
         node.server.fault(server::Fault::every(Rpc::RemoveImage, asked));
