@@ -12,7 +12,7 @@ use kube_gc_node::plan::{Candidate, Target, What};
 use kube_gc_node::recheck::Fresh;
 use kube_gc_node::view::{Container, ContainerDisk, ContainerState};
 use kube_gc_node::{Files, PodView, Refusal, Rule, RuntimeView, still_removable};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::files::Logs;
@@ -75,6 +75,8 @@ impl NodeCollector {
         let mut seen = Seen::default();
         // What the next process knows if this one is killed: an image that is pulled again by then is new.
         let mut kept = self.ledger.clone();
+        // What should be gone, until a list shows that it is.
+        let mut doubtful: Vec<Candidate> = Vec::new();
         let interrupted = loop {
             if cancel.is_cancelled() {
                 break Some("it was asked to end".to_owned());
@@ -82,19 +84,24 @@ impl NodeCollector {
             match pass.next_step() {
                 Step::Done => break None,
                 Step::Remove(candidates) => {
-                    // A pod may have been bound, and a container created, since the last image went.
+                    // A pod may have been bound, a container created, and a tag set since the last image went.
                     let is_image = candidates.first().is_some_and(|first| first.what() == What::Image);
                     let users = match is_image {
                         true => cancel.run_until_cancelled(Box::pin(self.see_users(look, &mut seen))).await,
                         false => Some(Ok(())),
                     };
                     let Some(users) = users else { continue };
+                    // By the next list, it may have been pulled again.
+                    for gone in doubtful.extract_if(.., |it| !is_listed(&it.target, &seen.runtime)) {
+                        self.ledger.forget(&gone);
+                    }
                     let users = users.map(|()| &seen);
                     candidates.iter().for_each(|candidate| kept.forget(candidate));
                     if let Some(state) = self.state.as_mut().filter(|_| is_image) {
                         state.write(&kept);
                     }
                     let outcomes = self.remove_all(&candidates, look, users, &mut unanswered).await;
+                    doubtful.extend(candidates.iter().filter(|_| is_image).cloned());
                     pass.record(candidates, outcomes);
                     if unanswered >= MOST_UNANSWERED {
                         break Some(format!(
@@ -135,17 +142,24 @@ impl NodeCollector {
         let was_asked = self.rules.free.is_some() && scope != Scope::Containers;
         let unmeasured = pass.is_unmeasured() || (was_asked && before.is_none());
         let mut items = pass.into_records();
-        for Record { candidate, outcome } in &mut items {
+        for Record { outcome, .. } in &mut items {
             if *outcome == Outcome::Refused(Refusal::AlreadyGone) {
                 *outcome = Outcome::Removed;
             }
-            if *outcome == Outcome::Removed {
-                self.ledger.forget(candidate);
-            }
         }
-        // Whoever waits for the end of this process does not wait for this.
+        // Whoever waits for the end of this process waits for one quick list at most.
+        let mut is_sure = false;
         if interrupted.is_none() {
-            cancel.run_until_cancelled(Box::pin(self.doubt(look, &mut items))).await;
+            let doubt = Box::pin(self.doubt(look, &mut items, PATIENCE));
+            is_sure = cancel.run_until_cancelled(doubt).await.is_some();
+        }
+        if !is_sure {
+            let doubt = Box::pin(self.doubt(look, &mut items, Duration::ZERO));
+            let _ = timeout(PATIENCE, doubt).await;
+        }
+        for Record { candidate, outcome } in items.iter().filter(|item| item.outcome == Outcome::Removed) {
+            self.ledger.forget(candidate);
+            tell(candidate, outcome);
         }
         self.tried.update(&look.plan, &items);
         let count = |is: fn(&Outcome) -> bool| items.iter().filter(|item| is(&item.outcome)).count();
@@ -167,10 +181,10 @@ impl NodeCollector {
 
     /// What is listed although the runtime says that it is gone has failed. What somebody else removes just now has
     /// some time for it.
-    async fn doubt(&mut self, look: &Look, items: &mut [Record]) {
+    async fn doubt(&mut self, look: &Look, items: &mut [Record], patience: Duration) {
         let is_gone = |item: &&mut Record| item.outcome == Outcome::Removed;
         let mut gone: Vec<&mut Record> = items.iter_mut().filter(is_gone).collect();
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + patience;
         while !gone.is_empty() {
             let Ok(runtime) = self.runtime_view(&look.pod_keys(), &mut Vec::new()).await else { return };
             gone.retain(|item| is_listed(&item.candidate.target, &runtime));
@@ -201,8 +215,10 @@ impl NodeCollector {
                 Err(Fault::Refused(refusal)) => (Outcome::Refused(refusal), false),
                 Err(Fault::Failed { error, is_unanswered }) => (Outcome::Failed(error), is_unanswered),
             };
-            // At once: the others may take minutes.
-            tell(candidate, &outcome);
+            // At once: the others may take minutes. What went is told when a list has shown it.
+            if outcome != Outcome::Removed {
+                tell(candidate, &outcome);
+            }
             (outcome, is_unanswered)
         });
         let mut outcomes = Vec::with_capacity(candidates.len());
@@ -264,7 +280,7 @@ impl NodeCollector {
                 still_removable(candidate, &Fresh { files: &files, ..fresh(look, &runtime, None) })?;
                 Ok(self.with_logs(name, Logs::remove_symlink).await?)
             }
-            Target::Image { id, runtime_handler } => {
+            Target::Image { id, runtime_handler, .. } => {
                 let Seen { runtime, pods } = users?;
                 still_removable(candidate, &fresh(look, runtime, pods.as_ref()))?;
                 let spec = ImageSpec {
@@ -357,7 +373,7 @@ fn is_listed(target: &Target, runtime: &RuntimeView) -> bool {
     match target {
         Target::Container { id, .. } => runtime.containers.iter().any(|container| container.id == *id),
         Target::Sandbox { id, .. } => runtime.sandboxes.iter().any(|sandbox| sandbox.id == *id),
-        Target::Image { id, runtime_handler } => {
+        Target::Image { id, runtime_handler, .. } => {
             runtime.images.iter().any(|image| (&image.id, &image.runtime_handler) == (id, runtime_handler))
         }
         Target::LogDirectory { .. } | Target::LogSymlink { .. } => false,

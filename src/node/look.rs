@@ -11,6 +11,7 @@ use kube_gc_cri::messages::{CONFIG_SEEN, CONFIG_SOURCE, POD_UID, PodSandbox, Pod
 use kube_gc_node::logs::parse_directory;
 use kube_gc_node::plan::{Candidate, Inputs, Plan, Target};
 use kube_gc_node::pods::{PodState, Pods, UnknownReason};
+use kube_gc_node::rules::Effects;
 use kube_gc_node::safety;
 use kube_gc_node::view::{Extent, Listed, LogDirectory, SandboxImage};
 use kube_gc_node::{Files, Moment, PodRef, PodView, RuntimeView, Timestamp, plan, pods};
@@ -115,8 +116,9 @@ impl NodeCollector {
         let goes_without = |candidate: &Candidate| matches!(&candidate.target, Target::Container { uid, .. } if !has_logs(uid));
         let are_elsewhere = !self.kubelet_pods.is_empty() && !self.kubelet_pods.iter().any(has_logs);
         (are_elsewhere && plan.removals.iter().any(goes_without)).then(|| {
+            let go = if plan.effects == Effects::Nothing { "would go" } else { "go" };
             format!(
-                "no pod has its logs below {}, so containers go without their logs; if the kubelet has another \
+                "no pod has its logs below {}, so containers {go} without their logs; if the kubelet has another \
                  `podLogsDir`, set `node.roots.pods` to it",
                 self.rules.roots.pods
             )
@@ -244,9 +246,10 @@ impl NodeCollector {
         Ok(Seen { runtime, pods })
     }
 
-    /// Lists only what may use images by now, right before one is removed: containers, and the pods that the
-    /// watch knows.
+    /// Lists only what may use an image by now, right before it is removed: containers, and the pods that the
+    /// watch knows. Before them the images: by a name that is new, a user would not be known.
     pub(super) async fn see_users(&mut self, look: &Look, seen: &mut Seen) -> Result<(), cri::Error> {
+        seen.runtime.images = self.client.all_images().await?.into_iter().map(view::image).collect();
         let containers = self.client.all_containers(&look.pod_keys()).await?;
         seen.runtime.containers_extent = view::extent(containers.is_whole);
         seen.runtime.containers = containers.items.into_iter().map(view::container).collect();

@@ -4,6 +4,8 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use humantime::format_duration;
+use kube_gc_node::Rules;
 use kube_gc_node::pass::{Outcome, Record};
 use kube_gc_node::plan::{Breakdown, Plan, What};
 use kube_gc_node::pressure::{Bytes, Usage};
@@ -37,6 +39,9 @@ pub struct Report {
     pub plan: Arc<Plan>,
     /// What came of it; `null` if nothing was done about it.
     pub result: Option<PassResult>,
+    /// What a person has asked for, as flags.
+    #[serde(skip)]
+    pub asked: String,
 }
 
 /// What came of a plan.
@@ -71,6 +76,13 @@ pub struct PassResult {
 impl Report {
     /// The report of a look.
     pub fn new(options: &NodeOptions, runtime: String, look: &Look) -> Self {
+        let Rules { free, all, older_than, .. } = options.rules;
+        let asked = [
+            free.map(|percent| format!(" --free {percent}")),
+            all.then(|| " --all".to_owned()),
+            older_than
+                .map(|age| format!(" --older-than {}", format_duration(age).to_string().replace(' ', ""))),
+        ];
         Self {
             version: VERSION,
             node: options.name.clone(),
@@ -81,6 +93,7 @@ impl Report {
             notes: look.notes.clone(),
             plan: Arc::clone(&look.plan),
             result: None,
+            asked: asked.into_iter().flatten().collect(),
         }
     }
 

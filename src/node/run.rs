@@ -253,7 +253,7 @@ fn missing(report: &Report, result: &PassResult) -> Option<String> {
     if missing_bytes == 0 && missing_inodes == 0 {
         return None;
     }
-    let Breakdown { in_use, unused, kept, dead_containers, other } = report.plan.breakdown;
+    let Breakdown { in_use, unused, kept, dead_containers, other } = result.left(&report.plan.breakdown);
     Some(format!(
         "Freed {} on the file system of the images; still missing: {}. Images in use have {}, unused {}, \
          kept {}, dead containers {}, the rest {}",

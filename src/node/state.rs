@@ -2,20 +2,26 @@
 
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::Duration;
 
 use kube_gc_node::Ledger;
 use kube_gc_node::ledger::LONGEST;
 use rustix::fs::OFlags;
 use rustix::process::geteuid;
 
+use super::now;
+
 /// Where systemd says that a service may keep what need not survive a reboot.
 const RUNTIME_DIRECTORY: &str = "RUNTIME_DIRECTORY";
 /// Where that is for the service of `deploy/systemd`, and without systemd. The DaemonSet has it in memory.
 const IN_MEMORY: &str = "/run/kube-gc-node";
+
+/// Nobody writes a state file for so long.
+const LEFT: Duration = Duration::from_secs(60);
 
 /// Where the ages of images are kept.
 #[derive(Clone, Debug)]
@@ -41,7 +47,7 @@ impl StateFile {
         Self { volatile: volatile.collect(), path, written: None, problem: None }
     }
 
-    /// The newest copy that can be used; an empty ledger if there is none. Also returns what cannot be used.
+    /// What the copies that can be used say; an empty ledger if there is none. Also returns what cannot be used.
     pub fn read(&self) -> (Ledger, Vec<String>) {
         let (mut copies, mut problems) = (Vec::new(), Vec::new());
         for path in [&self.path].into_iter().chain(&self.volatile) {
@@ -50,12 +56,11 @@ impl StateFile {
                 Err(why) => problems.push(format!("cannot use the state file {}: {why}", path.display())),
             }
         }
-        // Some minutes of a ledger look the same in a file.
-        let newest = copies.into_iter().max_by_key(|(ledger, written)| (ledger.counted(), *written));
+        let newest = Ledger::newest(copies, &now());
         let instead =
             if newest.is_some() { "another copy is used" } else { "all images count as first seen now" };
         let problems = problems.into_iter().map(|problem| format!("{problem}; {instead}")).collect();
-        (newest.map(|(ledger, _)| ledger).unwrap_or_default(), problems)
+        (newest.unwrap_or_default(), problems)
     }
 
     /// Replaces the file in one step, unless it has the same already: a crash leaves either the old or the new
@@ -102,12 +107,10 @@ impl StateFile {
     }
 }
 
-/// What a file has, and when it was written; nothing if there is none.
-fn read(path: &Path) -> Result<Option<(Ledger, SystemTime)>, String> {
+/// What a file has; nothing if there is none.
+fn read(path: &Path) -> Result<Option<Ledger>, String> {
     match open(path) {
-        Ok((content, written)) => {
-            Ok(Some((Ledger::parse(&content).map_err(|error| error.to_string())?, written)))
-        }
+        Ok(content) => Ok(Some(Ledger::parse(&content).map_err(|error| error.to_string())?)),
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),
         Err(error) => Err(error.to_string()),
     }
@@ -115,7 +118,7 @@ fn read(path: &Path) -> Result<Option<(Ledger, SystemTime)>, String> {
 
 /// Reads a regular file that is not too long and that nobody else can write. Neither a symlink nor a pipe is
 /// opened.
-fn open(path: &Path) -> io::Result<(Vec<u8>, SystemTime)> {
+fn open(path: &Path) -> io::Result<Vec<u8>> {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let file = OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path)?;
     let metadata = file.metadata()?;
@@ -129,7 +132,7 @@ fn open(path: &Path) -> io::Result<(Vec<u8>, SystemTime)> {
     // One byte more, so that a file that is too long is noticed.
     let limit = u64::try_from(LONGEST).unwrap_or(u64::MAX).saturating_add(1);
     file.take(limit).read_to_end(&mut content)?;
-    Ok((content, metadata.modified()?))
+    Ok(content)
 }
 
 fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
@@ -141,8 +144,8 @@ fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     let mut temporary = path.as_os_str().to_owned();
     temporary.push(".new.");
     tidy(directory, Path::new(&temporary));
-    // Another process may write at the same time.
-    temporary.push(std::process::id().to_string());
+    // Another process may write at the same time, and have the same id in a namespace of its own.
+    temporary.push(format!("{:x}", RandomState::new().build_hasher().finish()));
     let new = PathBuf::from(temporary);
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
     let written =
@@ -156,14 +159,14 @@ fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     File::open(directory)?.sync_all()
 }
 
-/// Removes what killed processes have left: files whose names begin so, and end with the id of a process that is gone.
+/// Removes what killed processes have left: files whose names begin so and that are too old to be written just now.
 fn tidy(directory: &Path, beginning: &Path) {
     let Some(beginning) = beginning.file_name().and_then(OsStr::to_str) else { return };
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
-        let id =
-            entry.file_name().to_str().and_then(|name| name.strip_prefix(beginning)?.parse::<u32>().ok());
-        let is_left = |id| id == std::process::id() || !Path::new(&format!("/proc/{id}")).exists();
-        if id.is_some_and(is_left) {
+        let is_temporary = entry.file_name().to_str().is_some_and(|name| name.starts_with(beginning));
+        let modified = entry.metadata().and_then(|metadata| metadata.modified()).ok();
+        let age = modified.and_then(|modified| modified.elapsed().ok());
+        if is_temporary && age.is_some_and(|age| age > LEFT) {
             let _ = fs::remove_file(entry.path());
         }
     }
@@ -172,15 +175,22 @@ fn tidy(directory: &Path, beginning: &Path) {
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::{PermissionsExt as _, symlink};
-    use std::time::Duration;
+    use std::time::SystemTime;
 
     use kube_gc_node::ledger::Age;
+    use kube_gc_node::view::Image;
+    use kube_gc_node::{Moment, PodView, RuntimeView, Timestamp};
 
     use super::*;
 
-    /// A ledger that has counted for so many times five minutes.
+    /// A ledger of this boot that has counted for so many times five minutes.
     fn ledger(count: u64) -> Ledger {
         let mut ledger = Ledger::default();
+        let images = vec![Image { id: "a".to_owned(), ..Image::default() }];
+        let runtime = RuntimeView { images, ..RuntimeView::default() };
+        let uptime = Duration::from_secs(1000 + 300 * count);
+        let wall = Timestamp::default().plus(uptime);
+        ledger.observe(&runtime, &PodView::None, &Moment { uptime, wall, ..now() });
         ledger.set("a", Age { detected: Duration::from_secs(300 * count), used: None });
         ledger
     }
@@ -214,12 +224,16 @@ mod tests {
         state.write(&ledger(1));
         assert_eq!(read(&state), ledger(1));
         let sub = directory.path().join("sub");
-        for id in [1, std::process::id(), u32::MAX] {
-            fs::write(sub.join(format!("state.json.new.{id}")), "{\"versi").unwrap();
+        let now = SystemTime::now();
+        for (id, age) in [("1", 0), ("2", 30), ("3", 90)] {
+            let path = sub.join(format!("state.json.new.{id}"));
+            fs::write(&path, "{\"versi").unwrap();
+            let modified = now - Duration::from_secs(age);
+            File::options().write(true).open(path).unwrap().set_modified(modified).unwrap();
         }
         state.write(&Ledger::default());
         assert!(read(&state).is_empty());
-        assert_eq!(names(&sub), ["state.json", "state.json.new.1"]);
+        assert_eq!(names(&sub), ["state.json", "state.json.new.1", "state.json.new.2"]);
     }
 
     /// By hand and as a service, copies are at different places.
@@ -241,18 +255,6 @@ mod tests {
             let (found, problems) = state.read();
             assert_eq!(found, ledger(1));
             assert!(problems.len() == 1 && problems[0].contains("another copy is used"), "{problems:?}");
-        }
-        // In the same five minutes, the one that was written last.
-        for last in 0..3 {
-            for (place, path) in places.iter().enumerate() {
-                let mut ledger = ledger(1);
-                ledger.set(&place.to_string(), Age::default());
-                fs::write(path, ledger.to_json().unwrap()).unwrap();
-                let seconds = if place == last { 2 } else { 1 };
-                let written = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
-                File::options().write(true).open(path).unwrap().set_modified(written).unwrap();
-            }
-            assert!(read(&state).age(&last.to_string()).is_some(), "{last}");
         }
     }
 

@@ -88,10 +88,11 @@ impl NodeCollector {
         // By now, it may be one that mounts images.
         self.client.follow().await?;
         let mut notes = self.learn_volumes(runtime, pods).await;
-        match self.client.foreign_images().await {
+        let listed = runtime.containers.iter().map(|container| container.id.as_str()).collect();
+        match self.client.foreign_images(&listed).await {
             Ok(images) => runtime.foreign_images = images,
             Err(error @ cri::Error::Unimplemented { .. }) => notes.push(format!(
-                "containers that were not made over CRI cannot be listed, so their images count as unused: {error}"
+                "containers that CRI does not list cannot be listed, so their images count as unused: {error}"
             )),
             Err(error) => return Err(error),
         }

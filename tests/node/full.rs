@@ -1,11 +1,14 @@
 //! A file system that stays too full: everything that is told says what fills it (B9).
 
 use std::fs;
+use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use kube_gc_cri::Rpc;
-use kube_gc_cri::server::{CriServer, NewImage, Settings, World};
+use kube_gc_cri::server::{Code, CriServer, Effect, Fault, Layer, NewImage, Settings, World};
 use kube_gc_cri::testing::can_run;
+use kube_gc_node::Ledger;
+use kube_gc_node::ledger::Age;
 use tempfile::TempDir;
 use tokio::process::Command;
 
@@ -21,6 +24,13 @@ fn runtime() -> Result<(CriServer, TempDir)> {
     let mountpoint = directory.path().display().to_string();
     let settings = Settings { mountpoint, ..Settings::default() };
     Ok((CriServer::start(settings, World::default())?, directory))
+}
+
+/// An image that can be pulled again.
+fn add_image(server: &CriServer) -> String {
+    let layers = vec![Layer { digest: "app".to_owned(), bytes: 1 << 20 }];
+    let digests = vec!["registry.example/app@sha256:a".to_owned()];
+    server.world(|world| world.add_image(NewImage { digests, layers, ..NewImage::default() }))
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -47,8 +57,7 @@ async fn b9_a_pass_that_cannot_free_enough_ends_with_what_fills_the_disk() -> Re
 async fn once_waits_for_images_that_are_only_too_young_if_it_is_asked_to() -> Result<()> {
     for (min_age, older_than) in [("1s", "0s"), ("0s", "1s")] {
         let (server, _directory) = runtime()?;
-        let digests = vec!["registry.example/app@sha256:a".to_owned()];
-        server.world(|world| world.add_image(NewImage { digests, ..NewImage::default() }));
+        add_image(&server);
         let place = Place::new(server.endpoint())?;
         place.configure(&format!("{TOO_FULL}\nimages.min_age = \"{min_age}\""))?;
         for (wait, removed) in [(None, 0), (Some("--wait"), 1)] {
@@ -60,6 +69,44 @@ async fn once_waits_for_images_that_are_only_too_young_if_it_is_asked_to() -> Re
         }
     }
     Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn once_waits_for_images_that_are_due_by_their_age_alone() -> Result<()> {
+    let (server, _directory) = runtime()?;
+    let id = add_image(&server);
+    let place = Place::new(server.endpoint())?;
+    place.configure("high = 100\nimages.min_age = \"0s\"\nimages.max_age = \"5s\"")?;
+    for (wait, removed) in [(None, 0), (Some("--wait"), 1)] {
+        let mut ledger = Ledger::default();
+        // In whole five minutes, as the file has it.
+        ledger.set(&id, Age { detected: Duration::from_secs(300), used: None });
+        fs::write(place.state(), ledger.to_json()?)?;
+        let arguments = ["once", "--older-than", "301s"].into_iter().chain(wait);
+        place.run(&arguments.collect::<Vec<_>>()).await?.expect(0, &[])?;
+        ensure!(server.calls(Rpc::RemoveImage).len() == removed, "{wait:?}");
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_runtime_only_says_is_gone_is_not_counted_as_removed() -> Result<()> {
+    let (server, _directory) = runtime()?;
+    add_image(&server);
+    let missing = Effect::Fail(Code::NotFound, "made by the test".to_owned());
+    server.fault(Fault::every(Rpc::RemoveImage, missing));
+    let place = Place::new(server.endpoint())?;
+    place.configure(&format!("{TOO_FULL}\nimages.min_age = \"0s\""))?;
+    let run = place.run_on().await?;
+    let page = eventually("a pass", async || {
+        let page = run.metrics().await.ok()?;
+        let failed = "kube_gc_node_removals_total{what=\"image\",rule=\"I4\",outcome=\"failed\"}";
+        (*page.get(failed)? > 0.0).then_some(page)
+    })
+    .await?;
+    let is_removal = |series: &str| series.contains("removed") || series.contains("collected");
+    ensure!(page.iter().all(|(series, count)| !is_removal(series) || *count < 1.0), "{page:?}");
+    run.stop().await
 }
 
 /// The disk that is full is often that of the state file. The next process knows the ages all the same.
@@ -94,10 +141,13 @@ async fn b9_what_is_missing_is_warned_of_and_stays_in_the_metric_until_the_next_
 {
     let (server, _directory) = runtime()?;
     let place = Place::new(server.endpoint())?;
-    place.configure(&format!("{TOO_FULL}\nperiod = \"1s\"\nimages.period = \"1d\""))?;
+    add_image(&server);
+    let images = "images.min_age = \"0s\"\nimages.period = \"1d\"";
+    place.configure(&format!("{TOO_FULL}\nperiod = \"1s\"\n{images}"))?;
     let run = place.run_on().await?;
-    let warning = run.log_line("missing").await?;
-    for said in ["Images in use have", "unused", "kept", "dead containers", "the rest"] {
+    let warning = run.log_line("still missing").await?;
+    // The only one has gone.
+    for said in ["Images in use have", "unused 0 B", "kept", "dead containers", "the rest"] {
         ensure!(warning.contains(said), "does not say {said:?}: {warning}");
     }
     let page = eventually("three passes of containers", async || {

@@ -90,11 +90,18 @@ async fn once_names_what_went_in_its_output_in_json_and_in_the_log() -> Result<(
 async fn the_first_pass_says_why_no_image_goes_and_with_wait_they_go() -> Result<()> {
     let (server, _directory) = node()?;
     let place = Place::new(server.endpoint())?;
-    let why = ["1 unused image (", "stays only because kube-gc first saw it", "--wait` waits 2m for it"];
+    let why =
+        ["1 unused image (", "stays only because kube-gc first saw it", "once --all --wait` waits 2m for it"];
     let plan = place.run(&["plan", "--all"]).await?;
     says(&plan, &why)?;
     let plan = place.run(&["plan", "--all", "--older-than", "24h"]).await?;
-    says(&plan, &["or saw it in use, less than `--older-than` ago", "--wait` waits 24h for it"])?;
+    says(
+        &plan,
+        &[
+            "or saw it in use, less than `--older-than` ago",
+            "once --all --older-than 1day --wait` waits 24h for it",
+        ],
+    )?;
     let plan = place.run(&["plan", "--older-than", "24h"]).await?;
     ensure!(!plan.stdout.contains("older-than"), "nothing is due: {}", plan.stdout);
     let once = place.run(&["once", "--free", "99"]).await?;

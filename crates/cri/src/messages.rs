@@ -48,11 +48,7 @@ pub struct ForeignNamespace {
 
 /// Asks for the containers of a namespace, which a header names, one after the other.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct ListNamespaceContainersRequest {
-    /// It has to fit one of these.
-    #[prost(string, repeated, tag = "1")]
-    pub filters: Vec<String>,
-}
+pub struct ListNamespaceContainersRequest {}
 
 /// One of them.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
@@ -65,6 +61,9 @@ pub struct ListNamespaceContainersResponse {
 /// What is used of a container.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct ForeignContainer {
+    /// Its id, which is unique in its namespace.
+    #[prost(string, tag = "1")]
+    pub id: String,
     /// The name of its image; empty if it was made without one.
     #[prost(string, tag = "3")]
     pub image: String,

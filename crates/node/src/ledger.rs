@@ -230,9 +230,39 @@ impl Ledger {
         Some(Age { detected: ago(*first_detected), used: last_used.map(ago) })
     }
 
-    /// For how long it has counted: of two copies, the newer one has counted longer.
-    pub const fn counted(&self) -> Timestamp {
-        self.time
+    /// What several copies say of the ages. How long one has counted says nothing: it may have begun anew. Of those
+    /// of this boot, the newest counts. Where no clock tells which one that is, an image is as young as any of them
+    /// says.
+    pub fn newest(mut copies: Vec<Self>, now: &Moment) -> Option<Self> {
+        let uptime = |copy: &Self| copy.last.as_ref().map(|last| last.uptime);
+        let is_of_this_boot =
+            |copy: &Self| copy.last.as_ref().is_some_and(|last| last.boot.is_some() && last.boot == now.boot);
+        let of_this_boot = copies.iter().filter(|copy| is_of_this_boot(copy));
+        if let Some(newest) = of_this_boot.filter_map(uptime).max() {
+            // A copy has its uptime rounded down.
+            let earliest = newest.minus(Duration::from_nanos(PRECISION.unsigned_abs()));
+            copies.retain(|copy| is_of_this_boot(copy) && uptime(copy) >= Some(earliest));
+        }
+        copies.sort_by_key(uptime);
+        copies.into_iter().rev().reduce(|one, other| one.merged(&other))
+    }
+
+    /// The images that both know, with the later first sight and the later last use. One that either does not know may
+    /// have been pulled since.
+    fn merged(mut self, other: &Self) -> Self {
+        let time = self.time;
+        // The same moment by the time of this one.
+        let here = |moment: Timestamp| {
+            time.minus(moment.age(other.time).unwrap_or_default()).max(Timestamp::default())
+        };
+        self.set_forward = self.set_forward.max(other.set_forward.map(here));
+        self.images.retain(|key, record| {
+            let Some(known) = other.images.get(key) else { return false };
+            record.first_detected = record.first_detected.max(here(known.first_detected));
+            record.last_used = record.last_used.max(known.last_used.map(here));
+            true
+        });
+        self
     }
 
     /// Sets the age of an image. If the ledger has not counted for so long, it has from now on, and all else is as old
@@ -253,7 +283,7 @@ impl Ledger {
 
     /// Forgets an image that was removed. If it is pulled again before the next look, it is new.
     pub fn forget(&mut self, removed: &Candidate) {
-        if let Target::Image { id, runtime_handler } = &removed.target
+        if let Target::Image { id, runtime_handler, .. } = &removed.target
             && !mutation::is(Mutation::KeepAgeOfRemoved)
         {
             self.images.remove(&*image_key(id, runtime_handler.as_deref()));

@@ -48,7 +48,7 @@ mutations! {
     FailedKeepTheirPlace,
     /// Images without a name wait for their turn.
     NamelessWait,
-    /// Containers that were not made over CRI use no images.
+    /// Containers that CRI does not list use no images.
     OnlyCriUsesImages,
     /// `--older-than` is not looked at.
     IgnoreOlderThan,

@@ -3,6 +3,8 @@
 //! A plan is as old as the lists that it was made from. By the time of a removal, a container may
 //! have been started, a sandbox may have got one, and an image may be in use.
 
+use std::collections::BTreeSet;
+
 use crate::mutation::{self, Mutation};
 use crate::plan::{Candidate, Target};
 use crate::pods::{PodState, Pods, is_whole};
@@ -92,7 +94,7 @@ pub fn still_removable(candidate: &Candidate, fresh: &Fresh<'_>) -> Result<(), R
             log_directory(name, uid, fresh)
         }
         Target::LogSymlink { name } => symlink(name, fresh),
-        Target::Image { id, runtime_handler } => image(id, runtime_handler.as_deref(), fresh),
+        Target::Image { id, runtime_handler, names } => image(id, runtime_handler.as_deref(), names, fresh),
     }
 }
 
@@ -146,7 +148,12 @@ fn symlink(name: &str, fresh: &Fresh<'_>) -> Result<(), Refusal> {
     if lives { Err(Refusal::Active) } else { Ok(()) }
 }
 
-fn image(id: &str, handler: Option<&str>, fresh: &Fresh<'_>) -> Result<(), Refusal> {
+fn image(
+    id: &str,
+    handler: Option<&str>,
+    names: &BTreeSet<String>,
+    fresh: &Fresh<'_>,
+) -> Result<(), Refusal> {
     let Fresh { runtime, pods, .. } = fresh;
     if runtime.containers_extent == Extent::Slice {
         return Err(Refusal::Unknown);
@@ -156,7 +163,7 @@ fn image(id: &str, handler: Option<&str>, fresh: &Fresh<'_>) -> Result<(), Refus
         .iter()
         .find(|image| image.id == *id && image.runtime_handler.as_deref() == handler)
         .ok_or(Refusal::AlreadyGone)?;
-    if found.pinned {
+    if found.pinned || !found.names().collect::<BTreeSet<_>>().into_iter().eq(names) {
         return Err(Refusal::Changed);
     }
     let users = Users::of(runtime, pods);

@@ -48,7 +48,7 @@ impl Users {
         let only_cri = mutation::is(Mutation::OnlyCriUsesImages);
         for reference in runtime.foreign_images.iter().filter(|_| !only_cri) {
             users.add(reference, Rule::I1, || {
-                "a sandbox, or a container that was not made over CRI, uses it".to_owned()
+                "a sandbox, or a container that CRI does not list, uses it".to_owned()
             });
         }
         if let PodView::Listed(Listed { pods, .. }) = pods {

@@ -142,11 +142,12 @@ fn notes(text: &mut String, report: &Report) {
         };
         let _ = writeln!(
             text,
-            "Note: {} unused {images} ({}) {stay} only because kube-gc {why} ago. `kube-gc node once --wait` waits {} \
-             for {them}.",
+            "Note: {} unused {images} ({}) {stay} only because kube-gc {why} ago. `kube-gc node once{asked} --wait` \
+             waits {} for {them}.",
             Thousands(count),
             Bytes(bytes),
             age(wait_seconds),
+            asked = report.asked,
         );
     }
     for pattern in &report.plan.unmatched_keep {

@@ -241,6 +241,7 @@ impl Host {
             notes: look.notes.clone(),
             plan: Arc::clone(&look.plan),
             result: None,
+            asked: String::new(),
         }
     }
 

@@ -90,6 +90,26 @@ async fn b2_an_image_that_is_used_by_the_time_of_its_removal_stays() {
     }
 }
 
+/// By a name that the plan does not know, somebody may use it, or `keep` may name it.
+#[tokio::test]
+async fn b2_an_image_with_another_name_by_the_time_of_its_removal_stays() {
+    // The second list of images is the one before the first image. Then there is one for each image.
+    for (list, is_used) in [(2, false), (3, false), (4, true)] {
+        let mut node = Node::set_up();
+        let images = node.images(18, 50);
+        let id = images[1].clone();
+        let tag = server::Effect::before(move |world, _| {
+            world.add_tag(&id, "registry.example/other:1");
+            world.foreign.extend(is_used.then(|| "registry.example/other:1".to_owned()));
+        });
+        node.server.fault(server::Fault::nth(Rpc::ListImages, list, tag));
+        let (look, carried) = node.pass().await;
+        assert!(planned(&look).contains(&(What::Image, images[1].clone())));
+        assert!(node.image_ids().contains(&images[1]), "list {list}");
+        assert_eq!(carried.refused, 1);
+    }
+}
+
 #[tokio::test]
 async fn b3_shared_layers_free_nothing_and_the_pass_goes_on_until_enough_is_free() {
     let mut node = Node::set_up();

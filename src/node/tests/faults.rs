@@ -76,12 +76,55 @@ async fn an_image_that_is_listed_after_its_removal_has_failed() {
     node.rules.all = true;
     let before = node.server.world(|world| world.clone());
     let undo = server::Effect::before(move |world, _| *world = before.clone());
-    // The first list is that of the look, the second one that before the removals.
-    node.server.fault(server::Fault::nth(Rpc::ListImages, 3, undo));
+    // The first list is that of the look, two more are before the removals.
+    node.server.fault(server::Fault::nth(Rpc::ListImages, 4, undo));
     let (_, carried) = node.pass().await;
     assert_eq!((carried.removed, carried.failed), (0, 3));
     let (_, carried) = node.pass().await;
     assert_eq!((carried.removed, carried.failed), (3, 0));
+}
+
+/// Also if the pass is asked to end.
+#[tokio::test]
+async fn an_image_that_the_runtime_only_says_is_gone_has_failed_and_keeps_its_age() {
+    for is_ended in [false, true] {
+        let mut node = Node::set_up();
+        let images = node.images(2, 50);
+        node.rules.all = true;
+        let cancel = CancellationToken::new();
+        let end = cancel.clone();
+        let asked = server::Effect::before(move |_, _| {
+            if is_ended {
+                end.cancel();
+            }
+        });
+        node.server.fault(server::Fault::every(Rpc::RemoveImage, asked));
+        let missing = server::Effect::Fail(server::Code::NotFound, "made by the test".to_owned());
+        node.server.fault(server::Fault::every(Rpc::RemoveImage, missing));
+        let mut collector = node.collector().await;
+        let look = collector.look(now()).await.unwrap();
+        let carried = collector.carry_out(&look, Scope::All, &cancel).await.unwrap();
+        assert_eq!((carried.removed, carried.failed, carried.interrupted.is_some()), (0, 3, is_ended));
+        collector.look(now()).await.unwrap();
+        for id in &images {
+            assert!(collector.ledger.age(id).is_some_and(|age| age.detected >= HOUR / 2));
+        }
+    }
+}
+
+#[tokio::test]
+async fn i5_an_image_that_is_pulled_again_while_others_are_removed_is_young() {
+    let mut node = Node::set_up();
+    let images = node.images(18, 50);
+    let before = node.server.world(|world| world.clone());
+    let pull = server::Effect::before(move |world, _| *world = before.clone());
+    node.server.fault(server::Fault::nth(Rpc::RemoveImage, 3, pull));
+    let mut collector = node.collector().await;
+    let look = collector.look(now()).await.unwrap();
+    collector.carry_out(&look, Scope::All, &CancellationToken::new()).await.unwrap();
+    assert!(node.image_ids().contains(&images[0]));
+    collector.look(now()).await.unwrap();
+    assert!(collector.ledger.age(&images[0]).is_some_and(|age| age.detected < HOUR / 2));
 }
 
 /// By its calls about them, it does not have them.

@@ -180,7 +180,7 @@ async fn i1_an_image_of_a_container_that_was_not_made_over_cri_stays() {
         node.server.fault(server::Fault::every(Rpc::ListNamespaces, fail));
         let look = node.look().await;
         assert_eq!(planned(&look).is_empty(), stays, "{:?}", look.notes);
-        let said = if stays { "images stay" } else { "not made over CRI" };
+        let said = if stays { "images stay" } else { "CRI does not list" };
         assert!(look.notes[0].contains(said), "{:?}", look.notes);
         node.server.clear_faults();
     }
@@ -189,6 +189,20 @@ async fn i1_an_image_of_a_container_that_was_not_made_over_cri_stays() {
     node.server.fault(server::Fault::nth(Rpc::ListNamespaces, 2, fail));
     let (look, carried) = node.pass().await;
     assert!(!planned(&look).is_empty() && removed(&carried).is_empty());
+}
+
+/// containerd lists it, too.
+#[tokio::test]
+async fn i1_a_container_that_goes_before_uses_its_image_no_longer() {
+    let mut node = Node::set_up();
+    node.pod().await;
+    let images = node.images(1, 50);
+    let gone = node.gone_pod();
+    let id = node.container(&gone, 0, ContainerState::ContainerExited, &images[0]);
+    node.rules.all = true;
+    let (_, carried) = node.pass().await;
+    let gone = removed(&carried);
+    assert!(gone.contains(&(What::Container, id)) && gone.contains(&(What::Image, images[0].clone())));
 }
 
 /// No image may go meanwhile. After the last use, each of them has all its time again.

@@ -366,20 +366,21 @@ fn filesystem(_: ImageFsInfoRequest, state: &mut State) -> Answered<ImageFsInfoR
 }
 
 fn namespaces(_: ListNamespacesRequest, _: &mut State) -> Answered<ListNamespacesRequest> {
-    let namespaces = vec![ForeignNamespace { name: "default".to_owned() }];
+    let namespaces = vec![ForeignNamespace { name: "k8s.io".to_owned() }];
     Ok(vec![ListNamespacesResponse { namespaces }])
 }
 
 fn foreign_containers(
-    request: ListNamespaceContainersRequest,
+    _: ListNamespaceContainersRequest,
     state: &mut State,
 ) -> Answered<ListNamespaceContainersRequest> {
-    let World { foreign, sandboxes, pause, .. } = &state.world;
-    let with_sandboxes = !request.filters.iter().any(|filter| filter.contains("!=sandbox"));
-    let of_sandboxes = sandboxes.values().filter(|_| with_sandboxes).map(|_| pause);
-    let image = |image: &String| Some(ForeignContainer { image: image.clone() });
-    let images = foreign.iter().chain(of_sandboxes).map(image);
-    Ok(images.map(|container| ListNamespaceContainersResponse { container }).collect())
+    let World { foreign, sandboxes, pause, containers, .. } = &state.world;
+    let with_no_id = foreign.iter().map(|image| (String::new(), image));
+    let of_sandboxes = sandboxes.keys().map(|id| (id.clone(), pause));
+    let of_cri = containers.iter().map(|(id, record)| (id.clone(), &record.container.image_ref));
+    let all = with_no_id.chain(of_sandboxes).chain(of_cri);
+    let container = |(id, image): (String, &String)| Some(ForeignContainer { id, image: image.clone() });
+    Ok(all.map(|it| ListNamespaceContainersResponse { container: container(it) }).collect())
 }
 
 /// So much of the file system of the images and containers.

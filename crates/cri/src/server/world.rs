@@ -11,7 +11,7 @@ pub struct World {
     pub capacity: u64,
     /// The bytes of it that are taken by something else.
     pub other: u64,
-    /// The images of running containers that were not made over CRI.
+    /// The images of running containers that CRI does not list.
     pub foreign: Vec<String>,
     /// The image that containerd's own record of each sandbox names.
     pub pause: String,
@@ -237,6 +237,13 @@ impl World {
     pub fn remove_sandbox(&mut self, id: &str) {
         self.containers.retain(|_, record| record.container.pod_sandbox_id != id);
         self.sandboxes.remove(id);
+    }
+
+    /// Gives an image one more name.
+    pub fn add_tag(&mut self, id: &str, tag: &str) {
+        if let Some(record) = self.images.get_mut(id) {
+            record.image.repo_tags.push(tag.to_owned());
+        }
     }
 
     /// Removes an image. Containers keep its layers.

@@ -146,3 +146,46 @@ fn the_file_has_something_new_for_new_images_and_every_few_minutes() {
     runtime.images.remove(1);
     assert_ne!(content(&runtime, 1202), later);
 }
+
+/// The disk of the state file was mounted late, so the ledger began anew, in memory.
+#[test]
+fn of_several_copies_the_newest_counts_however_long_the_others_have_counted() {
+    let observed = |from: &Ledger, boot: &str, uptime, used: bool| {
+        let mut ledger = from.clone();
+        let mut runtime = with(&["a"]);
+        runtime.containers.extend(used.then(|| container("c1", "uid", "web", "a")));
+        let moment = Moment { boot: Some(boot.to_owned()), ..at(uptime) };
+        ledger.observe(&runtime, &PodView::None, &moment);
+        Ledger::parse(&ledger.to_json().unwrap()).unwrap()
+    };
+    let mut old = Ledger::default();
+    old.set("a", ages(90_000, None).unwrap());
+    let new = observed(&Ledger::default(), "b", 1000, true);
+    let at_end = Moment { boot: Some("b".to_owned()), ..at(1010) };
+    for old in [observed(&old, "a", 50_000, false), observed(&old, "b", 500, false)] {
+        for copies in [vec![old.clone(), new.clone()], vec![new.clone(), old.clone()]] {
+            assert_eq!(Ledger::newest(copies, &at_end), Some(new.clone()));
+        }
+    }
+    assert_eq!(Ledger::newest(vec![], &at_end), None);
+}
+
+#[test]
+fn where_no_clock_tells_which_copy_is_the_newest_an_image_is_as_young_as_any_says() {
+    let of = |detected: [u64; 2], used| {
+        let mut ledger = Ledger::default();
+        ledger.set("a", ages(detected[0], used).unwrap());
+        ledger.set("b", ages(detected[1], None).unwrap());
+        ledger
+    };
+    let (mut one, other) = (of([9000, 50], Some(4000)), of([700, 80], None));
+    one.set("only", ages(10, None).unwrap());
+    for copies in [vec![one.clone(), other.clone()], vec![other.clone(), one.clone()]] {
+        let merged = Ledger::newest(copies, &at(100)).unwrap();
+        assert_eq!((merged.age("b"), merged.age("only")), (ages(50, None), None));
+        let age = merged.age("a").unwrap();
+        // One that has not counted for so long has the last use at its beginning.
+        assert!(age.detected.as_secs() == 700 && (700..=4000).contains(&age.used.unwrap().as_secs()));
+        assert!(Ledger::parse(&merged.to_json().unwrap()).is_ok());
+    }
+}

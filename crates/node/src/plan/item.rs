@@ -1,6 +1,7 @@
 //! The items of a plan: what is told of each, and what it takes to remove it.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 use serde::Serialize;
 
@@ -158,6 +159,8 @@ pub enum Target {
         id: String,
         /// The runtime handler that it was pulled for.
         runtime_handler: Option<String>,
+        /// All its names, by which it may be used and kept.
+        names: BTreeSet<String>,
     },
 }
 

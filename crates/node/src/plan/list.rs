@@ -177,7 +177,8 @@ impl Item {
 
     pub fn of_image(image: &Image, ledger: &Ledger) -> Self {
         let Image { id, runtime_handler, pinned, bytes, .. } = image;
-        let target = Target::Image { id: id.clone(), runtime_handler: runtime_handler.clone() };
+        let names = image.names().map(str::to_owned).collect();
+        let target = Target::Image { id: id.clone(), runtime_handler: runtime_handler.clone(), names };
         let age = ledger.age(&image.key());
         let details = Details {
             tags: image.tags().take(MOST_TAGS).map(escaped).collect(),

@@ -86,7 +86,8 @@ fn a_sandbox_must_not_be_ready_and_have_no_containers() {
 
 #[test]
 fn an_image_must_still_be_unused_as_far_as_a_whole_list_tells() {
-    let target = Target::Image { id: "a".to_owned(), runtime_handler: None };
+    let names = image("a").names().map(str::to_owned).collect();
+    let target = Target::Image { id: "a".to_owned(), runtime_handler: None, names };
     let planned = candidate(target, Rule::I4);
     let mut now = Now::default();
     assert_eq!(now.look(&planned), Err(Refusal::AlreadyGone));
@@ -106,6 +107,10 @@ fn an_image_must_still_be_unused_as_far_as_a_whole_list_tells() {
     assert_eq!(now.look(&planned), Err(Refusal::Unknown));
     now.runtime.containers_extent = Extent::Whole;
     now.runtime.images[0].pinned = true;
+    assert_eq!(now.look(&planned), Err(Refusal::Changed));
+    // By another name, somebody may use it or want to keep it.
+    now.runtime.images = vec![image("a")];
+    now.runtime.images[0].repo_tags.push("registry.example/kept:1".to_owned());
     assert_eq!(now.look(&planned), Err(Refusal::Changed));
 }
 

@@ -52,6 +52,7 @@ fn pass(missing_bytes: u64) -> (Report, PassResult) {
         notes: Vec::new(),
         plan: Arc::new(plan),
         result: None,
+        asked: String::new(),
     };
     (report, result)
 }
