@@ -322,7 +322,6 @@ impl<'a> Consequences<'a> {
         }
         while let Some((place, is_late, cause)) = open.pop() {
             let index = place as usize;
-            let holds_itself = cause == Cause::Visited(place);
             let known = if is_late { &mut late[index] } else { &mut lingers[index] };
             if known.len() == MOST_CAUSES || known.contains(&cause) {
                 continue;
@@ -335,16 +334,14 @@ impl<'a> Consequences<'a> {
                 open.extend(contents.map(|&content| (content, true, cause)));
             } else {
                 open.extend(self.held_up(place).map(|owner| (owner, false, cause)));
-                // While it waits for blocking dependents only, its other dependents go.
-                if self.mode(place) > Mode::Background && !holds_itself && self.contents[index].is_empty() {
+                // In the foreground, its dependents go at once, whatever it waits for itself.
+                if self.mode(place) > Mode::Background {
                     continue;
                 }
             }
-            for &(dependent, blocking) in &self.dependents[index] {
-                // Before it waits for others, it waits for those that block it.
-                let goes_first = !is_late && self.mode(place) == Mode::Foreground && blocking;
+            for &(dependent, _) in &self.dependents[index] {
                 let is_contained = self.visited(dependent).container.is_some();
-                if !goes_first && !is_contained && self.can_begin_late(dependent) {
+                if !is_contained && self.can_begin_late(dependent) {
                     open.push((dependent, true, cause));
                 }
             }
