@@ -304,10 +304,12 @@ async fn what_protects_a_claim_or_a_volume_keeps_it() -> Result<()> {
             line: format!("plan {kind}/{}", object.name),
             says: &[
                 &format!(
-                    "{}/{} is marked for deletion and stays until finalizer {finalizer} is removed; nothing else goes.\n",
+                    "{0}/{1} is marked for deletion; no other object goes. {0}/{1} itself may go or stay: \
+                     kube-controller-manager removes finalizer {finalizer} as soon as ",
                     object.resource.kind, object.name
                 ),
-                &format!("\nheld {}/{} finalizer {finalizer} (", object.resource.kind, object.name),
+                "goes when its finalizers do, perhaps at once, finalizer kubernetes.io/",
+                &format!("\nunknown {}/{} is deleted", object.resource.kind, object.name),
             ],
             policy: Policy::Background,
             roots: &[&object],

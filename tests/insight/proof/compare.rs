@@ -87,7 +87,10 @@ impl Case {
 
     /// A plan that is not sure has a reason, and one of both happens.
     fn goes_or_stays(&self, compared: Compared<'_>) -> Option<String> {
-        if compared.planned.why.is_none() || !self.is_below_a_release(compared.before) {
+        let Compared { planned, before, .. } = compared;
+        let is_protected =
+            planned.may_lose.is_empty() && planned.finalizers.as_ref().is_some_and(|all| !all.is_empty());
+        if planned.why.is_none() || !(is_protected || self.is_below_a_release(before)) {
             return Some("there is no reason for it".to_owned());
         }
         let goes = self.goes(compared)?;

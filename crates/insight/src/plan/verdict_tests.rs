@@ -12,7 +12,7 @@ fn verdict(cascade: Cascade, roots: usize, of: TypeEffects, verdict: &Verdict<'_
 }
 
 fn of_contents(contents: Option<usize>) -> Verdict<'static> {
-    Verdict { contents, held: 0, leaving: 0, held_by: None, begun: None, hangs: None, holders: Vec::new() }
+    Verdict { contents, ..Verdict::default() }
 }
 
 #[test]

@@ -314,6 +314,53 @@ fn what_is_being_deleted_already_is_said_to_be() {
     assert!(plan.verdict.ends_with(" Namespace/ns waits for Pod/p."), "{}", plan.verdict);
 }
 
+/// Nothing that controllers of Kubernetes remove by themselves is promised to keep an object.
+#[test]
+fn what_only_protects_from_use_may_go_at_once() {
+    let protection = "kubernetes.io/pvc-protection";
+    let claim = obj("persistentvolumeclaims", "ns", "data").held();
+    let freed = "PersistentVolumeClaim/data itself may go or stay: kube-controller-manager removes finalizer \
+                 kubernetes.io/pvc-protection as soon as no pod uses the claim any more.";
+    let plan = Cluster::of(&[&claim]).read(&claim, &[protection]).plan(&claim, Background);
+    assert_eq!(effects(&plan), ["data unknown"]);
+    let said = "PersistentVolumeClaim/data is marked for deletion; no other object goes. ";
+    assert_eq!(plan.verdict, format!("{said}{freed}"));
+    assert_eq!((plan.deletes, plan.perhaps_deletes), (1, 0), "it is deleted");
+    assert!(plan.objects[0].why.is_some() && plan.objects[0].is_precious());
+    assert!(plan.notes.iter().any(|note| note.contains("reclaim policy")), "{:?}", plan.notes);
+    let begun = claim.clone().terminating();
+    let plan = Cluster::of(&[&begun]).read(&begun, &[protection]).plan(&begun, Background);
+    assert_eq!(effects(&plan), ["data unknown"]);
+    assert!(plan.verdict.ends_with(&format!(" is still there; no other object goes. {freed}")), "{plan:?}");
+    // A finalizer of somebody else does keep it.
+    let plan = Cluster::of(&[&claim]).read(&claim, &[protection, "example.com/x"]).plan(&claim, Background);
+    assert_eq!(effects(&plan), ["data held"]);
+    // As one of several, below an owner, in a namespace, and if its finalizers were not read.
+    let (a, namespace) = (config("a"), obj("namespaces", "", "ns"));
+    let below = claim.clone().owned(&a);
+    let roots = vec![a.identity(), claim.identity()];
+    let query = PlanQuery { roots, policy: Background, pods: Vec::new(), limit: 100 };
+    let plan = Cluster::of(&[&a, &claim]).read(&claim, &[protection]).plan_of(query, 100);
+    assert!(plan.verdict.ends_with("; no other object goes. 1 of those named may go or stay."), "{plan:?}");
+    for (root, live, said) in [
+        (&a, None, "; no other object goes; 1 may go or stay."),
+        (&a, Some(Live::Failed("403".into())), "; no other object goes; 1 may go or stay."),
+        (
+            &namespace,
+            None,
+            "after its 2 objects; 1 may go or stay. Namespace/ns waits for PersistentVolumeClaim/data.",
+        ),
+    ] {
+        let mut cluster = Cluster::of(&[&a, &namespace, &below]).read(&below, &[protection]);
+        if let Some(live) = live {
+            cluster = cluster.reading(&below, live);
+        }
+        let plan = cluster.plan(root, Background);
+        assert!(effects(&plan).contains(&"data unknown".to_owned()), "{plan:?}");
+        assert!(plan.verdict.ends_with(said), "{}", plan.verdict);
+    }
+}
+
 /// Another policy would count only for another deletion.
 #[test]
 fn a_deletion_that_has_begun_is_planned_as_it_began() {
