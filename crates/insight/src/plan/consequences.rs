@@ -377,6 +377,13 @@ impl<'a> Consequences<'a> {
             .filter(move |&owner| owner != place && self.may_go(owner) && self.mode(owner) > Mode::Background)
     }
 
+    /// The dependents that have yet to be deleted before an object goes.
+    pub(super) fn held_up_by(&self, place: Index) -> impl Iterator<Item = Index> {
+        let waits = self.mode(place) == Mode::Foreground;
+        let blocking = self.dependents[place as usize].iter().filter(move |(_, blocking)| waits && *blocking);
+        blocking.map(|(dependent, _)| *dependent).filter(|&dependent| self.can_begin_late(dependent))
+    }
+
     pub(super) fn effect(&self, place: Index) -> Option<Effect> {
         match self.goes[place as usize] {
             Goes::InAll => Some(match self.holds[place as usize] {

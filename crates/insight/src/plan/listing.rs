@@ -42,8 +42,11 @@ pub fn plan(asker: &mut Asker<'_>, walk: &Walk, limit: usize) -> Plan {
     let roots = walk.visited.iter().take(walk.roots as usize).map(|root| &root.identity);
     let all: Vec<_> = roots.map(|root| (root, asker.live(root))).collect();
     plan.states = all.iter().filter_map(|(_, live)| live.and_then(Live::deletion)).collect();
-    if let [state] = plan.states[..] {
-        plan.cascade = plan.cascade.of(state);
+    let mut cascades = plan.states.iter().map(|state| plan.cascade.of(*state));
+    if let Some(first) = cascades.next()
+        && cascades.all(|other| other == first)
+    {
+        plan.cascade = first;
     }
     let mut lost = all.into_iter().filter(|(_, live)| !matches!(live, Some(Live::Found(_))));
     if let Some((root, live)) = lost.next() {
@@ -66,7 +69,7 @@ impl Consequences<'_> {
         // With the number of deletions that the collector carries out.
         let mut by_type: BTreeMap<&GroupResource, (TypeEffects, u64)> = BTreeMap::new();
         let mut by_namespace: BTreeMap<&Namespace, u64> = BTreeMap::new();
-        let paused = &asker.outside().paused;
+        let braked = Self::braked(asker);
         let mut order: Vec<(u32, Index)> = Vec::new();
         for (place, visited) in (0..).zip(&self.walk.visited) {
             let Some(effect) = self.effect(place) else { continue };
@@ -75,14 +78,15 @@ impl Consequences<'_> {
                 by_type.entry(resource).or_insert_with(|| (TypeEffects::new(&visited.identity), 0));
             effects.count(effect);
             let is_new = visited.deletion == DeletionState::Live;
+            let is_braked = braked(visited);
+            plan.is_braked |= is_braked;
             match self.goes[place as usize] {
                 Goes::InAll if is_new => {
                     plan.deletes += 1;
                     if !self.walk.is_root(place) && visited.container.is_none() {
                         *by_collector += 1;
-                        let is_paused =
-                            paused.iter().any(|of| of.is_none() || *of == visited.identity.namespace);
-                        plan.braked += usize::from(is_paused && effect == Effect::Deleted);
+                        plan.braked += usize::from(is_braked && effect == Effect::Deleted);
+                        plan.braked_held += usize::from(is_braked && effect == Effect::Held);
                         if let Some(namespace) = &visited.identity.namespace {
                             *by_namespace.entry(namespace).or_default() += 1;
                         }
@@ -129,19 +133,28 @@ impl Consequences<'_> {
         let is_unsure = |at: &Index| self.is_unsure(*at);
         let unsure = roots.clone().filter(is_unsure).count();
         let is_one = roots.len() == 1;
+        let braked = Self::braked(asker);
         let has_namespace = roots.clone().any(|root| self.is_namespace(root));
         Verdict {
             contents: (is_one && self.goes_last(0)).then(|| self.contents[0].len()),
             held,
             unsure,
+            begun_roots: roots.clone().filter(has_begun).count(),
             unsure_others: others.clone().filter(is_unsure).count(),
             leaving: others.filter(|at| is_held(at) && has_begun(at)).count(),
             held_by: if is_one && held == 1 { self.held_by(asker) } else { None },
             freed_by: if is_one && unsure == 1 { self.freed_by(asker) } else { None },
             begun: if is_one { self.begun(asker) } else { None },
             hangs: self.hangs.as_deref().filter(|_| has_namespace),
+            is_braked: is_one && self.held_up_by(0).any(|place| braked(self.visited(place))),
             holders: if is_one { self.after(0) } else { Vec::new() },
         }
+    }
+
+    /// Whether the brake is engaged where an object is.
+    fn braked(asker: &Asker<'_>) -> impl Fn(&Visited) -> bool + use<> {
+        let paused = asker.outside().paused.clone();
+        move |visited| paused.iter().any(|of| of.is_none() || *of == visited.identity.namespace)
     }
 
     /// What has to happen before the root goes, if finalizers hold it.

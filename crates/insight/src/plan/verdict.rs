@@ -15,6 +15,8 @@ pub(super) struct Verdict<'a> {
     /// How many of the roots, and of the others, go when controllers of Kubernetes remove their finalizers.
     pub(super) unsure: usize,
     pub(super) unsure_others: usize,
+    /// How many of the roots are being deleted already.
+    pub(super) begun_roots: usize,
     /// How many others are held that are being deleted already.
     pub(super) leaving: usize,
     /// What has to happen before one root goes that finalizers hold.
@@ -25,6 +27,8 @@ pub(super) struct Verdict<'a> {
     pub(super) begun: Option<String>,
     /// Why a namespace among the roots does not go.
     pub(super) hangs: Option<&'a str>,
+    /// Whether one root waits for objects that the brake holds.
+    pub(super) is_braked: bool,
     /// The first objects that one root waits for.
     pub(super) holders: Vec<ObjectName>,
 }
@@ -52,7 +56,7 @@ impl Verdict<'_> {
             self.contents == Some(0) || (self.contents.is_none() && follow == 0 && !plan.depends_on_unseen);
         let marked =
             self.held_by.as_ref().filter(|_| is_alone && self.begun.is_none() && self.hangs.is_none());
-        let waits = self.held + self.unsure > 0 || self.begun.is_some();
+        let waits = self.held + self.unsure == roots || self.begun.is_some();
         let then = if waits { format!(" when {they} {are} gone") } else { String::new() };
         let is_marked = waits && self.contents.is_none() && plan.cascade != Cascade::Foreground;
         let deleted = if is_marked { "marked for deletion" } else { "deleted" };
@@ -83,7 +87,7 @@ impl Verdict<'_> {
         // Those that the brake holds do not go now.
         let others = others.saturating_sub(plan.braked);
         let go = if others == 1 { "goes" } else { "go" };
-        let now = if plan.braked > 0 { " now" } else { "" };
+        let now = if plan.braked + plan.braked_held > 0 { " now" } else { "" };
         match (others, contents) {
             (0, 0) if plan.depends_on_unseen => text.push_str("; no other object that was looked at goes"),
             (0, 0) if marked.is_some() => text.push_str("; nothing else goes"),
@@ -104,7 +108,12 @@ impl Verdict<'_> {
         );
         add(self.leaving, "is being deleted already", "are being deleted already");
         add(
-            held - self.leaving,
+            plan.braked_held,
+            "waits for the brake and until its finalizers are removed",
+            "wait for the brake and until finalizers are removed",
+        );
+        add(
+            held - self.leaving - plan.braked_held,
             "stays until its finalizers are removed",
             "stay until finalizers are removed",
         );
@@ -123,8 +132,12 @@ impl Verdict<'_> {
             None if roots > 1 => {
                 let stay =
                     if self.held == 1 { "stays until what holds it" } else { "stay until what holds them" };
-                let each =
-                    [(self.held, format!("{stay} is gone")), (self.unsure, "may go or stay".to_owned())];
+                let are = if self.begun_roots == 1 { "is" } else { "are" };
+                let each = [
+                    (self.begun_roots, format!("{are} being deleted already")),
+                    (self.held, format!("{stay} is gone")),
+                    (self.unsure, "may go or stay".to_owned()),
+                ];
                 for (count, what) in each.iter().filter(|(count, _)| *count > 0) {
                     text.push_str(&format!(" {} of those named {what}.", Thousands(*count)));
                 }
@@ -141,6 +154,9 @@ impl Verdict<'_> {
             let more = if self.holders.len() > LISTED { ", and others" } else { "" };
             let holders = listed(", ", self.holders.len().min(LISTED), &self.holders);
             text.push_str(&format!(" {object} waits for {holders}{more}."));
+        }
+        if self.is_braked {
+            text.push_str(&format!(" {object} waits for the brake, too."));
         }
         if plan.truncated {
             text.push_str(" There are more objects than were looked at.");

@@ -402,6 +402,26 @@ fn a_deletion_that_has_begun_is_planned_as_it_began() {
 }
 
 #[test]
+fn each_of_several_that_is_being_deleted_or_held_is_counted() {
+    let (a, b) = (config("a").foreground(), config("b").foreground().held());
+    let query = PlanQuery {
+        roots: vec![a.identity(), b.identity()],
+        policy: Background,
+        pods: Vec::new(),
+        limit: 100,
+    };
+    let mut cluster = Cluster::of(&[&a, &b])
+        .read(&a, &["foregroundDeletion"])
+        .read(&b, &["example.com/x", "foregroundDeletion"]);
+    let plan = cluster.plan_of(query, 100);
+    let said =
+        ". 2 of those named are being deleted already. 1 of those named stays until what holds it is gone.";
+    assert!(plan.verdict.ends_with(said), "{}", plan.verdict);
+    let note = "With this policy, nothing goes unless a collector runs.";
+    assert!(plan.notes.iter().any(|of| of == note), "{:?}", plan.notes);
+}
+
+#[test]
 fn what_the_brake_holds_does_not_go_now() {
     let namespace = |name: &str| kube_gc_core::object::Namespace::parse(name);
     let a = node("a");
@@ -416,6 +436,28 @@ fn what_the_brake_holds_does_not_go_now() {
         let verdict = cluster.plan(&a, Background).verdict;
         assert!(verdict.ends_with(said), "{verdict}");
     }
+}
+
+#[test]
+fn the_brake_is_engaged_whatever_else_holds_what_goes() {
+    let a = config("a");
+    let (b, c) = (pod("b").blocking(&a).held(), pod("c").blocking(&a));
+    let of = |policy, all: &[&Obj]| {
+        let mut cluster = Cluster::of(all).read(&b, &["example.com/x"]);
+        cluster.outside.paused = vec![None];
+        cluster.plan(&a, policy)
+    };
+    let both = "; no other object goes now; 1 waits for the brake and until its finalizers are removed";
+    let plan = of(Background, &[&a, &b]);
+    assert!(plan.is_braked && plan.verdict.ends_with(&format!("{both}.")), "{}", plan.verdict);
+    let plan = of(Foreground, &[&a, &b]);
+    assert!(plan.verdict.ends_with(" ConfigMap/a waits for the brake, too."), "{}", plan.verdict);
+    let plan = of(Foreground, &[&a, &c]);
+    let said =
+        "; 1 waits until the brake of the collector is released. ConfigMap/a waits for the brake, too.";
+    assert!(plan.verdict.ends_with(said), "{}", plan.verdict);
+    let plan = of(Orphan, &[&a, &b]);
+    assert!(plan.is_braked && !plan.verdict.contains("brake"), "{}", plan.verdict);
 }
 
 #[test]
