@@ -104,7 +104,7 @@ impl Session {
             };
             // Somebody else may have deleted one that was created after that.
             let later =
-                (!audit.is_empty()).then(|| format!("; it knows of no deletion of a later one: {audit}"));
+                (!audit.is_empty()).then(|| format!("; if one was created after that and is gone, {audit}"));
             let (found, later) = (found.unwrap_or_default(), later.unwrap_or_default());
             return InsightError::NoSuchObject(format!("{none}: {what}: {why}{found}{later}"));
         }

@@ -239,7 +239,7 @@ impl CollectorIntrospection {
                 populations.insert(resource.clone(), graph.population(resource).await? as u64);
             }
         }
-        match brake.warning().filter(|_| plan.braked > 0) {
+        match brake.warning().filter(|_| plan.is_braked) {
             Some(why) => plan.brake = Forecast::Engaged { why },
             None => plan.forecast(limits, |resource| populations.get(resource).copied()),
         }

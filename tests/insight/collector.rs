@@ -364,9 +364,9 @@ async fn what_was_created_anew_is_not_said_to_be_deleted_by_a_collector() -> Res
     cluster.settled(&collector).await?;
     let url = format!("--collector http://{}", collector.debug_address());
     let deleted = format!("kube-gc deleted secrets/item (uid {}) at 2", item.uid);
-    let later = "; it knows of no deletion of a later one: the API server's audit log says who deleted it: resource secrets";
+    let later = "; if one was created after that and is gone, the API server's audit log says who deleted it: resource secrets";
     caller.says(&format!("explain secret/item {url}"), 8, &[&deleted, later]).await?;
-    caller.says(&format!("explain uid:{} {url}", item.uid), 8, &[&deleted, "!later one"]).await?;
+    caller.says(&format!("explain uid:{} {url}", item.uid), 8, &[&deleted, "!after that"]).await?;
     collector.stop().await
 }
 

@@ -262,10 +262,7 @@ async fn what_waits_for_a_held_owner_is_not_said_to_go_at_once() -> Result<()> {
     for (line, said, roots) in [
         (
             "plan cm other root",
-            [
-                "their dependents follow when they are gone; 2 others go. 1 of those named stays",
-                "held ConfigMap/root",
-            ],
+            ["their dependents follow; 2 others go. 1 of those named stays", "held ConfigMap/root"],
             &[&other, &root][..],
         ),
         ("plan cm root", [marked, &itself], &[&root]),

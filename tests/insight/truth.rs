@@ -205,7 +205,13 @@ async fn a_deletion_that_has_begun_goes_on_as_it_was_planned() -> Result<()> {
             let other = caller.json(&format!("{line} --cascade {cascade}")).await?;
             ensure!(other == plan, "{cascade}: {other} instead of {plan}");
         }
-        let truth = Truth { line, says: &[says, "!again"], policy, roots: &[&root], objects: all };
+        let truth = Truth {
+            line,
+            says: &[says, "!again", "!after ConfigMap/foreground"],
+            policy,
+            roots: &[&root],
+            objects: all,
+        };
         let case = truth.planned(&world).await?;
         let collector = world.stage.collector().await?;
         truth.follows(&case, &world, &collector, async || Ok(())).await?;
@@ -252,7 +258,7 @@ async fn what_is_under_way_beside_what_is_asked_comes_true() -> Result<()> {
             says: &[
                 "ConfigMap/root is deleted after the dependents that block it; 2 others go; 1 is being deleted already; 1 \
                  stays until its finalizers are removed. ConfigMap/root waits for Secret/one, Secret/two.\n",
-                "\ndeleted Secret/late after Secret/one, Secret/two\n",
+                "\ndeleted Secret/late after Secret/two\n",
             ],
             policy: Policy::Foreground,
             roots: &[&root],
@@ -298,10 +304,12 @@ async fn what_protects_a_claim_or_a_volume_keeps_it() -> Result<()> {
             line: format!("plan {kind}/{}", object.name),
             says: &[
                 &format!(
-                    "{}/{} is marked for deletion and stays until finalizer {finalizer} is removed; nothing else goes.\n",
+                    "{0}/{1} is marked for deletion; no other object goes. {0}/{1} itself may go or stay: \
+                     kube-controller-manager removes finalizer {finalizer} as soon as ",
                     object.resource.kind, object.name
                 ),
-                &format!("\nheld {}/{} finalizer {finalizer} (", object.resource.kind, object.name),
+                "goes when its finalizers do, perhaps at once, finalizer kubernetes.io/",
+                &format!("\nunknown {}/{} is deleted", object.resource.kind, object.name),
             ],
             policy: Policy::Background,
             roots: &[&object],

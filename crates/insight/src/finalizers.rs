@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::knowledge::{Details, FinalizerSetter};
 use crate::name::ObjectName;
-use kube_gc_core::object::Catalog;
+use kube_gc_core::object::{Catalog, GroupResource};
 use kube_gc_core::text::{listed, word};
 
 /// Well-known finalizers: a name, in which `*` at one end stands for any text; who removes it; when, and what has
@@ -156,6 +156,11 @@ impl FinalizerReport {
         }
     }
 
+    /// Whether a controller of Kubernetes removes it by itself, perhaps at once.
+    pub(super) fn is_of_kubernetes(&self) -> bool {
+        self.remover.as_ref().is_some_and(|remover| remover.ends_with("kube-controller-manager"))
+    }
+
     /// What a person can do about it, and how to remove it by hand from this object, one of so many, where nobody
     /// else will.
     pub(super) fn advice(&self, of: &ObjectName, count: usize) -> Vec<String> {
@@ -244,6 +249,15 @@ pub(super) fn is_a_tool(manager: &str) -> bool {
         |tool: &str| manager.strip_prefix(tool).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'));
     !manager.ends_with("-operator")
         && ["kubectl", "helm", "argocd", "kustomize-controller", "before-first-apply"].into_iter().any(is_of)
+}
+
+/// Whether objects of a type have such a finalizer, so one that was not read may be that.
+pub(super) fn is_protected(resource: &GroupResource) -> bool {
+    match &*resource.group {
+        "" => matches!(&*resource.resource, "persistentvolumeclaims" | "persistentvolumes" | "pods"),
+        "resource.k8s.io" => &*resource.resource == "resourceclaims",
+        _ => false,
+    }
 }
 
 /// The domain in a finalizer's name, if an API can tell of it. Controllers of Kubernetes need no API of theirs, and

@@ -301,7 +301,7 @@ impl Held {
             ],
             Hold::Kubelet if self.is_lost => vec![format!(
                 "kube-controller-manager removes the pods of a node that does not exist. If it does not, this removes a \
-                 pod from the API without a confirmation that its containers have ended (if the machine of {about} \
+                 pod that no finalizer holds from the API without a confirmation that its containers have ended (if the machine of {about} \
                  still runs, they may run on, beside a new pod of the same name){each}: kubectl delete pod {} -n {} \
                  --force",
                 of.name,

@@ -334,7 +334,12 @@ fn notes(object: &PlannedObject) -> Vec<String> {
 
 /// The names of the objects that are deleted.
 fn names(plan: &Plan) -> String {
-    let goes = |object: &&PlannedObject| matches!(object.effect, Effect::Deleted | Effect::Held);
+    let goes = |object: &&PlannedObject| match object.effect {
+        Effect::Deleted | Effect::Held => true,
+        // Only finalizers hold one without an owner that may go and take it along.
+        Effect::Unknown => object.may_lose.is_empty(),
+        Effect::Blocks | Effect::Orphaned | Effect::Kept => false,
+    };
     kubectl_names(plan.objects.iter().filter(goes).map(|object| &object.name))
 }
 

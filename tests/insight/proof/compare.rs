@@ -87,7 +87,10 @@ impl Case {
 
     /// A plan that is not sure has a reason, and one of both happens.
     fn goes_or_stays(&self, compared: Compared<'_>) -> Option<String> {
-        if compared.planned.why.is_none() || !self.is_below_a_release(compared.before) {
+        let Compared { planned, before, .. } = compared;
+        let is_protected =
+            planned.may_lose.is_empty() && planned.finalizers.as_ref().is_some_and(|all| !all.is_empty());
+        if planned.why.is_none() || !(is_protected || self.is_below_a_release(before)) {
             return Some("there is no reason for it".to_owned());
         }
         let goes = self.goes(compared)?;
@@ -98,15 +101,28 @@ impl Case {
     /// Whether an object has, perhaps through others, an owner that releases its dependents. Nothing
     /// else makes a plan unsure here, where every owner can be looked at.
     fn is_below_a_release(&self, object: &Obj) -> bool {
-        let releases = |owner: &Obj| {
+        self.has_owner(object, |owner| {
             let is_root = owner.uid == self.plan.object.uid;
             owner.finalizers().contains(&"orphan") || (is_root && self.plan.cascade == Cascade::Orphan)
-        };
+        })
+    }
+
+    /// Whether an object has, perhaps through others, an owner that is held. If that one loses the finalizer
+    /// `foregroundDeletion` before the object is decided on, the object goes after it.
+    fn is_below_held(&self, object: &Obj) -> bool {
+        let planned = self.plan.objects.iter();
+        self.has_owner(object, |owner| {
+            planned.clone().any(|object| object.name.uid == owner.uid && object.effect == Effect::Held)
+        })
+    }
+
+    /// Whether such an object owns this one, perhaps through others.
+    fn has_owner(&self, object: &Obj, wanted: impl Fn(&Obj) -> bool) -> bool {
         let (mut met, mut open) = (HashSet::new(), vec![object]);
         while let Some(object) = open.pop() {
             for uid in object.owner_uids() {
                 let Some(owner) = self.objects.iter().find(|owner| owner.uid == uid) else { continue };
-                if releases(owner) {
+                if wanted(owner) {
                     return true;
                 }
                 if met.insert(uid) {
@@ -118,7 +134,7 @@ impl Case {
     }
 
     fn goes(&self, compared: Compared<'_>) -> Option<String> {
-        let Compared { planned, after, moment, .. } = compared;
+        let Compared { planned, before, after, moment, .. } = compared;
         // An object that blocks is no finalizer, and goes on blocking.
         let is_blocked = self.is_blocked(planned);
         let has_finalizers = planned.finalizers.as_ref().is_none_or(|finalizers| !finalizers.is_empty());
@@ -131,7 +147,7 @@ impl Case {
                 (names != holds(after))
                     .then(|| format!("has the finalizers {:?}, not {names:?}", after.finalizers()))
             }
-            (Some(_), Moment::Idle) if !planned.after.is_empty() => None,
+            (Some(_), Moment::Idle) if !planned.after.is_empty() || self.is_below_held(before) => None,
             (Some(_), Moment::Released) if is_blocked => None,
             (Some(after), _) => Some(format!("is still there: {}", after.raw["metadata"])),
             (None, _) => None,

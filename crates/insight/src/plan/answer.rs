@@ -63,9 +63,14 @@ pub struct Plan {
     /// The deletions that the collector carries out, by type.
     #[serde(skip)]
     pub by_collector: Vec<(GroupResource, u64)>,
-    /// How many of those that go by them wait for the brake, which is engaged.
+    /// Whether the brake is engaged where any of the objects are.
+    #[serde(skip)]
+    pub is_braked: bool,
+    /// How many of those that go by them wait for that brake, and how many that are held.
     #[serde(skip)]
     pub braked: usize,
+    #[serde(skip)]
+    pub braked_held: usize,
     /// How many of them are in the namespace that has the most.
     #[serde(skip)]
     pub most_in_namespace: Option<(u64, Namespace)>,
@@ -88,7 +93,7 @@ pub enum Forecast {
     Off,
     /// No limit is reached, if nothing else is deleted at the same time.
     Passes,
-    /// It is engaged, and holds objects that would go.
+    /// It is engaged where some of the objects are, and holds what it would delete there.
     #[serde(rename_all = "camelCase")]
     Engaged {
         /// Since when, and how to release it.

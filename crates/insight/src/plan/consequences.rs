@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use crate::finalizers::{FinalizerReport, is_protected};
 use crate::knowledge::Asker;
 use crate::plan::answer::Effect;
 use crate::plan::listing::{foreign, hangs};
@@ -32,8 +33,8 @@ pub(super) struct Consequences<'a> {
     pub(super) goes: Vec<Goes>,
     /// How each object that may go is deleted.
     pub(super) modes: Vec<Mode>,
-    /// Finalizers of others hold it when it goes, or an API that does not answer.
-    pub(super) holds: Vec<bool>,
+    /// Whether finalizers of others hold it when it goes, or an API that does not answer.
+    pub(super) holds: Vec<Hold>,
     /// Why a namespace never goes, if the server has an API that does not answer.
     pub(super) hangs: Option<String>,
     /// The objects that stay and that something happens to.
@@ -48,6 +49,15 @@ pub(super) enum Goes {
     Never,
     InSome,
     InAll,
+}
+
+/// Whether something holds an object when it goes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Hold {
+    No,
+    /// Only until kube-controller-manager finds that nothing uses it, which may be at once.
+    Perhaps,
+    Surely,
 }
 
 /// How an object may be deleted.
@@ -120,7 +130,7 @@ impl<'a> Consequences<'a> {
         all.goes = goes.collect();
         all.modes = all.modes();
         all.holds =
-            (0..).zip(&walk.visited).map(|(place, visited)| all.is_held(asker, place, visited)).collect();
+            (0..).zip(&walk.visited).map(|(place, visited)| all.hold(asker, place, visited)).collect();
         let stays = (0..).zip(&all.goes).filter(|(_, goes)| **goes == Goes::Never);
         all.stays = stays.filter_map(|(place, _)| Some((place, all.stay(place)?))).collect();
         all.after = all.delays();
@@ -237,21 +247,27 @@ impl<'a> Consequences<'a> {
     }
 
     /// Whether somebody else than the collector has to do something before it goes.
-    fn is_held(&self, asker: &mut Asker<'_>, place: Index, visited: &Visited) -> bool {
+    fn hold(&self, asker: &mut Asker<'_>, place: Index, visited: &Visited) -> Hold {
         let container = Container::of(&visited.identity);
         let is_namespace = matches!(container, Some(Container::Namespace(_)));
         // Somebody has to confirm the end of what has no finalizer and is being deleted.
         let waits = visited.deletion == DeletionState::Terminating && !self.goes_last(place);
-        if !self.may_go(place) || waits {
-            return waits && self.may_go(place);
+        let may_be_held = visited.held_by_others || is_namespace || self.walk.is_root(place);
+        if !self.may_go(place) || !(waits || may_be_held) {
+            return Hold::No;
         }
-        if !(visited.held_by_others || is_namespace || self.walk.is_root(place)) {
-            return false;
+        let otherwise = if waits || (is_namespace && self.hangs.is_some()) { Hold::Surely } else { Hold::No };
+        match if may_be_held { foreign(asker, visited) } else { Some(Vec::new()) } {
+            Some(finalizers) if finalizers.is_empty() => otherwise,
+            Some(finalizers) if finalizers.iter().all(FinalizerReport::is_of_kubernetes) => Hold::Perhaps,
+            Some(_) => Hold::Surely,
+            None if is_protected(&visited.identity.resource.group_resource) => Hold::Perhaps,
+            // A definition always has a finalizer, which the API server removes.
+            None if visited.held_by_others && !matches!(container, Some(Container::Definition(_))) => {
+                Hold::Surely
+            }
+            None => otherwise,
         }
-        // A definition always has a finalizer, which the API server removes.
-        let unread = visited.held_by_others && !matches!(container, Some(Container::Definition(_)));
-        let is_held = foreign(asker, visited).map_or(unread, |finalizers| !finalizers.is_empty());
-        is_held || (is_namespace && self.hangs.is_some())
     }
 
     /// What happens to an object that stays; `None` if nothing does.
@@ -309,7 +325,7 @@ impl<'a> Consequences<'a> {
         let mut lingers = late.clone();
         let mut open: Vec<(Index, bool, Cause)> = Vec::new();
         for (place, _) in (0..).zip(&self.walk.visited).filter(|(place, _)| self.may_go(*place)) {
-            if self.holds[place as usize] {
+            if self.holds[place as usize] != Hold::No {
                 open.push((place, false, Cause::Visited(place)));
             }
             if self.has_owner(place, Met::Leaving) && !self.has_begun(place) {
@@ -322,7 +338,6 @@ impl<'a> Consequences<'a> {
         }
         while let Some((place, is_late, cause)) = open.pop() {
             let index = place as usize;
-            let holds_itself = cause == Cause::Visited(place);
             let known = if is_late { &mut late[index] } else { &mut lingers[index] };
             if known.len() == MOST_CAUSES || known.contains(&cause) {
                 continue;
@@ -335,16 +350,14 @@ impl<'a> Consequences<'a> {
                 open.extend(contents.map(|&content| (content, true, cause)));
             } else {
                 open.extend(self.held_up(place).map(|owner| (owner, false, cause)));
-                // While it waits for blocking dependents only, its other dependents go.
-                if self.mode(place) > Mode::Background && !holds_itself && self.contents[index].is_empty() {
+                // In the foreground, its dependents go at once, whatever it waits for itself.
+                if self.mode(place) > Mode::Background {
                     continue;
                 }
             }
-            for &(dependent, blocking) in &self.dependents[index] {
-                // Before it waits for others, it waits for those that block it.
-                let goes_first = !is_late && self.mode(place) == Mode::Foreground && blocking;
+            for &(dependent, _) in &self.dependents[index] {
                 let is_contained = self.visited(dependent).container.is_some();
-                if !goes_first && !is_contained && self.can_begin_late(dependent) {
+                if !is_contained && self.can_begin_late(dependent) {
                     open.push((dependent, true, cause));
                 }
             }
@@ -364,10 +377,20 @@ impl<'a> Consequences<'a> {
             .filter(move |&owner| owner != place && self.may_go(owner) && self.mode(owner) > Mode::Background)
     }
 
+    /// The dependents that have yet to be deleted before an object goes.
+    pub(super) fn held_up_by(&self, place: Index) -> impl Iterator<Item = Index> {
+        let waits = self.mode(place) == Mode::Foreground;
+        let blocking = self.dependents[place as usize].iter().filter(move |(_, blocking)| waits && *blocking);
+        blocking.map(|(dependent, _)| *dependent).filter(|&dependent| self.can_begin_late(dependent))
+    }
+
     pub(super) fn effect(&self, place: Index) -> Option<Effect> {
         match self.goes[place as usize] {
-            Goes::InAll if self.holds[place as usize] => Some(Effect::Held),
-            Goes::InAll => Some(Effect::Deleted),
+            Goes::InAll => Some(match self.holds[place as usize] {
+                Hold::No => Effect::Deleted,
+                Hold::Perhaps => Effect::Unknown,
+                Hold::Surely => Effect::Held,
+            }),
             Goes::InSome => Some(Effect::Unknown),
             Goes::Never => self.stays.get(&place).map(|stay| stay.effect),
         }

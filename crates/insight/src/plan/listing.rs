@@ -7,7 +7,7 @@ use crate::hold::grace;
 use crate::knowledge::{Asker, Live, Particulars};
 use crate::name::ObjectName;
 use crate::plan::answer::{Effect, Plan, PlannedObject, TypeEffects, is_precious};
-use crate::plan::consequences::{Cause, Consequences};
+use crate::plan::consequences::{Cause, Consequences, Goes, Hold};
 use crate::plan::verdict::{Verdict, notes};
 use crate::plan::walk::{Container, Index, Met, Owner, Reference, Visited, Walk};
 use kube_gc_core::object::{
@@ -42,8 +42,11 @@ pub fn plan(asker: &mut Asker<'_>, walk: &Walk, limit: usize) -> Plan {
     let roots = walk.visited.iter().take(walk.roots as usize).map(|root| &root.identity);
     let all: Vec<_> = roots.map(|root| (root, asker.live(root))).collect();
     plan.states = all.iter().filter_map(|(_, live)| live.and_then(Live::deletion)).collect();
-    if let [state] = plan.states[..] {
-        plan.cascade = plan.cascade.of(state);
+    let mut cascades = plan.states.iter().map(|state| plan.cascade.of(*state));
+    if let Some(first) = cascades.next()
+        && cascades.all(|other| other == first)
+    {
+        plan.cascade = first;
     }
     let mut lost = all.into_iter().filter(|(_, live)| !matches!(live, Some(Live::Found(_))));
     if let Some((root, live)) = lost.next() {
@@ -66,7 +69,7 @@ impl Consequences<'_> {
         // With the number of deletions that the collector carries out.
         let mut by_type: BTreeMap<&GroupResource, (TypeEffects, u64)> = BTreeMap::new();
         let mut by_namespace: BTreeMap<&Namespace, u64> = BTreeMap::new();
-        let paused = &asker.outside().paused;
+        let braked = Self::braked(asker);
         let mut order: Vec<(u32, Index)> = Vec::new();
         for (place, visited) in (0..).zip(&self.walk.visited) {
             let Some(effect) = self.effect(place) else { continue };
@@ -75,25 +78,26 @@ impl Consequences<'_> {
                 by_type.entry(resource).or_insert_with(|| (TypeEffects::new(&visited.identity), 0));
             effects.count(effect);
             let is_new = visited.deletion == DeletionState::Live;
-            match effect {
-                Effect::Deleted | Effect::Held if is_new => {
+            let is_braked = braked(visited);
+            plan.is_braked |= is_braked;
+            match self.goes[place as usize] {
+                Goes::InAll if is_new => {
                     plan.deletes += 1;
                     if !self.walk.is_root(place) && visited.container.is_none() {
                         *by_collector += 1;
-                        let is_paused =
-                            paused.iter().any(|of| of.is_none() || *of == visited.identity.namespace);
-                        plan.braked += usize::from(is_paused && effect == Effect::Deleted);
+                        plan.braked += usize::from(is_braked && effect == Effect::Deleted);
+                        plan.braked_held += usize::from(is_braked && effect == Effect::Held);
                         if let Some(namespace) = &visited.identity.namespace {
                             *by_namespace.entry(namespace).or_default() += 1;
                         }
                     }
                 }
-                Effect::Unknown => {
+                Goes::InSome => {
                     plan.perhaps_deletes += usize::from(is_new);
                     plan.truncated |= self.has_owner(place, Met::Unfollowed);
                     plan.depends_on_unseen |= plan.truncated || self.has_owner(place, Met::Unseen);
                 }
-                _ => {}
+                Goes::InAll | Goes::Never => {}
             }
             order.push((self.rank(visited, place, effect), place));
         }
@@ -126,17 +130,31 @@ impl Consequences<'_> {
         let has_begun = |at: &Index| self.visited(*at).deletion.is_being_deleted();
         let others = (0..).take(self.goes.len()).skip(roots.len());
         let held = roots.clone().filter(is_held).count();
+        let is_unsure = |at: &Index| self.is_unsure(*at);
+        let unsure = roots.clone().filter(is_unsure).count();
         let is_one = roots.len() == 1;
+        let braked = Self::braked(asker);
         let has_namespace = roots.clone().any(|root| self.is_namespace(root));
         Verdict {
             contents: (is_one && self.goes_last(0)).then(|| self.contents[0].len()),
             held,
+            unsure,
+            begun_roots: roots.clone().filter(has_begun).count(),
+            unsure_others: others.clone().filter(is_unsure).count(),
             leaving: others.filter(|at| is_held(at) && has_begun(at)).count(),
             held_by: if is_one && held == 1 { self.held_by(asker) } else { None },
+            freed_by: if is_one && unsure == 1 { self.freed_by(asker) } else { None },
             begun: if is_one { self.begun(asker) } else { None },
             hangs: self.hangs.as_deref().filter(|_| has_namespace),
+            is_braked: is_one && self.held_up_by(0).any(|place| braked(self.visited(place))),
             holders: if is_one { self.after(0) } else { Vec::new() },
         }
+    }
+
+    /// Whether the brake is engaged where an object is.
+    fn braked(asker: &Asker<'_>) -> impl Fn(&Visited) -> bool + use<> {
+        let paused = asker.outside().paused.clone();
+        move |visited| paused.iter().any(|of| of.is_none() || *of == visited.identity.namespace)
     }
 
     /// What has to happen before the root goes, if finalizers hold it.
@@ -146,6 +164,20 @@ impl Consequences<'_> {
         };
         let are = if finalizers.len() == 1 { "is" } else { "are" };
         (!finalizers.is_empty()).then(|| format!("{} {are} removed", FinalizerReport::names(&finalizers)))
+    }
+
+    /// Who frees the root, and when, if nobody has to do anything for that.
+    fn freed_by(&self, asker: &mut Asker<'_>) -> Option<String> {
+        let finalizers = foreign(asker, self.visited(0)).unwrap_or_default();
+        let each = finalizers.iter().filter_map(|FinalizerReport { name, remover, when, .. }| {
+            Some(format!("{} removes finalizer {name} as soon as {}", remover.as_ref()?, when.as_ref()?))
+        });
+        Some(each.collect::<Vec<_>>().join(", and ")).filter(|each| !each.is_empty())
+    }
+
+    /// Whether it is deleted, and nobody can tell whether it then goes at once.
+    fn is_unsure(&self, place: Index) -> bool {
+        self.goes[place as usize] == Goes::InAll && self.holds[place as usize] == Hold::Perhaps
     }
 
     /// When the root was deleted, if it was.
@@ -180,7 +212,10 @@ impl Consequences<'_> {
             effect,
             within: visited.container.map(|container| self.name(container)),
             kept_by: Vec::new(),
-            finalizers: if self.holds[place as usize] { foreign(asker, visited) } else { Some(Vec::new()) },
+            finalizers: match self.holds[place as usize] {
+                Hold::No => Some(Vec::new()),
+                Hold::Perhaps | Hold::Surely => foreign(asker, visited),
+            },
             after: self.after(place),
             loses: Vec::new(),
             may_lose: Vec::new(),
@@ -191,6 +226,8 @@ impl Consequences<'_> {
             object.loses = names(&stay.loses);
             object.may_lose = names(&stay.may_lose);
             object.why = stay.why.map(str::to_owned);
+        } else if self.is_unsure(place) {
+            object.why = Some("is deleted, and goes when its finalizers do, perhaps at once".to_owned());
         } else if effect == Effect::Unknown {
             let owners = visited.references.iter().filter_map(Reference::visited);
             object.may_lose = names(&owners.filter(|&owner| self.may_go(owner)).collect::<Vec<_>>());
@@ -203,7 +240,7 @@ impl Consequences<'_> {
                 live.and_then(|live| if let Live::Found(live) = live { grace(&live.details) } else { None });
             object.why = Some(grace.map_or("is being deleted already".to_owned(), |held| held.of_one()));
         }
-        if !matches!(effect, Effect::Deleted | Effect::Held) {
+        if self.goes[place as usize] != Goes::InAll {
             let keeps = |met: Met| match met {
                 Met::Visited(owner) => !self.may_go(owner),
                 Met::Known(class) => !matches!(

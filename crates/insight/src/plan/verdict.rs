@@ -6,19 +6,29 @@ use crate::sentence::counted;
 use kube_gc_core::text::{LISTED, Thousands, listed};
 
 /// What the first sentence says, besides the numbers of the plan.
+#[cfg_attr(test, derive(Default))]
 pub(super) struct Verdict<'a> {
     /// How many objects go before a root that goes last.
     pub(super) contents: Option<usize>,
     /// How many of the roots are held.
     pub(super) held: usize,
+    /// How many of the roots, and of the others, go when controllers of Kubernetes remove their finalizers.
+    pub(super) unsure: usize,
+    pub(super) unsure_others: usize,
+    /// How many of the roots are being deleted already.
+    pub(super) begun_roots: usize,
     /// How many others are held that are being deleted already.
     pub(super) leaving: usize,
     /// What has to happen before one root goes that finalizers hold.
     pub(super) held_by: Option<String>,
+    /// Who removes those finalizers of one root, and when.
+    pub(super) freed_by: Option<String>,
     /// That one root is being deleted already.
     pub(super) begun: Option<String>,
     /// Why a namespace among the roots does not go.
     pub(super) hangs: Option<&'a str>,
+    /// Whether one root waits for objects that the brake holds.
+    pub(super) is_braked: bool,
     /// The first objects that one root waits for.
     pub(super) holders: Vec<ObjectName>,
 }
@@ -35,17 +45,18 @@ impl Verdict<'_> {
         let (roots, contents) = (1 + plan.others.len(), self.contents.unwrap_or_default());
         let held = sum(|of| of.held).saturating_sub(self.held);
         // Of what is in it, those that are held are among the last.
-        let said = if contents > 0 { roots + contents } else { roots + held };
-        let others = (sum(|of| of.deleted) + sum(|of| of.held)).saturating_sub(said);
+        let said = roots + if contents > 0 { contents } else { held + self.unsure_others };
+        let go = sum(|of| of.deleted) + sum(|of| of.held) + self.unsure + self.unsure_others;
+        let others = go.saturating_sub(said);
         let follow = match plan.cascade {
             Cascade::Orphan => sum(|of| of.orphaned),
-            _ => others + held + sum(|of| of.blocks) + plan.perhaps_deletes,
+            _ => others + held + self.unsure_others + sum(|of| of.blocks) + plan.perhaps_deletes,
         };
         let is_alone =
             self.contents == Some(0) || (self.contents.is_none() && follow == 0 && !plan.depends_on_unseen);
         let marked =
             self.held_by.as_ref().filter(|_| is_alone && self.begun.is_none() && self.hangs.is_none());
-        let waits = self.held > 0 || self.begun.is_some();
+        let waits = self.held + self.unsure == roots || self.begun.is_some();
         let then = if waits { format!(" when {they} {are} gone") } else { String::new() };
         let is_marked = waits && self.contents.is_none() && plan.cascade != Cascade::Foreground;
         let deleted = if is_marked { "marked for deletion" } else { "deleted" };
@@ -76,7 +87,7 @@ impl Verdict<'_> {
         // Those that the brake holds do not go now.
         let others = others.saturating_sub(plan.braked);
         let go = if others == 1 { "goes" } else { "go" };
-        let now = if plan.braked > 0 { " now" } else { "" };
+        let now = if plan.braked + plan.braked_held > 0 { " now" } else { "" };
         match (others, contents) {
             (0, 0) if plan.depends_on_unseen => text.push_str("; no other object that was looked at goes"),
             (0, 0) if marked.is_some() => text.push_str("; nothing else goes"),
@@ -97,14 +108,19 @@ impl Verdict<'_> {
         );
         add(self.leaving, "is being deleted already", "are being deleted already");
         add(
-            held - self.leaving,
+            plan.braked_held,
+            "waits for the brake and until its finalizers are removed",
+            "wait for the brake and until finalizers are removed",
+        );
+        add(
+            held - self.leaving - plan.braked_held,
             "stays until its finalizers are removed",
             "stay until finalizers are removed",
         );
         add(sum(|of| of.blocks), &format!("blocks {it}"), &format!("block {it}"));
         add(sum(|of| of.orphaned), "is orphaned", "are orphaned");
         add(sum(|of| of.kept), "is kept by another owner", "are kept by other owners");
-        add(plan.perhaps_deletes, "may go or stay", "may go or stay");
+        add(plan.perhaps_deletes + self.unsure_others, "may go or stay", "may go or stay");
         text.push('.');
         let until = self.held_by.as_ref();
         match self.hangs {
@@ -113,12 +129,23 @@ impl Verdict<'_> {
                 text.push_str(&format!(" {subject} {hangs}{until}."));
             }
             Some(hangs) => text.push_str(&format!(" A namespace among them {hangs}.")),
-            None if roots > 1 && self.held > 0 => {
+            None if roots > 1 => {
                 let stay =
                     if self.held == 1 { "stays until what holds it" } else { "stay until what holds them" };
-                text.push_str(&format!(" {} of those named {stay} is gone.", Thousands(self.held)));
+                let are = if self.begun_roots == 1 { "is" } else { "are" };
+                let each = [
+                    (self.begun_roots, format!("{are} being deleted already")),
+                    (self.held, format!("{stay} is gone")),
+                    (self.unsure, "may go or stay".to_owned()),
+                ];
+                for (count, what) in each.iter().filter(|(count, _)| *count > 0) {
+                    text.push_str(&format!(" {} of those named {what}.", Thousands(*count)));
+                }
             }
             None => {
+                text.extend(
+                    self.freed_by.as_ref().map(|by| format!(" {object} itself may go or stay: {by}.")),
+                );
                 let until = until.filter(|_| marked.is_none());
                 text.extend(until.map(|by| format!(" {object} itself stays until {by}.")));
             }
@@ -127,6 +154,9 @@ impl Verdict<'_> {
             let more = if self.holders.len() > LISTED { ", and others" } else { "" };
             let holders = listed(", ", self.holders.len().min(LISTED), &self.holders);
             text.push_str(&format!(" {object} waits for {holders}{more}."));
+        }
+        if self.is_braked {
+            text.push_str(&format!(" {object} waits for the brake, too."));
         }
         if plan.truncated {
             text.push_str(" There are more objects than were looked at.");
@@ -169,7 +199,9 @@ pub(super) fn notes(plan: &Plan, source: Source) -> Vec<String> {
         Source::Lists | Source::Collector => "Dependents go only if a collector runs.",
     };
     let needs_collector = (ends_it || !plan.by_collector.is_empty()).then_some(collector);
-    let goes = |name: &str| plan.by_type.iter().any(|of| of.resource == name && of.deleted + of.held > 0);
+    let goes = |name: &str| {
+        plan.by_type.iter().any(|of| of.resource == name && of.deleted + of.held + of.unknown > 0)
+    };
     let is_node = plan.object.resource.as_deref() == Some("nodes");
     let of_types = NOTES.iter().filter(|(resource, _)| goes(resource) && !(is_node && *resource == "pods"));
     let of_types = of_types.map(|(_, note)| *note);

@@ -12,7 +12,7 @@ fn verdict(cascade: Cascade, roots: usize, of: TypeEffects, verdict: &Verdict<'_
 }
 
 fn of_contents(contents: Option<usize>) -> Verdict<'static> {
-    Verdict { contents, held: 0, leaving: 0, held_by: None, begun: None, hangs: None, holders: Vec::new() }
+    Verdict { contents, ..Verdict::default() }
 }
 
 #[test]
@@ -96,8 +96,16 @@ fn a_verdict_agrees_with_its_numbers() {
             1,
             1,
             None,
-            "Pod/a and 1 more are marked for deletion, and their dependents follow when they are gone; 1 other goes. 1 \
-             of those named stays until what holds it is gone.",
+            "Pod/a and 1 more are deleted, and their dependents follow; 1 other goes. 1 of those named stays until what \
+             holds it is gone.",
+        ),
+        (
+            2,
+            2,
+            1,
+            None,
+            "Pod/a and 1 more are marked for deletion, and their dependents follow when they are gone; 1 \
+             other goes. 2 of those named stay until what holds them is gone.",
         ),
         (3, 2, 0, None, " 2 of those named stay until what holds them is gone."),
     ] {

@@ -89,9 +89,15 @@ fn what_a_held_owner_owns_goes_after_it() {
         effects(&cluster().plan(&a, Background)),
         ["a held", "b deleted after a", "c deleted after a"]
     );
-    // What blocks a foreground deletion goes first; the rest perhaps.
-    assert_eq!(effects(&cluster().plan(&a, Foreground)), ["a held", "b deleted", "c deleted after a"]);
+    // In the foreground, nothing waits for it, whether it blocks or not.
+    assert_eq!(effects(&cluster().plan(&a, Foreground)), ["a held", "b deleted", "c deleted"]);
     assert_eq!(effects(&cluster().plan(&a, Orphan)), ["a held", "b orphaned", "c orphaned"]);
+    // Nor for one in the middle, which its own dependents make one of these.
+    let top = config("top");
+    let middle = config("middle").blocking(&top).held();
+    let leaf = pod("leaf").owned(&middle);
+    let plan = Cluster::of(&[&top, &middle, &leaf]).read(&middle, &["example.com/x"]).plan(&top, Foreground);
+    assert_eq!(effects(&plan), ["leaf deleted", "middle held", "top deleted after middle"]);
 }
 
 #[test]
@@ -104,8 +110,7 @@ fn all_that_holds_an_object_is_named() {
         cluster = cluster.read(held, &["example.com/x"]);
     }
     let plan = cluster.plan(&a, Foreground);
-    let expected =
-        ["a deleted after c after d", "c held", "d held", "e deleted after leaving after c after d"];
+    let expected = ["a deleted after c after d", "c held", "d held", "e deleted after leaving"];
     assert_eq!(effects(&plan), expected);
     assert!(plan.verdict.ends_with(" ConfigMap/a waits for Pod/c, Pod/d."), "{}", plan.verdict);
 }
@@ -309,6 +314,53 @@ fn what_is_being_deleted_already_is_said_to_be() {
     assert!(plan.verdict.ends_with(" Namespace/ns waits for Pod/p."), "{}", plan.verdict);
 }
 
+/// Nothing that controllers of Kubernetes remove by themselves is promised to keep an object.
+#[test]
+fn what_only_protects_from_use_may_go_at_once() {
+    let protection = "kubernetes.io/pvc-protection";
+    let claim = obj("persistentvolumeclaims", "ns", "data").held();
+    let freed = "PersistentVolumeClaim/data itself may go or stay: kube-controller-manager removes finalizer \
+                 kubernetes.io/pvc-protection as soon as no pod uses the claim any more.";
+    let plan = Cluster::of(&[&claim]).read(&claim, &[protection]).plan(&claim, Background);
+    assert_eq!(effects(&plan), ["data unknown"]);
+    let said = "PersistentVolumeClaim/data is marked for deletion; no other object goes. ";
+    assert_eq!(plan.verdict, format!("{said}{freed}"));
+    assert_eq!((plan.deletes, plan.perhaps_deletes), (1, 0), "it is deleted");
+    assert!(plan.objects[0].why.is_some() && plan.objects[0].is_precious());
+    assert!(plan.notes.iter().any(|note| note.contains("reclaim policy")), "{:?}", plan.notes);
+    let begun = claim.clone().terminating();
+    let plan = Cluster::of(&[&begun]).read(&begun, &[protection]).plan(&begun, Background);
+    assert_eq!(effects(&plan), ["data unknown"]);
+    assert!(plan.verdict.ends_with(&format!(" is still there; no other object goes. {freed}")), "{plan:?}");
+    // A finalizer of somebody else does keep it.
+    let plan = Cluster::of(&[&claim]).read(&claim, &[protection, "example.com/x"]).plan(&claim, Background);
+    assert_eq!(effects(&plan), ["data held"]);
+    // As one of several, below an owner, in a namespace, and if its finalizers were not read.
+    let (a, namespace) = (config("a"), obj("namespaces", "", "ns"));
+    let below = claim.clone().owned(&a);
+    let roots = vec![a.identity(), claim.identity()];
+    let query = PlanQuery { roots, policy: Background, pods: Vec::new(), limit: 100 };
+    let plan = Cluster::of(&[&a, &claim]).read(&claim, &[protection]).plan_of(query, 100);
+    assert!(plan.verdict.ends_with("; no other object goes. 1 of those named may go or stay."), "{plan:?}");
+    for (root, live, said) in [
+        (&a, None, "; no other object goes; 1 may go or stay."),
+        (&a, Some(Live::Failed("403".into())), "; no other object goes; 1 may go or stay."),
+        (
+            &namespace,
+            None,
+            "after its 2 objects; 1 may go or stay. Namespace/ns waits for PersistentVolumeClaim/data.",
+        ),
+    ] {
+        let mut cluster = Cluster::of(&[&a, &namespace, &below]).read(&below, &[protection]);
+        if let Some(live) = live {
+            cluster = cluster.reading(&below, live);
+        }
+        let plan = cluster.plan(root, Background);
+        assert!(effects(&plan).contains(&"data unknown".to_owned()), "{plan:?}");
+        assert!(plan.verdict.ends_with(said), "{}", plan.verdict);
+    }
+}
+
 /// Another policy would count only for another deletion.
 #[test]
 fn a_deletion_that_has_begun_is_planned_as_it_began() {
@@ -350,6 +402,26 @@ fn a_deletion_that_has_begun_is_planned_as_it_began() {
 }
 
 #[test]
+fn each_of_several_that_is_being_deleted_or_held_is_counted() {
+    let (a, b) = (config("a").foreground(), config("b").foreground().held());
+    let query = PlanQuery {
+        roots: vec![a.identity(), b.identity()],
+        policy: Background,
+        pods: Vec::new(),
+        limit: 100,
+    };
+    let mut cluster = Cluster::of(&[&a, &b])
+        .read(&a, &["foregroundDeletion"])
+        .read(&b, &["example.com/x", "foregroundDeletion"]);
+    let plan = cluster.plan_of(query, 100);
+    let said =
+        ". 2 of those named are being deleted already. 1 of those named stays until what holds it is gone.";
+    assert!(plan.verdict.ends_with(said), "{}", plan.verdict);
+    let note = "With this policy, nothing goes unless a collector runs.";
+    assert!(plan.notes.iter().any(|of| of == note), "{:?}", plan.notes);
+}
+
+#[test]
 fn what_the_brake_holds_does_not_go_now() {
     let namespace = |name: &str| kube_gc_core::object::Namespace::parse(name);
     let a = node("a");
@@ -364,6 +436,28 @@ fn what_the_brake_holds_does_not_go_now() {
         let verdict = cluster.plan(&a, Background).verdict;
         assert!(verdict.ends_with(said), "{verdict}");
     }
+}
+
+#[test]
+fn the_brake_is_engaged_whatever_else_holds_what_goes() {
+    let a = config("a");
+    let (b, c) = (pod("b").blocking(&a).held(), pod("c").blocking(&a));
+    let of = |policy, all: &[&Obj]| {
+        let mut cluster = Cluster::of(all).read(&b, &["example.com/x"]);
+        cluster.outside.paused = vec![None];
+        cluster.plan(&a, policy)
+    };
+    let both = "; no other object goes now; 1 waits for the brake and until its finalizers are removed";
+    let plan = of(Background, &[&a, &b]);
+    assert!(plan.is_braked && plan.verdict.ends_with(&format!("{both}.")), "{}", plan.verdict);
+    let plan = of(Foreground, &[&a, &b]);
+    assert!(plan.verdict.ends_with(" ConfigMap/a waits for the brake, too."), "{}", plan.verdict);
+    let plan = of(Foreground, &[&a, &c]);
+    let said =
+        "; 1 waits until the brake of the collector is released. ConfigMap/a waits for the brake, too.";
+    assert!(plan.verdict.ends_with(said), "{}", plan.verdict);
+    let plan = of(Orphan, &[&a, &b]);
+    assert!(plan.is_braked && !plan.verdict.contains("brake"), "{}", plan.verdict);
 }
 
 #[test]

@@ -229,6 +229,7 @@ fn only_a_pod_has_a_grace_period_and_each_other_cause_is_its_own() {
         if cause == "kubelet" {
             let command = if particulars == &lost { "delete pod p -n ns --force" } else { "delete node n1" };
             assert!(advice.len() == 1 && advice[0].ends_with(command), "{advice:?}");
+            assert_eq!(advice[0].contains("that no finalizer holds"), particulars == &lost, "{advice:?}");
             assert_eq!(report.groups[0].advice, advice);
         }
     }
