@@ -242,6 +242,8 @@ async fn what_an_engaged_brake_holds_is_not_said_to_go() -> Result<()> {
         "!objects go",
     ];
     caller.says(&line, 0, &said).await?;
+    let said = ["; 3 are orphaned.\n", "\nThe brake of the collector is engaged: "];
+    caller.says(&format!("{line} --cascade orphan"), 0, &said).await?;
     cluster.delete(&root, Policy::Background).await?;
     cluster.gone(&root).await?;
     cluster.settled_with_parked(&collector).await?;

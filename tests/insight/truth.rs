@@ -248,7 +248,7 @@ async fn what_is_under_way_beside_what_is_asked_comes_true() -> Result<()> {
     let truths = [
         Truth {
             line: "plan cm a b".to_owned(),
-            says: &["; 1 other goes; 1 is orphaned; 1 may go or stay.\n"],
+            says: &["; 1 is orphaned; 1 may go or stay. 1 of those named is being deleted already.\n"],
             policy: Policy::Background,
             roots: &[&a, &b],
             objects: &[&a, &b, &both, &of_a, &of_b],
@@ -287,7 +287,7 @@ async fn what_is_under_way_beside_what_is_asked_comes_true() -> Result<()> {
 /// The scenario does what the controllers do that protect them.
 async fn what_protects_a_claim_or_a_volume_keeps_it() -> Result<()> {
     let world = World::set().await?;
-    let (cluster, ns, _) = world.parts();
+    let (cluster, ns, caller) = world.parts();
     let collector = world.stage.collector().await?;
     let access = json!(["ReadWriteOnce"]);
     let spec = json!({ "accessModes": access, "resources": { "requests": { "storage": "1Gi" } } });
@@ -300,6 +300,8 @@ async fn what_protects_a_claim_or_a_volume_keeps_it() -> Result<()> {
         [(claim, "pvc", "kubernetes.io/pvc-protection"), (volume, "pv", "kubernetes.io/pv-protection")]
     {
         let object = cluster.set_finalizers(&object, &[finalizer]).await?;
+        let line = format!("plan {kind}/{} -o name", object.name);
+        caller.says(&line, 0, &[&format!("/{}\n", object.name)]).await?;
         let truth = Truth {
             line: format!("plan {kind}/{}", object.name),
             says: &[
