@@ -3,10 +3,12 @@
 use std::collections::BTreeSet;
 use std::future::pending;
 use std::sync::Arc;
+use std::time::Duration;
 
 use actix::{Addr, MailboxError, Recipient};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
+use tokio::time::sleep;
 
 use kube_gc_client::WriteGate;
 use kube_gc_controller::actors::absent_owner_cache::AbsentOwnerCache;
@@ -16,10 +18,10 @@ use kube_gc_controller::actors::graph_handle::{GraphHandle, PartitionEnded};
 use kube_gc_controller::actors::graph_queue::GraphQueue;
 use kube_gc_controller::actors::lifecycle::Phase;
 use kube_gc_controller::actors::messages::DiscoveryMessage;
-use kube_gc_controller::actors::metrics::Sample;
 use kube_gc_controller::actors::pool::{AskPool, Pool, PoolStatus};
 use kube_gc_controller::actors::registry;
 use kube_gc_controller::actors::registry::Registry;
+use kube_gc_controller::actors::supervision::task;
 use kube_gc_controller::worker::brake::Brake;
 use kube_gc_controller::worker::comparison::Comparison;
 use kube_gc_controller::worker::delete::DeleteWork;
@@ -116,6 +118,8 @@ impl CollectorStatus {
 pub(crate) const fn counts(status: &PoolStatus) -> QueueCounts {
     let PoolStatus { ready, processing, delayed, parked, .. } = *status;
     QueueCounts { ready, processing, delayed, parked }
+/// The interval at which gauges are set. Prometheus scrapes less often.
+const EVERY: Duration = Duration::from_secs(1);
 }
 
 /// The number of samples after which the series of types that are gone are removed.
@@ -140,9 +144,27 @@ impl Sampler {
         let queues = Queue::POOLS.into_iter().map(|queue| (queue, QueueMetrics::new(queue))).collect();
         Self { collector, exporter, queues, unsynced: Unsynced::new(), samples: 0 }
     }
-}
 
-impl Sample for Sampler {
+    /// Samples until the collector ends.
+    pub async fn run(mut self) {
+        loop {
+            // A delay, not a fixed schedule: samples that were missed during a pause are not made up for.
+            sleep(EVERY).await;
+            let mut sampler = self.clone();
+            let sampled = task(async move {
+                sampler.sample().await;
+                sampler
+            });
+            match sampled.await {
+                Ok(sampled) => self = sampled,
+                Err(error) => tracing::error!(
+                    %error,
+                    "cannot sample the metrics of queues, types and graph; kube-gc tries again"
+                ),
+            }
+        }
+    }
+
     async fn sample(&mut self) {
         set_gauges(&self.collector, &self.queues, &mut self.unsynced).await;
         self.samples += 1;
