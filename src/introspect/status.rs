@@ -27,9 +27,7 @@ use kube_gc_controller::worker::comparison::Comparison;
 use kube_gc_controller::worker::delete::DeleteWork;
 use kube_gc_controller::worker::orphan::OrphanWork;
 use kube_gc_core::object::GroupResource;
-use kube_gc_observe::telemetry::{
-    Exporter, GraphSize, MonitorState, Queue, QueueMetrics, QueueSample, logging, record,
-};
+use kube_gc_observe::telemetry::{Exporter, MonitorState, Queue, QueueMetrics, QueueSample, logging, record};
 
 use super::view::QueueCounts;
 
@@ -195,17 +193,7 @@ async fn set_gauges(collector: &CollectorStatus, metrics: &[(Queue, QueueMetrics
         record::stuck(reason, tally.count, tally.oldest);
     }
     for (partition, status) in collector.partitions().await.unwrap_or_default().iter().enumerate() {
-        record::graph(
-            partition,
-            &GraphSize {
-                nodes: status.stats.nodes,
-                virtual_nodes: status.stats.virtual_nodes,
-                edges: status.stats.edges,
-                bytes: status.stats.bytes,
-                unresolved: status.stats.unresolved,
-                outbox: status.outbox,
-            },
-        );
+        record::graph(partition, &status.stats, status.unapplied_links);
     }
     let all = collector.registry.all();
     for state in MonitorState::ALL {

@@ -85,8 +85,8 @@ pub struct TakeInChanges {
 pub struct PartitionStatus {
     /// Sizes.
     pub stats: Stats,
-    /// Links to partition 0 that are not applied yet.
-    pub outbox: usize,
+    /// Links that partition 0 has not applied yet.
+    pub unapplied_links: usize,
 }
 
 impl GraphActor {
@@ -119,7 +119,7 @@ impl GraphActor {
     }
 
     pub(super) fn status(&self) -> PartitionStatus {
-        PartitionStatus { stats: self.partition.stats(), outbox: self.links.load(Ordering::SeqCst) }
+        PartitionStatus { stats: self.partition.stats(), unapplied_links: self.links.load(Ordering::SeqCst) }
     }
 
     /// Forwards effects. Keys are sent without waiting for room: a pool holds each key once, so

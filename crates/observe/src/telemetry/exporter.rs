@@ -310,6 +310,7 @@ fn read() -> Vec<Reading> {
 mod tests {
     use super::super::{Queue, QueueMetrics, QueueSample};
     use super::*;
+    use kube_gc_core::graph::Stats;
     use kube_gc_core::object::GroupResource;
 
     #[test]
@@ -322,7 +323,7 @@ mod tests {
             queue.waited(Duration::from_millis(3));
             let resource = GroupResource::parse("deployments.apps");
             record::request("delete", &resource, "200", Duration::from_millis(3));
-            record::graph(3, &record::GraphSize { nodes: 10, ..record::GraphSize::default() });
+            record::graph(3, &Stats { nodes: 10, ..Stats::default() }, 0);
             exporter.render()
         });
         for line in [

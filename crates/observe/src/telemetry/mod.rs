@@ -25,4 +25,4 @@ pub use fields::{ObjectView, PrintedReference, Structured, Timestamp, owner_refe
 pub use histogram::Distribution;
 pub use kube_gc_core::text::escape::Escaped;
 pub use labels::{ApiSide, EventKind, InvalidReference, MonitorState, Queue, StuckReason};
-pub use record::{DeletionLag, EventLag, EventMetrics, GraphSize, QueueMetrics, QueueSample};
+pub use record::{DeletionLag, EventLag, EventMetrics, QueueMetrics, QueueSample};
