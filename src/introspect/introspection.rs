@@ -261,9 +261,10 @@ impl CollectorIntrospection {
 }
 
 fn at_present(status: &PoolStatus) -> QueueSummary {
+    let sample = &status.sample;
     QueueSummary {
         counts: counts(status),
         oldest_ready_seconds: status.oldest_ready.map(|age| age.as_secs_f64()),
-        longest_running_seconds: (status.processing > 0).then_some(status.longest_running.as_secs_f64()),
+        longest_running_seconds: (sample.processing > 0).then_some(sample.longest_running.as_secs_f64()),
     }
 }

@@ -114,12 +114,12 @@ impl CollectorStatus {
 
 /// The number of keys of a pool in each state.
 pub(crate) const fn counts(status: &PoolStatus) -> QueueCounts {
-    let PoolStatus { ready, processing, delayed, parked, .. } = *status;
+    let QueueSample { ready, processing, delayed, parked, .. } = status.sample;
     QueueCounts { ready, processing, delayed, parked }
-/// The interval at which gauges are set. Prometheus scrapes less often.
-const EVERY: Duration = Duration::from_secs(1);
 }
 
+/// The interval at which gauges are set. Prometheus scrapes less often.
+const EVERY: Duration = Duration::from_secs(1);
 /// The number of samples after which the series of types that are gone are removed.
 const CLEANUP_INTERVAL: usize = 30;
 
@@ -176,15 +176,7 @@ async fn set_gauges(collector: &CollectorStatus, metrics: &[(Queue, QueueMetrics
     let pools = collector.pools(0).await;
     for (queue, metrics) in metrics {
         let Some((_, status)) = pools.iter().find(|(of, _)| of == queue) else { continue };
-        metrics.sample(&QueueSample {
-            ready: status.ready,
-            processing: status.processing,
-            delayed: status.delayed,
-            parked: status.parked,
-            error_bytes: status.error_bytes,
-            unfinished: status.unfinished,
-            longest_running: status.longest_running,
-        });
+        metrics.sample(&status.sample);
     }
     collector.brake.sample(pools.iter().map(|(_, status)| status.braked).sum());
     collector.graph_queue.sample();

@@ -193,18 +193,18 @@ impl GraphActor {
         drop(applying);
         let has_links = !self.effects.links.is_empty();
         self.forward();
-        if has_links { self.when_delivered(done) } else { answer(done) }
+        if has_links { self.when_delivered(done) } else { answer(done, ()) }
     }
 
     /// Answers when partition 0 has applied every link so far.
     pub(super) fn when_delivered(&self, done: oneshot::Sender<()>) {
-        self.tell_cluster(|_| answer(done));
+        self.tell_cluster(|_| answer(done, ()));
     }
 }
 
-fn answer(done: oneshot::Sender<()>) {
+pub(super) fn answer<A>(to: oneshot::Sender<A>, found: A) {
     // Who asked may have given up.
-    let _ = done.send(());
+    let _ = to.send(found);
 }
 
 fn enqueue(pool: &Recipient<Enqueue>, keys: Vec<(Key, Option<Instant>)>) {

@@ -320,7 +320,7 @@ mod tests {
             let queue = QueueMetrics::new(Queue::AttemptToDelete);
             queue.added(1);
             queue.sample(&QueueSample::default());
-            queue.waited(Duration::from_millis(3));
+            queue.waited(Duration::from_millis(3), 1);
             let resource = GroupResource::parse("deployments.apps");
             record::request("delete", &resource, "200", Duration::from_millis(3));
             record::graph(3, &Stats { nodes: 10, ..Stats::default() }, 0);

@@ -376,7 +376,7 @@ pub struct QueueSample {
     pub processing: usize,
     /// Keys whose last attempt failed and that wait for the next one.
     pub delayed: usize,
-    /// Keys that wait for a change in the cluster.
+    /// Keys that wait for a change elsewhere: a type, an owner, the brake.
     pub parked: usize,
     /// Memory for the errors of failing keys.
     pub error_bytes: usize,
@@ -410,23 +410,13 @@ impl QueueMetrics {
         self.adds.absolute(count);
     }
 
-    /// Records how long a key waited for a worker.
-    pub fn waited(&self, duration: Duration) {
-        self.queue_duration.record(duration);
-    }
-
     /// Records that this many keys each waited this long for a worker.
-    pub fn waited_each(&self, duration: Duration, count: usize) {
+    pub fn waited(&self, duration: Duration, count: usize) {
         self.queue_duration.record_many(duration, count);
     }
 
-    /// Records how long the work on a key took.
-    pub fn worked(&self, duration: Duration) {
-        self.work_duration.record(duration);
-    }
-
     /// Records that the work on this many keys took this long each.
-    pub fn worked_each(&self, duration: Duration, count: usize) {
+    pub fn worked(&self, duration: Duration, count: usize) {
         self.work_duration.record_many(duration, count);
     }
 
