@@ -17,7 +17,7 @@ use kube_gc_core::graph::{StuckCause, StuckCount, StuckDetail, StuckFilter, Stuc
 use kube_gc_core::object::{GroupResource, Identity, Key, OwnerReference};
 use kube_gc_core::text::{listed, word};
 use kube_gc_insight::{Explanation, HeldBy, Hold, Outcome};
-use kube_gc_observe::telemetry::{ObjectView, StuckReason, Timestamp};
+use kube_gc_observe::telemetry::{PrintedObject, StuckReason, Timestamp};
 
 pub use warnings::warn;
 
@@ -129,7 +129,7 @@ pub struct StuckPage {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct StuckItem {
     /// The object.
-    pub object: ObjectView,
+    pub object: PrintedObject,
     /// The reason, as in the metrics.
     pub reason: &'static str,
     /// Since when it has been stuck.
@@ -145,7 +145,7 @@ pub struct StuckItem {
     pub message: String,
     /// Some of the dependents that block it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub blocked_by: Vec<ObjectView>,
+    pub blocked_by: Vec<PrintedObject>,
     /// What a person can do about it.
     pub hint: &'static str,
 }
@@ -257,7 +257,7 @@ fn tallies(pools: &[StuckKeys], graph: &[StuckObjects]) -> Tallies {
     all
 }
 
-fn item(object: ObjectView, reason: StuckReason, waited: Duration, now: SystemTime) -> StuckItem {
+fn item(object: PrintedObject, reason: StuckReason, waited: Duration, now: SystemTime) -> StuckItem {
     StuckItem {
         object,
         reason: reason.name(),
@@ -273,7 +273,7 @@ fn item(object: ObjectView, reason: StuckReason, waited: Duration, now: SystemTi
 
 fn in_pool(stuck: StuckKey, identity: Option<Identity>, ignored: &[GroupResource], now: SystemTime) -> Found {
     let StuckKey { key, reason, waited, failure, next_retry } = stuck;
-    let object = identity.as_ref().map_or_else(|| (&key).into(), ObjectView::from);
+    let object = identity.as_ref().map_or_else(|| (&key).into(), PrintedObject::from);
     let mut item = item(object, reason, waited, now);
     // A braked deletion waits for a person, not for a retry.
     let is_tried = failure.is_some() && reason != StuckReason::Braked;

@@ -30,7 +30,7 @@ use crate::worker::orphan::OrphanWork;
 use kube_gc_core::mailbox::Completion;
 use kube_gc_core::object::{Key, ObjectFacts};
 use kube_gc_core::text::listed;
-use kube_gc_observe::telemetry::{ObjectView, PrintedReference, Queue, Structured, Timestamp, record};
+use kube_gc_observe::telemetry::{PrintedObject, PrintedReference, Queue, Structured, Timestamp, record};
 
 use self::ledger::{
     ComparisonResult, Disagreement, Ledger, Next, ObjectState, PredictedAction, Subject, Tally,
@@ -112,7 +112,7 @@ impl Comparison {
         let shown = graph.show(&keys).await.unwrap_or_else(|_| vec![None; keys.len()]);
         let each = disagreements.into_iter().zip(&shown);
         each.map(|(Disagreement { subject, decision, predicted, found }, shown)| DisagreementView {
-            object: ObjectView::from(&subject.object),
+            object: PrintedObject::from(&subject.object),
             action: (&subject.action).into(),
             policy: decision.policy.map(|policy| policy.to_string()),
             detail: detail(&subject.action),
@@ -130,7 +130,7 @@ impl Comparison {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DisagreementView {
     /// The object.
-    pub object: ObjectView,
+    pub object: PrintedObject,
     /// The action that the dry run decided.
     pub action: &'static str,
     /// The propagation policy; `null` unless the action is a deletion.
