@@ -5,9 +5,7 @@ use super::run::Target;
 use super::{Error, ErrorKind};
 #[cfg(feature = "cli")]
 use kube_gc_client::load_config;
-use kube_gc_client::{
-    Api, ApiError, ApiSettings, Clock, Connection, Encoding, ErrorClass, WatchSettings, WriteGate,
-};
+use kube_gc_client::{Api, ApiError, ApiSettings, Clock, Connection, ErrorClass, WriteGate};
 use kube_gc_config::Settings;
 use kube_gc_controller::worker::namespaces::find_rival;
 
@@ -42,7 +40,7 @@ pub async fn client(
 
 /// The client of a collector that can work there.
 pub async fn collector(config: kube::Config, settings: &Settings) -> Result<(Connection, Api), Error> {
-    let (connection, api) = client(config, api_settings(settings), gate(settings)).await?;
+    let (connection, api) = client(config, settings.into(), gate(settings)).await?;
     check(&api, &connection.config().cluster_url.to_string(), settings).await?;
     Ok((connection, api))
 }
@@ -128,29 +126,6 @@ pub fn rejected(server: &str, error: &ApiError, forbidden: &str) -> Error {
         }
     };
     Error::new(kind, format!("{problem}: {error}; {hint}"))
-}
-
-/// The settings of the API client.
-pub fn api_settings(settings: &Settings) -> ApiSettings {
-    ApiSettings {
-        request_timeout: settings.client.request_timeout,
-        page_size: settings.watch.page_size,
-        encoding: match settings.client.encoding {
-            kube_gc_config::Encoding::Protobuf => Encoding::Protobuf,
-            kube_gc_config::Encoding::Json => Encoding::Json,
-        },
-        compressed_lists: settings.client.compression,
-        streaming_lists: settings.watch.streaming_lists,
-        watch_protocol: settings.client.watch_protocol,
-        qps: settings.client.qps,
-        burst: settings.client.burst,
-        watch: WatchSettings {
-            least_backoff: settings.watch.min_backoff,
-            greatest_backoff: settings.watch.max_backoff,
-            ..WatchSettings::default()
-        },
-        ..ApiSettings::default()
-    }
 }
 
 /// The write gate that these settings require.

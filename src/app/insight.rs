@@ -5,11 +5,11 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::Error;
-use super::connect::{self, api_settings, rejected};
+use super::connect::{self, rejected};
 use super::process::{block_on, termination, unmarked};
 use super::run::Target;
 use crate::insight::{InsightError, Session, Waiting};
-use kube_gc_client::WriteGate;
+use kube_gc_client::{ApiSettings, WriteGate};
 use kube_gc_config::Settings;
 use kube_gc_core::object::Namespace;
 
@@ -40,7 +40,7 @@ pub fn ask<A>(
 ) -> Result<Result<A, InsightError>, Error> {
     let Connection { target, request_timeout, namespace } = connection;
     let defaults = Settings::default();
-    let mut settings = api_settings(&defaults);
+    let mut settings = ApiSettings::from(&defaults);
     settings.request_timeout = request_timeout.unwrap_or(settings.request_timeout);
     block_on(1, unmarked, |_| async {
         let config = connect::config(target).await?;

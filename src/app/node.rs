@@ -151,8 +151,7 @@ const WITHOUT: &str = "or collect without an API server (--pods none, `node.pods
 /// The client of the API server. Sends nothing yet.
 async fn api(target: &Target, all: &Settings) -> Result<(Connection, Api), Error> {
     let gate = if all.dry_run { WriteGate::dry_run() } else { WriteGate::open() };
-    let connected =
-        async { connect::client(connect::config(target).await?, connect::api_settings(all), gate).await };
+    let connected = async { connect::client(connect::config(target).await?, all.into(), gate).await };
     connected.await.map_err(|error| Error::new(error.kind(), format!("{error}; {WITHOUT}")))
 }
 

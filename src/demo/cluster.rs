@@ -14,7 +14,6 @@ use serde_json::Value;
 
 use super::Options;
 use super::recorder::{Recorder, Request};
-use crate::app::connect::api_settings;
 use crate::app::process::Threads;
 use crate::app::served::{Bound, ServedCollector};
 use crate::app::{Error, ErrorKind};
@@ -65,8 +64,7 @@ impl Cluster {
             Error::new(ErrorKind::Address, message)
         })?;
         let kubeconfig = Kubeconfig::write(kubeconfig.as_deref(), &serving.kubeconfig())?;
-        let api =
-            Api::from_clients(recorder.client(server.clone()), api_settings(settings), WriteGate::open());
+        let api = Api::from_clients(recorder.client(server.clone()), settings.into(), WriteGate::open());
         let collector = ServedCollector::start(
             api,
             settings,

@@ -10,7 +10,7 @@ use kube_gc_controller::worker::decision::{DecisionObserver, DecisionRecord, Jud
 use kube_gc_core::graph::SearchQuery;
 use kube_gc_core::object::{Identity, Namespace, OwnerReference, PropagationPolicy, ResourceType};
 use kube_gc_core::verdict::ReferenceClass;
-use kube_gc_observe::telemetry::{ObjectView, Timestamp, record};
+use kube_gc_observe::telemetry::{PrintedObject, Timestamp, record};
 
 use super::queries::{DEFAULT_LIMIT, DecisionQuery};
 use super::view::{DecisionView, DecisionsPage, DeletionsView};
@@ -300,7 +300,7 @@ fn view(entry: &DecisionLogEntry) -> DecisionView {
         error: error.clone(),
         owners: owners.clone(),
         more_owners: *more_owners,
-        owner: owner.as_ref().map(ObjectView::from),
+        owner: owner.as_ref().map(PrintedObject::from),
     }
 }
 

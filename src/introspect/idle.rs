@@ -201,9 +201,9 @@ pub(super) fn not_watched(resource: &GroupResource) -> String {
 /// addition of a key, or the end of a delay.
 fn rested(before: &[(Queue, PoolStatus)], after: &[(Queue, PoolStatus)]) -> bool {
     let began = |pools: &[(Queue, PoolStatus)]| -> Vec<_> {
-        pools.iter().map(|(_, status)| (status.adds, status.delayed + status.parked)).collect()
+        pools.iter().map(|(_, status)| (status.adds, status.sample.delayed + status.sample.parked)).collect()
     };
-    let is_at_rest = |(_, status): &(Queue, PoolStatus)| status.ready + status.processing == 0;
+    let is_at_rest = |(_, status): &(Queue, PoolStatus)| status.sample.ready + status.sample.processing == 0;
     before.len() == POOLS
         && after.len() == POOLS
         && before.iter().all(is_at_rest)
@@ -213,6 +213,7 @@ fn rested(before: &[(Queue, PoolStatus)], after: &[(Queue, PoolStatus)]) -> bool
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kube_gc_observe::telemetry::QueueSample;
 
     /// The answer to a DELETE may come after the graph was asked and before the pools are.
     #[test]
@@ -230,11 +231,13 @@ mod tests {
         };
         let at_rest = look(PoolStatus { adds: 1, ..PoolStatus::default() });
         assert!(rested(&at_rest, &at_rest));
-        let at_work = look(PoolStatus { adds: 1, processing: 1, ..PoolStatus::default() });
+        let at_work = QueueSample { processing: 1, ..QueueSample::default() };
+        let at_work = look(PoolStatus { adds: 1, sample: at_work, ..PoolStatus::default() });
         assert!(!rested(&at_work, &at_rest), "it was in progress");
         let more = look(PoolStatus { adds: 2, ..PoolStatus::default() });
         assert!(!rested(&at_rest, &more), "it was queued and done in between");
-        let delayed = look(PoolStatus { adds: 1, delayed: 1, ..PoolStatus::default() });
+        let delayed = QueueSample { delayed: 1, ..QueueSample::default() };
+        let delayed = look(PoolStatus { adds: 1, sample: delayed, ..PoolStatus::default() });
         assert!(!rested(&delayed, &at_rest), "of single keys, additions are not counted");
         assert!(!rested(&at_rest, &[]), "a pool has ended");
     }

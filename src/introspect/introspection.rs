@@ -11,7 +11,7 @@ use kube_gc_core::object::{GroupResource, Key};
 use kube_gc_core::text::{LISTED, bounded};
 use kube_gc_insight::{State, Unseen};
 use kube_gc_observe::readiness::Readiness;
-use kube_gc_observe::telemetry::{Exporter, ObjectView, Timestamp, names};
+use kube_gc_observe::telemetry::{Exporter, PrintedObject, Timestamp, names};
 
 use super::decision_log::DecisionLog;
 use super::idle::{Sought, not_watched};
@@ -77,10 +77,10 @@ impl CollectorIntrospection {
     }
 
     /// The object of a key, with its name if the graph knows it.
-    async fn object(&self, key: &Key) -> ObjectView {
+    async fn object(&self, key: &Key) -> PrintedObject {
         match self.status.graph.ask_about(key, |graph, key, _| graph.identify(key)).await {
-            Ok(Some(identity)) => ObjectView::from(&identity),
-            Ok(None) | Err(_) => ObjectView::from(key),
+            Ok(Some(identity)) => PrintedObject::from(&identity),
+            Ok(None) | Err(_) => PrintedObject::from(key),
         }
     }
 
@@ -261,9 +261,10 @@ impl CollectorIntrospection {
 }
 
 fn at_present(status: &PoolStatus) -> QueueSummary {
+    let sample = &status.sample;
     QueueSummary {
         counts: counts(status),
         oldest_ready_seconds: status.oldest_ready.map(|age| age.as_secs_f64()),
-        longest_running_seconds: (status.processing > 0).then_some(status.longest_running.as_secs_f64()),
+        longest_running_seconds: (sample.processing > 0).then_some(sample.longest_running.as_secs_f64()),
     }
 }

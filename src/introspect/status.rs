@@ -3,10 +3,12 @@
 use std::collections::BTreeSet;
 use std::future::pending;
 use std::sync::Arc;
+use std::time::Duration;
 
 use actix::{Addr, MailboxError, Recipient};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
+use tokio::time::sleep;
 
 use kube_gc_client::WriteGate;
 use kube_gc_controller::actors::absent_owner_cache::AbsentOwnerCache;
@@ -16,18 +18,16 @@ use kube_gc_controller::actors::graph_handle::{GraphHandle, PartitionEnded};
 use kube_gc_controller::actors::graph_queue::GraphQueue;
 use kube_gc_controller::actors::lifecycle::Phase;
 use kube_gc_controller::actors::messages::DiscoveryMessage;
-use kube_gc_controller::actors::metrics::Sample;
 use kube_gc_controller::actors::pool::{AskPool, Pool, PoolStatus};
 use kube_gc_controller::actors::registry;
 use kube_gc_controller::actors::registry::Registry;
+use kube_gc_controller::actors::supervision::task;
 use kube_gc_controller::worker::brake::Brake;
 use kube_gc_controller::worker::comparison::Comparison;
 use kube_gc_controller::worker::delete::DeleteWork;
 use kube_gc_controller::worker::orphan::OrphanWork;
 use kube_gc_core::object::GroupResource;
-use kube_gc_observe::telemetry::{
-    Exporter, GraphSize, MonitorState, Queue, QueueMetrics, QueueSample, logging, record,
-};
+use kube_gc_observe::telemetry::{Exporter, MonitorState, Queue, QueueMetrics, QueueSample, logging, record};
 
 use super::view::QueueCounts;
 
@@ -114,10 +114,12 @@ impl CollectorStatus {
 
 /// The number of keys of a pool in each state.
 pub(crate) const fn counts(status: &PoolStatus) -> QueueCounts {
-    let PoolStatus { ready, processing, delayed, parked, .. } = *status;
+    let QueueSample { ready, processing, delayed, parked, .. } = status.sample;
     QueueCounts { ready, processing, delayed, parked }
 }
 
+/// The interval at which gauges are set. Prometheus scrapes less often.
+const EVERY: Duration = Duration::from_secs(1);
 /// The number of samples after which the series of types that are gone are removed.
 const CLEANUP_INTERVAL: usize = 30;
 
@@ -140,9 +142,27 @@ impl Sampler {
         let queues = Queue::POOLS.into_iter().map(|queue| (queue, QueueMetrics::new(queue))).collect();
         Self { collector, exporter, queues, unsynced: Unsynced::new(), samples: 0 }
     }
-}
 
-impl Sample for Sampler {
+    /// Samples until the collector ends.
+    pub async fn run(mut self) {
+        loop {
+            // A delay, not a fixed schedule: samples that were missed during a pause are not made up for.
+            sleep(EVERY).await;
+            let mut sampler = self.clone();
+            let sampled = task(async move {
+                sampler.sample().await;
+                sampler
+            });
+            match sampled.await {
+                Ok(sampled) => self = sampled,
+                Err(error) => tracing::error!(
+                    %error,
+                    "cannot sample the metrics of queues, types and graph; kube-gc tries again"
+                ),
+            }
+        }
+    }
+
     async fn sample(&mut self) {
         set_gauges(&self.collector, &self.queues, &mut self.unsynced).await;
         self.samples += 1;
@@ -156,15 +176,7 @@ async fn set_gauges(collector: &CollectorStatus, metrics: &[(Queue, QueueMetrics
     let pools = collector.pools(0).await;
     for (queue, metrics) in metrics {
         let Some((_, status)) = pools.iter().find(|(of, _)| of == queue) else { continue };
-        metrics.sample(&QueueSample {
-            ready: status.ready,
-            processing: status.processing,
-            delayed: status.delayed,
-            parked: status.parked,
-            error_bytes: status.error_bytes,
-            unfinished: status.unfinished,
-            longest_running: status.longest_running,
-        });
+        metrics.sample(&status.sample);
     }
     collector.brake.sample(pools.iter().map(|(_, status)| status.braked).sum());
     collector.graph_queue.sample();
@@ -173,17 +185,7 @@ async fn set_gauges(collector: &CollectorStatus, metrics: &[(Queue, QueueMetrics
         record::stuck(reason, tally.count, tally.oldest);
     }
     for (partition, status) in collector.partitions().await.unwrap_or_default().iter().enumerate() {
-        record::graph(
-            partition,
-            &GraphSize {
-                nodes: status.stats.nodes,
-                virtual_nodes: status.stats.virtual_nodes,
-                edges: status.stats.edges,
-                bytes: status.stats.bytes,
-                unresolved: status.stats.unresolved,
-                outbox: status.outbox,
-            },
-        );
+        record::graph(partition, &status.stats, status.unapplied_links);
     }
     let all = collector.registry.all();
     for state in MonitorState::ALL {

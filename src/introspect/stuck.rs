@@ -17,7 +17,7 @@ use kube_gc_core::graph::{StuckCause, StuckCount, StuckDetail, StuckFilter, Stuc
 use kube_gc_core::object::{GroupResource, Identity, Key, OwnerReference};
 use kube_gc_core::text::{listed, word};
 use kube_gc_insight::{Explanation, HeldBy, Hold, Outcome};
-use kube_gc_observe::telemetry::{ObjectView, StuckReason, Timestamp};
+use kube_gc_observe::telemetry::{PrintedObject, StuckReason, Timestamp};
 
 pub use warnings::warn;
 
@@ -34,7 +34,10 @@ impl CollectorStatus {
         if self.is_standby() {
             return Ok(tallies(&[], &[]));
         }
-        Ok(self.find_stuck(AskStuck { older: StuckReason::OLD, ..AskStuck::default() }).await?.0)
+        Ok(self
+            .find_stuck(StuckFilter { patience: StuckReason::OLD, ..StuckFilter::default() }, None)
+            .await?
+            .0)
     }
 
     /// The stuck objects, with reasons.
@@ -44,9 +47,9 @@ impl CollectorStatus {
     pub async fn stuck(&self, query: &StuckQuery) -> Result<StuckPage, PartitionEnded> {
         let limit = query.limit.unwrap_or(DEFAULT_LIMIT);
         let StuckQuery { namespace, resource, reason, older, .. } = query.clone();
-        let older = older.unwrap_or(StuckReason::OLD);
-        let ask = AskStuck { limit, per_namespace: None, namespace, resource, only: reason, older };
-        let (totals, found) = self.find_stuck(ask).await?;
+        let patience = older.unwrap_or(StuckReason::OLD);
+        let filter = StuckFilter { limit, per_namespace: None, namespace, resource, patience };
+        let (totals, found) = self.find_stuck(filter, reason).await?;
         Ok(StuckPage {
             standby: self.is_standby(),
             totals: totals.into_iter().map(|(reason, tally)| (reason.name(), tally.count)).collect(),
@@ -66,14 +69,9 @@ impl CollectorStatus {
         per_namespace: usize,
         older: Duration,
     ) -> Result<Vec<NamedStuck>, PartitionEnded> {
-        let ask = AskStuck {
-            limit,
-            per_namespace: Some(per_namespace),
-            only: Some(reason),
-            older,
-            ..AskStuck::default()
-        };
-        let (_, found) = self.find_stuck(ask).await?;
+        let per_namespace = Some(per_namespace);
+        let filter = StuckFilter { limit, per_namespace, patience: older, ..StuckFilter::default() };
+        let (_, found) = self.find_stuck(filter, Some(reason)).await?;
         let named = found.into_iter().filter_map(|Found { identity, waited, item }| {
             Some(NamedStuck { object: identity?, reason, waited, message: item.message })
         });
@@ -86,25 +84,19 @@ impl CollectorStatus {
     }
 
     /// What the pools and the graph count and name, the longest wait first.
-    async fn find_stuck(&self, ask: AskStuck) -> Result<(Tallies, Vec<Found>), PartitionEnded> {
-        let only = match ask.only {
-            None => Some(None),
-            Some(reason) => {
-                StuckCause::ALL.into_iter().find(|cause| StuckReason::from(*cause) == reason).map(Some)
-            }
-        };
-        let filter = StuckFilter {
-            // If only another reason is wanted, the graph needs to return counts only.
-            limit: only.map_or(0, |_| ask.limit),
-            per_namespace: ask.per_namespace,
-            namespace: ask.namespace.clone(),
-            resource: ask.resource.clone(),
-            only: only.flatten(),
-            patience: ask.older,
-        };
+    async fn find_stuck(
+        &self,
+        filter: StuckFilter,
+        only: Option<StuckReason>,
+    ) -> Result<(Tallies, Vec<Found>), PartitionEnded> {
+        let cause = only.and_then(|only| StuckCause::ALL.into_iter().find(|cause| only == (*cause).into()));
+        // If only another reason is wanted, the graph needs to return counts only.
+        let limit = if only.is_some() && cause.is_none() { 0 } else { filter.limit };
+        let ask = AskStuck { filter: filter.clone(), only };
         let delete: Result<_, MailboxError> = self.delete.send(ask.clone()).await;
         let orphan: Result<_, MailboxError> = self.orphan.send(ask).await;
-        let (pools, graph) = (vec![delete?, orphan?], self.graph.waiting(&filter).await?);
+        let graph = self.graph.waiting(StuckFilter { limit, ..filter }, cause).await?;
+        let pools = vec![delete?, orphan?];
         let totals = tallies(&pools, &graph);
 
         let now = SystemTime::now();
@@ -137,7 +129,7 @@ pub struct StuckPage {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct StuckItem {
     /// The object.
-    pub object: ObjectView,
+    pub object: PrintedObject,
     /// The reason, as in the metrics.
     pub reason: &'static str,
     /// Since when it has been stuck.
@@ -153,7 +145,7 @@ pub struct StuckItem {
     pub message: String,
     /// Some of the dependents that block it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub blocked_by: Vec<ObjectView>,
+    pub blocked_by: Vec<PrintedObject>,
     /// What a person can do about it.
     pub hint: &'static str,
 }
@@ -265,7 +257,7 @@ fn tallies(pools: &[StuckKeys], graph: &[StuckObjects]) -> Tallies {
     all
 }
 
-fn item(object: ObjectView, reason: StuckReason, waited: Duration, now: SystemTime) -> StuckItem {
+fn item(object: PrintedObject, reason: StuckReason, waited: Duration, now: SystemTime) -> StuckItem {
     StuckItem {
         object,
         reason: reason.name(),
@@ -281,7 +273,7 @@ fn item(object: ObjectView, reason: StuckReason, waited: Duration, now: SystemTi
 
 fn in_pool(stuck: StuckKey, identity: Option<Identity>, ignored: &[GroupResource], now: SystemTime) -> Found {
     let StuckKey { key, reason, waited, failure, next_retry } = stuck;
-    let object = identity.as_ref().map_or_else(|| (&key).into(), ObjectView::from);
+    let object = identity.as_ref().map_or_else(|| (&key).into(), PrintedObject::from);
     let mut item = item(object, reason, waited, now);
     // A braked deletion waits for a person, not for a retry.
     let is_tried = failure.is_some() && reason != StuckReason::Braked;

@@ -11,7 +11,7 @@ use kube_gc_controller::worker::comparison::{DisagreementView, is_zero};
 use kube_gc_controller::worker::decision::JudgedOwner;
 use kube_gc_core::object::{GroupResource, Identity, ResourceVersion};
 use kube_gc_insight::{Explanation, State, Unseen};
-use kube_gc_observe::telemetry::{Distribution, ObjectView, Timestamp};
+use kube_gc_observe::telemetry::{Distribution, PrintedObject, Timestamp};
 
 /// One monitor, on `/debug/monitors`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -142,7 +142,7 @@ pub struct QueueStatus {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FailingItem {
     /// The object.
-    pub object: ObjectView,
+    pub object: PrintedObject,
     /// Failed attempts in a row.
     pub attempts: u32,
     /// When it first failed.
@@ -176,7 +176,7 @@ pub struct DecisionView {
     /// When it was carried out.
     pub at: Timestamp,
     /// The object.
-    pub object: ObjectView,
+    pub object: PrintedObject,
     /// The action: `delete`, `remove_references`, `keep`, …
     pub action: &'static str,
     /// The propagation policy of a deletion.
@@ -193,7 +193,7 @@ pub struct DecisionView {
     #[serde(skip_serializing_if = "is_zero")]
     pub more_owners: usize,
     /// The owner that caused the decision, if there is one.
-    pub owner: Option<ObjectView>,
+    pub owner: Option<PrintedObject>,
 }
 
 /// Objects of one type that were deleted within a second because of one owner, on `/debug/decisions`.
@@ -228,7 +228,7 @@ pub struct FoundPage {
 pub struct FoundObject {
     /// The object.
     #[serde(flatten)]
-    pub object: ObjectView,
+    pub object: PrintedObject,
     /// The kind.
     pub kind: String,
     /// Its state.
@@ -374,8 +374,8 @@ mod tests {
         }
     }
 
-    fn object() -> ObjectView {
-        ObjectView {
+    fn object() -> PrintedObject {
+        PrintedObject {
             resource: "jobs.batch".to_owned(),
             namespace: Some("a".to_owned()),
             name: Some("b".to_owned()),

@@ -41,7 +41,9 @@ impl Encoded {
             response
         });
         let client = ClientBuilder::try_from(config.clone()).unwrap().with_layer(&noting).build();
-        let settings = ApiSettings { encoding, compressed_lists, page_size: 50, ..ApiSettings::default() };
+        let (page_size, streaming_lists) = (50, false);
+        let settings =
+            ApiSettings { encoding, compressed_lists, page_size, streaming_lists, ..ApiSettings::default() };
         Self { name, api: Api::from_clients(client, settings, WriteGate::open()), content_types }
     }
 

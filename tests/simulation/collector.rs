@@ -34,13 +34,12 @@ impl Collector {
         let settings = ApiSettings {
             request_timeout: REQUEST_TIMEOUT,
             page_size: plan.page,
-            streaming_lists: true,
             qps: plan.qps,
             burst: 1,
             watch: WatchSettings {
                 shortest: plan.watches / 2,
                 longest: plan.watches,
-                ..WatchSettings::default()
+                ..ApiSettings::default().watch
             },
             seed: Random::new(seed).split("collector", life).next(),
             clock: WallClock::Since(world.server.now(), Instant::now()),

@@ -21,7 +21,7 @@ use tokio::time::timeout;
 
 use super::connection_error::error_chain;
 use super::{ConnectError, Connection, USER_AGENT};
-use kube_gc_observe::access::{Denied, ReviewError, Reviewed, Reviewer, Token, User};
+use kube_gc_observe::access::{ReviewError, Reviewer, Token, User};
 
 const TOKEN_REVIEWS: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
 const ACCESS_REVIEWS: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
@@ -68,15 +68,11 @@ struct ErrorBody {
 }
 
 impl Reviewer for Reviews {
-    fn identify<'a>(&'a self, token: &'a Token) -> BoxFuture<'a, Result<Reviewed<Arc<User>>, ReviewError>> {
+    fn identify<'a>(&'a self, token: &'a Token) -> BoxFuture<'a, Result<Arc<User>, ReviewError>> {
         Self::identify(self, token.reveal()).boxed()
     }
 
-    fn may_get<'a>(
-        &'a self,
-        user: &'a User,
-        path: &'a str,
-    ) -> BoxFuture<'a, Result<Reviewed<()>, ReviewError>> {
+    fn may_get<'a>(&'a self, user: &'a User, path: &'a str) -> BoxFuture<'a, Result<(), ReviewError>> {
         Self::may_get(self, user, path).boxed()
     }
 }
@@ -99,22 +95,22 @@ impl Reviews {
     /// Finds the owner of a token.
     ///
     /// # Errors
-    /// The server cannot be reached or refuses the review.
-    pub async fn identify(&self, token: &str) -> Result<Reviewed<Arc<User>>, ReviewError> {
+    /// The token is unknown; the server cannot be reached or refuses the review.
+    pub async fn identify(&self, token: &str) -> Result<Arc<User>, ReviewError> {
         let review = json!({
             "apiVersion": "authentication.k8s.io/v1",
             "kind": "TokenReview",
             "spec": { "token": token },
         });
         let status: TokenStatus = self.create(TOKEN_REVIEWS, &review).await?;
-        Ok(if status.authenticated { Ok(Arc::new(status.user)) } else { Err(Denied(status.error)) })
+        if status.authenticated { Ok(Arc::new(status.user)) } else { Err(ReviewError::Denied(status.error)) }
     }
 
-    /// Whether a user may `get` a non-resource path.
+    /// Asks whether a user may `get` a non-resource path.
     ///
     /// # Errors
-    /// The server cannot be reached or refuses the review.
-    pub async fn may_get(&self, user: &User, path: &str) -> Result<Reviewed<()>, ReviewError> {
+    /// The user may not; the server cannot be reached or refuses the review.
+    pub async fn may_get(&self, user: &User, path: &str) -> Result<(), ReviewError> {
         let User { username, uid, groups, extra } = user;
         let review = json!({
             "apiVersion": "authorization.k8s.io/v1",
@@ -129,10 +125,10 @@ impl Reviews {
         });
         let status: SubjectAccessReviewStatus = self.create(ACCESS_REVIEWS, &review).await?;
         if status.allowed && !status.denied.unwrap_or_default() {
-            return Ok(Ok(()));
+            return Ok(());
         }
         let reason = status.reason.filter(|reason| !reason.is_empty());
-        Ok(Err(Denied(reason.or(status.evaluation_error).unwrap_or_default())))
+        Err(ReviewError::Denied(reason.or(status.evaluation_error).unwrap_or_default()))
     }
 
     async fn create<S: serde::de::DeserializeOwned>(
@@ -147,7 +143,7 @@ impl Reviews {
         };
         timeout(self.limit, exchange)
             .await
-            .unwrap_or_else(|_| Err(ReviewError::new(format!("no answer within {:?}", self.limit))))
+            .unwrap_or_else(|_| Err(ReviewError::Unanswered(format!("no answer within {:?}", self.limit))))
     }
 
     async fn exchange<S: serde::de::DeserializeOwned>(
@@ -159,19 +155,25 @@ impl Reviews {
             .header(USER_AGENT_HEADER, USER_AGENT)
             .header(CONTENT_TYPE, "application/json")
             .body(Body::from(review.to_string().into_bytes()))
-            .map_err(|error| ReviewError::new(error.to_string()))?;
+            .map_err(|error| ReviewError::Unanswered(error.to_string()))?;
         let answer =
-            self.client.send(request).await.map_err(|error| ReviewError::new(error_chain(&error)))?;
+            self.client.send(request).await.map_err(|error| ReviewError::Unanswered(error_chain(&error)))?;
         let (parts, body) = answer.into_parts();
         let body = Limited::new(body, LONGEST_ANSWER).collect().await;
-        let body = body.map_err(|error| ReviewError::new(error_chain(&*error)))?.to_bytes();
+        let body = body.map_err(|error| ReviewError::Unanswered(error_chain(&*error)))?.to_bytes();
         if !parts.status.is_success() {
             let message = serde_json::from_slice(&body).map(|refusal: ErrorBody| refusal.message);
-            return Err(ReviewError::new(format!("{}: {}", parts.status, message.unwrap_or_default())));
+            return Err(ReviewError::Unanswered(format!(
+                "{}: {}",
+                parts.status,
+                message.unwrap_or_default()
+            )));
         }
         // serde's message could quote the answer.
         let answer = serde_json::from_slice(&body);
-        answer.map(|Answer { status }| status).map_err(|_| ReviewError::new("the response is not a review"))
+        answer
+            .map(|Answer { status }| status)
+            .map_err(|_| ReviewError::Unanswered("the response is not a review".to_owned()))
     }
 }
 
@@ -197,13 +199,13 @@ mod tests {
             Reply::code(201, r#"{"status":{"allowed":true,"denied":true}}"#),
         ]);
         let reviews = reviews(&server);
-        let known = reviews.identify("t0").await.unwrap().unwrap();
+        let known = reviews.identify("t0").await.unwrap();
+        let denied = |reason: &str| Err(ReviewError::Denied(reason.to_owned()));
         assert_eq!(*known, serde_json::from_str(user).unwrap());
-        let unknown = Err(Denied("token has expired".to_owned()));
-        assert_eq!(reviews.identify("t1").await, Ok(unknown));
-        assert_eq!(reviews.may_get(&known, "/metrics").await, Ok(Ok(())));
-        assert_eq!(reviews.may_get(&known, "/metrics").await, Ok(Err(Denied("no role".to_owned()))));
-        assert_eq!(reviews.may_get(&known, "/metrics").await, Ok(Err(Denied(String::new()))));
+        assert_eq!(reviews.identify("t1").await, Err(ReviewError::Denied("token has expired".to_owned())));
+        for answer in [Ok(()), denied("no role"), denied("")] {
+            assert_eq!(reviews.may_get(&known, "/metrics").await, answer);
+        }
 
         let seen = server.seen();
         assert_eq!(seen[0].line(), format!("POST {TOKEN_REVIEWS}"));
@@ -233,7 +235,7 @@ mod tests {
             "the response is not a review",
             "no answer within 10s",
         ] {
-            assert_eq!(reviews.identify("t").await, Err(ReviewError::new(reason)));
+            assert_eq!(reviews.identify("t").await, Err(ReviewError::Unanswered(reason.to_owned())));
         }
     }
 

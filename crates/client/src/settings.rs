@@ -9,6 +9,7 @@ use http::Method;
 use tokio::time::Instant;
 
 use super::WatchProtocol;
+use kube_gc_config::Settings;
 use kube_gc_decode::Encoding;
 
 /// The field manager of every patch, and the start of the user agent.
@@ -19,7 +20,7 @@ pub const USER_AGENT: &str = concat!("kube-gc/", env!("CARGO_PKG_VERSION"));
 /// that existing filters match.
 pub const EVENT_COMPONENT: &str = "garbage-collector-controller";
 
-/// Settings of an [`Api`](super::Api).
+/// Settings of an [`Api`](super::Api). `config/default.toml` has their defaults.
 #[derive(Clone, Debug)]
 pub struct ApiSettings {
     /// The time limit of a unary request.
@@ -68,16 +69,30 @@ impl WallClock {
 
 impl Default for ApiSettings {
     fn default() -> Self {
+        Self::from(&Settings::default())
+    }
+}
+
+impl From<&Settings> for ApiSettings {
+    fn from(Settings { client, watch, .. }: &Settings) -> Self {
         Self {
-            request_timeout: Duration::from_secs(30),
-            page_size: 500,
-            encoding: Encoding::Protobuf,
-            compressed_lists: false,
-            streaming_lists: false,
-            watch_protocol: WatchProtocol::Http2,
-            qps: 0,
-            burst: 0,
-            watch: WatchSettings::default(),
+            request_timeout: client.request_timeout,
+            page_size: watch.page_size,
+            encoding: match client.encoding {
+                kube_gc_config::Encoding::Protobuf => Encoding::Protobuf,
+                kube_gc_config::Encoding::Json => Encoding::Json,
+            },
+            compressed_lists: client.compression,
+            streaming_lists: watch.streaming_lists,
+            watch_protocol: client.watch_protocol,
+            qps: client.qps,
+            burst: client.burst,
+            watch: WatchSettings {
+                shortest: Duration::from_secs(300),
+                longest: Duration::from_secs(600),
+                least_backoff: watch.min_backoff,
+                greatest_backoff: watch.max_backoff,
+            },
             seed: RandomState::new().hash_one(0),
             clock: WallClock::System,
         }
@@ -96,17 +111,6 @@ pub struct WatchSettings {
     pub least_backoff: Duration,
     /// The longest wait after repeated failures.
     pub greatest_backoff: Duration,
-}
-
-impl Default for WatchSettings {
-    fn default() -> Self {
-        Self {
-            shortest: Duration::from_secs(300),
-            longest: Duration::from_secs(600),
-            least_backoff: Duration::from_millis(800),
-            greatest_backoff: Duration::from_secs(30),
-        }
-    }
 }
 
 /// The verb of a request.

@@ -203,12 +203,17 @@ impl Server {
     }
 
     pub fn api(&self) -> Api {
-        self.api_with(ApiSettings { seed: 1, ..ApiSettings::default() }, WriteGate::open())
+        self.api_with(paged(), WriteGate::open())
     }
 
     pub fn api_with(&self, settings: ApiSettings, gate: WriteGate) -> Api {
         Api::from_clients(self.client(), settings, gate)
     }
+}
+
+/// The default settings with a fixed seed, and with lists that are no streams.
+pub fn paged() -> ApiSettings {
+    ApiSettings { seed: 1, streaming_lists: false, ..ApiSettings::default() }
 }
 
 /// A namespaced type.

@@ -44,42 +44,24 @@ pub struct User {
     pub extra: BTreeMap<String, Vec<String>>,
 }
 
-/// The answer of the API server to a review: what was asked for, or that it is denied.
-pub type Reviewed<T> = Result<T, Denied>;
-
-/// An unknown token, or what a user may not do, with the server's reason, which may be empty.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Denied(pub String);
-
-impl Denied {
-    fn because(&self, what: &str) -> String {
-        if self.0.is_empty() { what.to_owned() } else { format!("{what}: {}", self.0) }
-    }
-}
-
-/// A review got no usable answer.
+/// Why a review has approved of nothing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the API server does not answer the review: {0}")]
-pub struct ReviewError(String);
-
-impl ReviewError {
-    /// An error with this reason.
-    pub fn new(reason: impl Into<String>) -> Self {
-        Self(reason.into())
-    }
+pub enum ReviewError {
+    /// The token is unknown, or the user may not do this: the server's reason, which may be empty.
+    #[error("the API server denies it: {0}")]
+    Denied(String),
+    /// There is no usable answer.
+    #[error("the API server does not answer the review: {0}")]
+    Unanswered(String),
 }
 
 /// Authenticates tokens and authorizes users.
 pub trait Reviewer: Send + Sync + 'static {
     /// Finds the user of a token.
-    fn identify<'a>(&'a self, token: &'a Token) -> BoxFuture<'a, Result<Reviewed<Arc<User>>, ReviewError>>;
+    fn identify<'a>(&'a self, token: &'a Token) -> BoxFuture<'a, Result<Arc<User>, ReviewError>>;
 
     /// Checks whether a user may `get` a path.
-    fn may_get<'a>(
-        &'a self,
-        user: &'a User,
-        path: &'a str,
-    ) -> BoxFuture<'a, Result<Reviewed<()>, ReviewError>>;
+    fn may_get<'a>(&'a self, user: &'a User, path: &'a str) -> BoxFuture<'a, Result<(), ReviewError>>;
 }
 
 /// A bearer token. Its [`Debug`](fmt::Debug) output does not contain it.
@@ -136,8 +118,8 @@ pub(crate) type Rejection = (HttpRefusal, String);
 /// Authorizes requests through a [`Reviewer`] and caches its answers.
 pub struct Authorizer {
     reviewer: Box<dyn Reviewer>,
-    tokens: Cache<Fingerprint, Reviewed<Arc<User>>>,
-    rights: Cache<(Arc<User>, String), Reviewed<()>>,
+    tokens: Cache<Fingerprint, Result<Arc<User>, Rejection>>,
+    rights: Cache<(Arc<User>, String), Result<(), Rejection>>,
     rate: RateLimiter,
     /// Whether the last review succeeded.
     answered: AtomicBool,
@@ -157,64 +139,58 @@ impl Authorizer {
 
     /// Checks whether the user of a token may `get` a path.
     pub(crate) async fn admit(&self, token: &Token, path: &str, source: Source) -> Result<(), Rejection> {
+        let denied = (HttpRefusal::Unauthenticated, "the API server does not know this token".to_owned());
         let ask = || self.reviewer.identify(token);
-        let user = self.reviewed(&self.tokens, token.fingerprint(), source, ask).await?;
-        let unknown = "the API server does not know this token";
-        let user = user.map_err(|denied| (HttpRefusal::Unauthenticated, denied.because(unknown)))?;
+        let user = self.reviewed(&self.tokens, token.fingerprint(), source, denied, ask).await?;
         if path.len() > MAX_PATH_LENGTH {
             let why = "the path is longer than that of any page".to_owned();
             return Err((HttpRefusal::Forbidden, why));
         }
-        let ask = || self.reviewer.may_get(&user, path);
+        let denied = (HttpRefusal::Forbidden, format!("{} may not get {path}", user.username));
         let right = (Arc::clone(&user), path.to_owned());
-        let what = format!("{} may not get {path}", user.username);
-        let allowed = self.reviewed(&self.rights, right, source, ask).await?;
-        allowed.map_err(|denied| (HttpRefusal::Forbidden, denied.because(&what)))
+        let ask = || self.reviewer.may_get(&user, path);
+        self.reviewed(&self.rights, right, source, denied, ask).await
     }
 
     /// The cached answer, or that of a review, to which the rate limit applies.
     async fn reviewed<'a, K: Clone + Eq + Hash, T: Clone>(
         &self,
-        cache: &Cache<K, Reviewed<T>>,
+        cache: &Cache<K, Result<T, Rejection>>,
         key: K,
         source: Source,
-        ask: impl FnOnce() -> BoxFuture<'a, Result<Reviewed<T>, ReviewError>>,
-    ) -> Result<Reviewed<T>, Rejection> {
+        (refusal, denied): Rejection,
+        ask: impl FnOnce() -> BoxFuture<'a, Result<T, ReviewError>>,
+    ) -> Result<T, Rejection> {
         if let Some(answer) = cache.get(&key) {
-            return Ok(answer);
+            return answer;
         }
         if !self.rate.try_acquire(source) {
             let reason = "too many requests with new tokens or pages; retry later";
             return Err((HttpRefusal::Busy, reason.to_owned()));
         }
-        let answer = self.report_outage(ask().await)?;
-        cache.keep(key, answer.clone(), if answer.is_ok() { ALLOWED_FOR } else { DENIED_FOR });
-        Ok(answer)
-    }
-
-    /// Logs only when reviews start to fail and when they succeed again: any client can cause
-    /// a review, so a line for each failure could flood the log.
-    fn report_outage<V>(&self, answer: Result<V, ReviewError>) -> Result<V, Rejection> {
-        match answer {
-            Ok(value) => {
-                if !self.answered.swap(true, Ordering::Relaxed) {
-                    tracing::info!("the API server answers reviews again; pages are available");
-                }
-                Ok(value)
-            }
-            Err(error) => {
-                if self.answered.swap(false, Ordering::Relaxed) {
-                    tracing::warn!(
-                        %error,
-                        "the API server does not answer reviews of tokens and permissions, so only users whose \
-                         approval is cached can read the pages. Check that the API server is reachable and that \
-                         this process may create tokenreviews.authentication.k8s.io and \
-                         subjectaccessreviews.authorization.k8s.io"
-                    );
-                }
-                Err((HttpRefusal::Unavailable, error.to_string()))
-            }
+        let answer = ask().await;
+        let outage = answer.as_ref().err().filter(|error| matches!(error, ReviewError::Unanswered(_)));
+        // Only at the beginning and the end of an outage: any client can cause a review, so a line for
+        // each failure could flood the log.
+        match (outage, self.answered.swap(outage.is_none(), Ordering::Relaxed)) {
+            (Some(error), true) => tracing::warn!(
+                %error,
+                "the API server does not answer reviews of tokens and permissions, so only users whose \
+                 approval is cached can read the pages. Check that the API server is reachable and that \
+                 this process may create tokenreviews.authentication.k8s.io and \
+                 subjectaccessreviews.authorization.k8s.io"
+            ),
+            (None, false) => tracing::info!("the API server answers reviews again; pages are available"),
+            _ => {}
         }
+        let answer = match answer {
+            Ok(approved) => Ok(approved),
+            Err(ReviewError::Denied(reason)) if reason.is_empty() => Err((refusal, denied)),
+            Err(ReviewError::Denied(reason)) => Err((refusal, format!("{denied}: {reason}"))),
+            Err(error) => return Err((HttpRefusal::Unavailable, error.to_string())),
+        };
+        cache.keep(key, answer.clone(), if answer.is_ok() { ALLOWED_FOR } else { DENIED_FOR });
+        answer
     }
 }
 

@@ -14,7 +14,7 @@ use tower::buffer::error::Closed;
 use tower::service_fn;
 use tracing::Span;
 
-use crate::app::connect::{self, api_settings, gate};
+use crate::app::connect::{self, gate};
 use crate::app::controller::Controller;
 use crate::app::process::{Threads, block_on};
 use crate::app::{Error, ErrorKind};
@@ -147,7 +147,7 @@ async fn run(task: Task, Threads { lists, watches }: Threads) -> Result<(), Erro
         Access::Config(config) => connect::collector(*config, &settings).await?.1,
         Access::Client(client) => {
             let client = noticed(client, Arc::clone(&state));
-            let api = Api::from_clients(client, api_settings(&settings), gate(&settings));
+            let api = Api::from_clients(client, (&settings).into(), gate(&settings));
             connect::check(&api, "the API server", &settings).await?;
             api
         }

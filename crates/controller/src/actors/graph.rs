@@ -85,8 +85,8 @@ pub struct TakeInChanges {
 pub struct PartitionStatus {
     /// Sizes.
     pub stats: Stats,
-    /// Links to partition 0 that are not applied yet.
-    pub outbox: usize,
+    /// Links that partition 0 has not applied yet.
+    pub unapplied_links: usize,
 }
 
 impl GraphActor {
@@ -119,7 +119,7 @@ impl GraphActor {
     }
 
     pub(super) fn status(&self) -> PartitionStatus {
-        PartitionStatus { stats: self.partition.stats(), outbox: self.links.load(Ordering::SeqCst) }
+        PartitionStatus { stats: self.partition.stats(), unapplied_links: self.links.load(Ordering::SeqCst) }
     }
 
     /// Forwards effects. Keys are sent without waiting for room: a pool holds each key once, so
@@ -193,18 +193,18 @@ impl GraphActor {
         drop(applying);
         let has_links = !self.effects.links.is_empty();
         self.forward();
-        if has_links { self.when_delivered(done) } else { answer(done) }
+        if has_links { self.when_delivered(done) } else { answer(done, ()) }
     }
 
     /// Answers when partition 0 has applied every link so far.
     pub(super) fn when_delivered(&self, done: oneshot::Sender<()>) {
-        self.tell_cluster(|_| answer(done));
+        self.tell_cluster(|_| answer(done, ()));
     }
 }
 
-fn answer(done: oneshot::Sender<()>) {
+pub(super) fn answer<A>(to: oneshot::Sender<A>, found: A) {
     // Who asked may have given up.
-    let _ = done.send(());
+    let _ = to.send(found);
 }
 
 fn enqueue(pool: &Recipient<Enqueue>, keys: Vec<(Key, Option<Instant>)>) {

@@ -8,13 +8,13 @@ use futures::future::try_join_all;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use crate::actors::graph::{GraphActor, PartitionStatus, Question, TakeInChanges};
+use crate::actors::graph::{GraphActor, PartitionStatus, Question, TakeInChanges, answer};
 use kube_gc_core::graph::{
-    Below, Cursor, Effects, ExpectedChange, Generation, MemberMark, MemberPage, MembersOf, ObservedObject,
-    OwnerState, Partition, PartitionId, Ranked, SearchQuery, Sharding, Snapshot, StuckFilter, StuckObjects,
+    Below, Cursor, Effects, ExpectedChange, Generation, MemberMark, MemberPage, MembersOf, OwnerState,
+    Partition, PartitionId, Ranked, SearchQuery, Sharding, Snapshot, StuckCause, StuckFilter, StuckObjects,
     Verification, ViewLimits,
 };
-use kube_gc_core::object::{Catalog, GroupResource, Identity, Key, Namespace, Uid};
+use kube_gc_core::object::{Catalog, GroupResource, Identity, Key, Namespace, ObjectFacts, Uid};
 use kube_gc_insight::{Fact, Need, facts};
 
 /// The number of keys in one question, so that a partition soon returns to its work.
@@ -93,26 +93,9 @@ impl GraphHandle {
         partition: PartitionId,
         order: impl FnOnce(&mut GraphActor, oneshot::Sender<A>) + Send + 'static,
     ) -> Answer<A> {
-        let (answer, answered) = oneshot::channel();
-        self.address(partition)?.do_send(Question::new(|actor| order(actor, answer)));
+        let (to, answered) = oneshot::channel();
+        self.address(partition)?.do_send(Question::new(|actor| order(actor, to)));
         answered.await.map_err(|_| PartitionEnded)
-    }
-
-    /// Asks the actor of one partition.
-    async fn ask_actor<A: Send + 'static>(
-        &self,
-        partition: PartitionId,
-        question: impl FnOnce(&mut GraphActor) -> A + Send + 'static,
-    ) -> Answer<A> {
-        let ask = move |actor: &mut GraphActor, answer: oneshot::Sender<A>| {
-            let found = question(actor);
-            // Whoever has the answer relies on its effects: the caches have them, the pools have
-            // the keys.
-            actor.forward();
-            // Who asked may have given up.
-            let _ = answer.send(found);
-        };
-        self.tell(partition, ask).await
     }
 
     /// Asks one partition. The effects of the answer are carried out before it comes.
@@ -121,11 +104,15 @@ impl GraphHandle {
         partition: PartitionId,
         question: impl FnOnce(&mut Partition, &mut Effects) -> A + Send + 'static,
     ) -> Answer<A> {
-        let ask = move |actor: &mut GraphActor| {
+        let ask = move |actor: &mut GraphActor, to: oneshot::Sender<A>| {
             let (partition, effects) = actor.partition();
-            question(partition, effects)
+            let found = question(partition, effects);
+            // Whoever has the answer relies on its effects: the caches have them, the pools have
+            // the keys.
+            actor.forward();
+            answer(to, found);
         };
-        self.ask_actor(partition, ask).await
+        self.tell(partition, ask).await
     }
 
     /// Asks about a key where it is.
@@ -181,11 +168,6 @@ impl GraphHandle {
     /// The state of a key, as a worker needs it.
     pub async fn look(&self, key: &Key) -> Answer<Snapshot> {
         self.ask_about(key, Partition::snapshot_and_queue).await
-    }
-
-    /// The same, but `None` for an object with very many owner references.
-    pub async fn look_at_small(&self, key: &Key) -> Answer<Option<Snapshot>> {
-        self.ask_about(key, Partition::snapshot_and_queue_small).await
     }
 
     /// What is known about an identity as an owner.
@@ -248,7 +230,7 @@ impl GraphHandle {
 
     /// The state of these objects, in their order; `None` for objects that no monitor shows.
     /// Queues nothing.
-    pub async fn show(&self, keys: &[Key]) -> Answer<Vec<Option<ObservedObject>>> {
+    pub async fn show(&self, keys: &[Key]) -> Answer<Vec<Option<ObjectFacts>>> {
         self.ask_each(keys, Partition::observed_object).await
     }
 
@@ -288,8 +270,8 @@ impl GraphHandle {
 
     /// The status of every partition, in order.
     pub async fn status(&self) -> Answer<Vec<PartitionStatus>> {
-        let status = |actor: &mut GraphActor| actor.status();
-        try_join_all(self.partitions().map(|partition| self.ask_actor(partition, status))).await
+        let status = |partition| self.tell(partition, |actor, to| answer(to, actor.status()));
+        try_join_all(self.partitions().map(status)).await
     }
 
     /// How many objects of a type there are.
@@ -299,9 +281,9 @@ impl GraphHandle {
     }
 
     /// The stuck objects that are in no queue, by partition.
-    pub async fn waiting(&self, filter: &StuckFilter) -> Answer<Vec<StuckObjects>> {
-        let (filter, now) = (filter.clone(), self.began.elapsed());
-        self.ask_all(move |graph, _| graph.stuck_objects(now, &filter)).await
+    pub async fn waiting(&self, filter: StuckFilter, only: Option<StuckCause>) -> Answer<Vec<StuckObjects>> {
+        let now = self.began.elapsed();
+        self.ask_all(move |graph, _| graph.stuck_objects(now, &filter, only)).await
     }
 
     /// Facts that a question needs. Live reads are left out.

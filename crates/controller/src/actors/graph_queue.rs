@@ -108,7 +108,7 @@ impl Waiting {
         let arrivals = changes.chunk_by(|(one, _), (other, _)| one == other);
         let arrivals: Vec<_> = arrivals.map(|together| (together[0].0, together.len())).collect();
         for &(came, count) in &arrivals {
-            queue.0.metrics.waited_each(began - came, count);
+            queue.0.metrics.waited(began - came, count);
         }
         queue.working().insert(partition, (began, self.count));
         Applying { arrivals, began, partition, changes: self }
@@ -128,7 +128,7 @@ impl Drop for Applying {
         let count: usize = arrivals.iter().map(|(_, count)| count).sum();
         // The changes were applied one by one; each took its share.
         let each = (now - *began) / u32::try_from(count).unwrap_or(u32::MAX).max(1);
-        queue.0.metrics.worked_each(each, count);
+        queue.0.metrics.worked(each, count);
         for &(came, count) in &*arrivals {
             queue.0.lag.took(now - came, count);
         }

@@ -264,7 +264,7 @@ impl<W: Work> Pool<W> {
         let tries = class.mailbox.failure_of(key).map_or(0, |failure| failure.attempts);
         let outcome = after_conflicts(outcome, tries, class.backoff);
         if let Some(took) = class.mailbox.finish(key, outcome, now) {
-            class.metrics.worked(took);
+            class.metrics.worked(took, 1);
         }
         class.with_slot.remove(key);
         class.without_slot.remove(key);
@@ -299,7 +299,7 @@ impl Class {
     /// The next key, if a slot is free for it.
     fn next(&mut self, now: Time) -> Option<Job> {
         let job = (self.with_slot.len() < self.slots).then(|| self.mailbox.pop(now))??;
-        self.metrics.waited(job.waited);
+        self.metrics.waited(job.waited, 1);
         self.with_slot.insert(job.key.clone());
         Some(job)
     }

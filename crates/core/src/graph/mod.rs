@@ -53,8 +53,7 @@ pub use pages::{Cursor, DependentId, DependentView, Member, MemberMark, MemberPa
 pub use partition::{ExpectedChange, Partition, Stats};
 pub use peers::Sharding;
 pub use query::{
-    ForegroundProgress, Generation, ObjectSnapshot, ObservedObject, OwnerState, OwnerView, ReferenceSnapshot,
-    Snapshot, VirtualSnapshot,
+    ForegroundProgress, Generation, ObjectSnapshot, OwnerState, OwnerView, ReferenceSnapshot, Snapshot,
 };
 pub use stuck::{
     StuckCause, StuckCount, StuckDetail, StuckFilter, StuckObject, StuckObjects, keep_first_of_each,

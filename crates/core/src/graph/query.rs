@@ -6,7 +6,8 @@ use super::node::{EdgeId, NodeId, Presence};
 use super::{Effects, Partition};
 use crate::mutation::{self, Mutation};
 use crate::object::{
-    DeletionState, Finalizers, GroupResource, Identity, Key, KeyedSet, OwnerReference, ResourceVersion, Uid,
+    DeletionState, Finalizers, GroupResource, Identity, Key, KeyedSet, ObjectFacts, OwnerReference,
+    ResourceVersion, Uid,
 };
 
 /// Counts the changes to a node itself (presence, identity, references, finalizers, deletion),
@@ -23,18 +24,14 @@ pub enum Snapshot {
     /// again when the event arrives.
     AwaitsEvent,
     /// Some dependent names it and no monitor shows it: it has to be verified.
-    Virtual(VirtualSnapshot),
+    Virtual {
+        /// Where to look it up. References may disagree; this is what one of them says.
+        identity: Identity,
+        /// The answer is valid for this generation only.
+        generation: Generation,
+    },
     /// An observed object.
     Object(Box<ObjectSnapshot>),
-}
-
-/// An owner that has to be verified.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct VirtualSnapshot {
-    /// Where to look it up. References may disagree; this is what one of them says.
-    pub identity: Identity,
-    /// The answer is valid for this generation only.
-    pub generation: Generation,
 }
 
 /// An observed object, with everything that a decision about it needs.
@@ -140,14 +137,6 @@ impl OwnerState {
     }
 }
 
-/// An observed object, without what is known about its owners.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ObservedObject {
-    pub deletion: DeletionState,
-    pub finalizers: Finalizers,
-    pub references: Vec<OwnerReference>,
-}
-
 impl Partition {
     /// The state of a key's node, for a worker that evaluates it now.
     ///
@@ -173,10 +162,10 @@ impl Partition {
                 active.into_iter().for_each(|dependent| self.queue(dependent, out));
                 Snapshot::Object(Box::new(object))
             }
-            Presence::Virtual => Snapshot::Virtual(VirtualSnapshot {
+            Presence::Virtual => Snapshot::Virtual {
                 identity: self.store.identity(id),
                 generation: Generation(self.store.nodes[id].generation),
-            }),
+            },
             Presence::Absent
             | Presence::Remote
             | Presence::Unresolved
@@ -360,13 +349,18 @@ impl Partition {
 
     /// An object as it was last seen; `None` if no monitor shows one under this key. Unlike
     /// [`snapshot_and_queue`](Self::snapshot_and_queue), asking queues nothing.
-    pub fn observed_object(&self, key: &Key) -> Option<ObservedObject> {
+    pub fn observed_object(&self, key: &Key) -> Option<ObjectFacts> {
         let id = self.store.find_key(key)?;
         let node = &self.store.nodes[id];
-        (node.presence == Presence::Observed).then(|| ObservedObject {
-            deletion: node.deletion,
+        node.is_observed().then(|| ObjectFacts {
+            uid: node.uid.clone(),
+            namespace: self.store.namespace(id).cloned(),
+            name: node.name.clone(),
+            resource_version: self.store.version(id).cloned(),
+            owners: self.store.owners(id).map(|edge| self.store.reference(edge)).collect(),
+            being_deleted: node.deletion.is_being_deleted(),
             finalizers: node.finalizers,
-            references: self.store.owners(id).map(|edge| self.store.reference(edge)).collect(),
+            held_by_others: node.held_by_others,
         })
     }
 }

@@ -54,10 +54,16 @@ pub struct StuckFilter {
     pub namespace: Option<Namespace>,
     /// Only objects of this type.
     pub resource: Option<GroupResource>,
-    /// Only return objects that are stuck for this cause. All are counted.
-    pub only: Option<StuckCause>,
     /// Ignore what is normal for a while and is younger than this.
     pub patience: Duration,
+}
+
+impl StuckFilter {
+    /// Whether it asks for objects of this type in this namespace.
+    pub fn has(&self, namespace: Option<&Namespace>, resource: &GroupResource) -> bool {
+        self.namespace.as_ref().is_none_or(|wanted| namespace == Some(wanted))
+            && self.resource.as_ref().is_none_or(|wanted| resource == wanted)
+    }
 }
 
 /// How many objects are stuck, and for how long the first of them has been.
@@ -135,9 +141,14 @@ pub fn keep_first_of_each<T, K: Hash + Eq>(items: &mut Vec<T>, most: usize, grou
 }
 
 impl Partition {
-    /// The stuck objects at this time. An object counts as stuck since the first query that
-    /// found it so.
-    pub fn stuck_objects(&mut self, now: Duration, filter: &StuckFilter) -> StuckObjects {
+    /// The stuck objects at this time. Returns those that are stuck for the cause `only`, if there is
+    /// one, and counts all. An object counts as stuck since the first query that found it so.
+    pub fn stuck_objects(
+        &mut self,
+        now: Duration,
+        filter: &StuckFilter,
+        only: Option<StuckCause>,
+    ) -> StuckObjects {
         self.notice(now);
         let mut asked_for: Vec<(Duration, NodeId)> = Vec::new();
         let mut counts = StuckCause::ALL.map(|cause| (cause, StuckCount::default()));
@@ -145,7 +156,8 @@ impl Partition {
             let waited = now.saturating_sub(noticed.since);
             let is_normal = matches!(noticed.cause, StuckCause::UnseenWrite | StuckCause::Held);
             let mentioned = !is_normal || waited >= filter.patience;
-            if !mentioned || !self.is_in(id, filter) {
+            let resource = &self.store.resource(id).group_resource;
+            if !mentioned || !filter.has(self.store.namespace(id), resource) {
                 continue;
             }
             for (cause, count) in &mut counts {
@@ -153,7 +165,7 @@ impl Partition {
                     count.add(waited);
                 }
             }
-            if filter.limit > 0 && filter.only.is_none_or(|only| only == noticed.cause) {
+            if filter.limit > 0 && only.is_none_or(|only| only == noticed.cause) {
                 asked_for.push((noticed.since, id));
             }
         }
@@ -167,13 +179,6 @@ impl Partition {
             Some(StuckObject { object: self.store.identity(id), waited, detail: self.stuck_detail(id)? })
         });
         StuckObjects { counts: counts.into(), objects: objects.collect() }
-    }
-
-    fn is_in(&self, id: NodeId, filter: &StuckFilter) -> bool {
-        let in_namespace =
-            filter.namespace.as_ref().is_none_or(|wanted| self.store.namespace(id) == Some(wanted));
-        let resource = |wanted: &GroupResource| self.store.resource(id).group_resource == *wanted;
-        in_namespace && filter.resource.as_ref().is_none_or(resource)
     }
 
     /// Finds the stuck objects among the nodes that may be stuck.

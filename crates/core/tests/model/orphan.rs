@@ -46,7 +46,7 @@ impl Desk<'_> {
                 }
                 Err(Completion::Done)
             }
-            Snapshot::Virtual(_) | Snapshot::Gone => Err(Completion::Done),
+            Snapshot::Virtual { .. } | Snapshot::Gone => Err(Completion::Done),
             Snapshot::AwaitsEvent => Err(conflict()),
         }
     }

@@ -41,8 +41,8 @@ impl Desk<'_> {
     fn begin(&mut self, of: Life) -> Next {
         let item = match self.snapshot(of) {
             Snapshot::Gone | Snapshot::AwaitsEvent => return DONE,
-            Snapshot::Virtual(it) => {
-                let (owner, generation) = (cast::owner(&it.identity), Skip(it.generation));
+            Snapshot::Virtual { identity, generation } => {
+                let (owner, generation) = (cast::owner(&identity), Skip(generation));
                 return Next::Go(Task::Verify { owner, generation });
             }
             Snapshot::Object(item) => Rc::new(Item(*item)),
@@ -276,7 +276,7 @@ impl Desk<'_> {
         let dependents = match is_delete.then(|| self.snapshot(verdict.item.life())) {
             None => Dependents::of(&verdict.item),
             Some(Snapshot::Object(now)) => Dependents::of(&now),
-            Some(Snapshot::Gone | Snapshot::Virtual(_)) => Dependents::default(),
+            Some(Snapshot::Gone | Snapshot::Virtual { .. }) => Dependents::default(),
             Some(Snapshot::AwaitsEvent) => return changed(),
         };
         let sent = verdict.version.map(version);

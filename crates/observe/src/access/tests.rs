@@ -13,9 +13,13 @@ struct Fake {
 }
 
 impl Fake {
-    fn ask(&self, question: String) -> Result<(), ReviewError> {
+    /// The answer of the server, unless it is down.
+    fn ask<T>(&self, question: String, answer: Result<T, &str>) -> Result<T, ReviewError> {
         self.asked.lock().unwrap().push(question);
-        if self.down.load(Ordering::SeqCst) { Err(ReviewError::new("it is down")) } else { Ok(()) }
+        if self.down.load(Ordering::SeqCst) {
+            return Err(ReviewError::Unanswered("it is down".to_owned()));
+        }
+        answer.map_err(|reason| ReviewError::Denied(reason.to_owned()))
     }
 
     fn asked(&self) -> Vec<String> {
@@ -24,24 +28,17 @@ impl Fake {
 }
 
 impl Reviewer for Fake {
-    fn identify<'a>(&'a self, token: &'a Token) -> BoxFuture<'a, Result<Reviewed<Arc<User>>, ReviewError>> {
-        let bearer = if token.reveal() == "good" && !self.revoked.load(Ordering::SeqCst) {
-            Ok(Arc::new(User { username: "prometheus".to_owned(), ..User::default() }))
-        } else {
-            Err(Denied("no such token".to_owned()))
-        };
-        let asked = self.ask(token.reveal().to_owned());
-        async { asked.map(|()| bearer) }.boxed()
+    fn identify<'a>(&'a self, token: &'a Token) -> BoxFuture<'a, Result<Arc<User>, ReviewError>> {
+        let is_good = token.reveal() == "good" && !self.revoked.load(Ordering::SeqCst);
+        let user = Arc::new(User { username: "prometheus".to_owned(), ..User::default() });
+        let bearer = self.ask(token.reveal().to_owned(), is_good.then_some(user).ok_or("no such token"));
+        async { bearer }.boxed()
     }
 
-    fn may_get<'a>(
-        &'a self,
-        user: &'a User,
-        path: &'a str,
-    ) -> BoxFuture<'a, Result<Reviewed<()>, ReviewError>> {
-        let access = if path == "/metrics" { Ok(()) } else { Err(Denied(String::new())) };
-        let asked = self.ask(format!("{} {path}", user.username));
-        async { asked.map(|()| access) }.boxed()
+    fn may_get<'a>(&'a self, user: &'a User, path: &'a str) -> BoxFuture<'a, Result<(), ReviewError>> {
+        let access = (path == "/metrics").then_some(()).ok_or("");
+        let access = self.ask(format!("{} {path}", user.username), access);
+        async { access }.boxed()
     }
 }
 

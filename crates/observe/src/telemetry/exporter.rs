@@ -310,6 +310,7 @@ fn read() -> Vec<Reading> {
 mod tests {
     use super::super::{Queue, QueueMetrics, QueueSample};
     use super::*;
+    use kube_gc_core::graph::Stats;
     use kube_gc_core::object::GroupResource;
 
     #[test]
@@ -319,10 +320,10 @@ mod tests {
             let queue = QueueMetrics::new(Queue::AttemptToDelete);
             queue.added(1);
             queue.sample(&QueueSample::default());
-            queue.waited(Duration::from_millis(3));
+            queue.waited(Duration::from_millis(3), 1);
             let resource = GroupResource::parse("deployments.apps");
             record::request("delete", &resource, "200", Duration::from_millis(3));
-            record::graph(3, &record::GraphSize { nodes: 10, ..record::GraphSize::default() });
+            record::graph(3, &Stats { nodes: 10, ..Stats::default() }, 0);
             exporter.render()
         });
         for line in [

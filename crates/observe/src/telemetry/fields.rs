@@ -49,17 +49,17 @@ impl Structured {
 
     /// The object that a line is about: `resource`, `namespace`, `name` and `uid` in JSON.
     pub fn object(identity: &Identity) -> Self {
-        Self::new(identity, &ObjectView::from(identity), Place::TopLevel)
+        Self::new(identity, &PrintedObject::from(identity), Place::TopLevel)
     }
 
     /// The same of an object whose name is not known.
     pub fn key(key: &Key) -> Self {
-        Self::new(key, &ObjectView::from(key), Place::TopLevel)
+        Self::new(key, &PrintedObject::from(key), Place::TopLevel)
     }
 
     /// Another object that a line names.
     pub fn other_object(identity: &Identity) -> Self {
-        Self::new(identity, &ObjectView::from(identity), Place::OwnField)
+        Self::new(identity, &PrintedObject::from(identity), Place::OwnField)
     }
 
     /// The first of these texts under this name, which is an array in JSON, and the number of the
@@ -92,7 +92,7 @@ impl Error for Structured {}
 /// An object, in the log and on the debug pages. The JSON fields are a public interface. Names and
 /// uids of owners come from references, where they can have any length, so they are truncated.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ObjectView {
+pub struct PrintedObject {
     /// Resource and group as kubectl writes them: `pods`, `deployments.apps`.
     pub resource: String,
     /// The namespace; `null` for cluster-scoped objects.
@@ -103,13 +103,13 @@ pub struct ObjectView {
     pub uid: String,
 }
 
-impl From<&Identity> for ObjectView {
+impl From<&Identity> for PrintedObject {
     fn from(identity: &Identity) -> Self {
         Self { name: Some(word(&identity.name).to_string()), ..Self::from(&identity.key()) }
     }
 }
 
-impl From<&Key> for ObjectView {
+impl From<&Key> for PrintedObject {
     fn from(key: &Key) -> Self {
         let Key { uid, resource, namespace } = key;
         Self {

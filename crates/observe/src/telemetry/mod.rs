@@ -21,8 +21,8 @@ pub mod record;
 pub mod testing;
 
 pub use exporter::Exporter;
-pub use fields::{ObjectView, PrintedReference, Structured, Timestamp, owner_reference};
+pub use fields::{PrintedObject, PrintedReference, Structured, Timestamp, owner_reference};
 pub use histogram::Distribution;
 pub use kube_gc_core::text::escape::Escaped;
 pub use labels::{ApiSide, EventKind, InvalidReference, MonitorState, Queue, StuckReason};
-pub use record::{DeletionLag, EventLag, EventMetrics, GraphSize, QueueMetrics, QueueSample};
+pub use record::{DeletionLag, EventLag, EventMetrics, QueueMetrics, QueueSample};

@@ -131,7 +131,7 @@ metrics! {
     GRAPH_BYTES = "kube_gc_graph_bytes", Kind::Gauge, Bytes, ["partition"];
     /// Owner references whose apiVersion and kind are not served; their dependents are kept.
     UNRESOLVED_REFERENCES = "kube_gc_unresolved_references", Kind::Gauge, Count, ["partition"];
-    /// Links to owners in other partitions that these partitions have not applied yet.
+    /// Links to cluster-scoped owners that partition 0 has not applied yet.
     GRAPH_OUTBOX = "kube_gc_graph_outbox", Kind::Gauge, Count, ["partition"];
     /// How often a restore of the API server's store was detected and everything was listed again.
     STORE_RESTORED = "kube_gc_store_restored_total", Kind::Counter, Count, [];

@@ -12,6 +12,7 @@ use super::labels::{
     ACTIONS, ApiSide, EventKind, InvalidReference, MonitorState, OUTCOMES, Queue, StuckReason,
 };
 use super::names::{self, ALL, Kind, Metric};
+use kube_gc_core::graph::Stats;
 use kube_gc_core::object::GroupResource;
 
 pub use super::labels::{HttpRefusal, LeaseTransition, PatchConflict};
@@ -281,33 +282,16 @@ pub fn discovery_error() {
     counter(&names::RESOURCES_SYNC_ERRORS, []).increment(1);
 }
 
-/// The size of one graph partition.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct GraphSize {
-    /// Observed objects.
-    pub nodes: usize,
-    /// Owners that no monitor shows.
-    pub virtual_nodes: usize,
-    /// References.
-    pub edges: usize,
-    /// Memory, in bytes.
-    pub bytes: usize,
-    /// Owner references whose apiVersion and kind are not served.
-    pub unresolved: usize,
-    /// Links that have not been applied yet.
-    pub outbox: usize,
-}
-
-/// Records the size of a partition.
-pub fn graph(partition: usize, size: &GraphSize) {
-    let GraphSize { nodes, virtual_nodes, edges, bytes, unresolved, outbox } = *size;
+/// Records the size of a partition, and how many of its links partition 0 has not applied yet.
+pub fn graph(partition: usize, size: &Stats, unapplied_links: usize) {
+    let Stats { nodes, virtual_nodes, edges, unresolved, bytes, unseen_writes: _ } = *size;
     for (metric, count) in [
         (&names::GRAPH_NODES, nodes),
         (&names::GRAPH_VIRTUAL_NODES, virtual_nodes),
         (&names::GRAPH_EDGES, edges),
         (&names::GRAPH_BYTES, bytes),
         (&names::UNRESOLVED_REFERENCES, unresolved),
-        (&names::GRAPH_OUTBOX, outbox),
+        (&names::GRAPH_OUTBOX, unapplied_links),
     ] {
         gauge(metric, [partition.to_string().into()]).set(float(count));
     }
@@ -392,7 +376,7 @@ pub struct QueueSample {
     pub processing: usize,
     /// Keys whose last attempt failed and that wait for the next one.
     pub delayed: usize,
-    /// Keys that wait for a change in the cluster.
+    /// Keys that wait for a change elsewhere: a type, an owner, the brake.
     pub parked: usize,
     /// Memory for the errors of failing keys.
     pub error_bytes: usize,
@@ -426,23 +410,13 @@ impl QueueMetrics {
         self.adds.absolute(count);
     }
 
-    /// Records how long a key waited for a worker.
-    pub fn waited(&self, duration: Duration) {
-        self.queue_duration.record(duration);
-    }
-
     /// Records that this many keys each waited this long for a worker.
-    pub fn waited_each(&self, duration: Duration, count: usize) {
+    pub fn waited(&self, duration: Duration, count: usize) {
         self.queue_duration.record_many(duration, count);
     }
 
-    /// Records how long the work on a key took.
-    pub fn worked(&self, duration: Duration) {
-        self.work_duration.record(duration);
-    }
-
     /// Records that the work on this many keys took this long each.
-    pub fn worked_each(&self, duration: Duration, count: usize) {
+    pub fn worked(&self, duration: Duration, count: usize) {
         self.work_duration.record_many(duration, count);
     }
 

@@ -154,7 +154,7 @@ proptest! {
             assert_eq!(picture, expected);
             let watches: Vec<Duration> = server.seen().iter()
                 .filter(|seen| kind(seen).starts_with("watch")).map(|seen| seen.at).collect();
-            let least = WatchSettings::default().least_backoff;
+            let least = ApiSettings::default().watch.least_backoff;
             assert!(watches.windows(2).all(|pair| pair[1] - pair[0] >= least), "{watches:?}");
         });
     }

@@ -131,7 +131,7 @@ async fn json_only_and_compression_can_be_configured() {
         (Encoding::Protobuf, true, ""),
     ] {
         let server = Server::replying([list(10, &[])]);
-        let settings = ApiSettings { encoding, compressed_lists, ..ApiSettings::default() };
+        let settings = ApiSettings { encoding, compressed_lists, ..paged() };
         let mut watch = server.api_with(settings, WriteGate::open()).watch(widgets(), seen_up_to(0));
         follows(&mut watch, "began; listed 10").await;
         assert_eq!(server.seen()[0].header("accept-encoding"), accepts);

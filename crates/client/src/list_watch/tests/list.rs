@@ -50,7 +50,7 @@ async fn failures_back_off_with_jitter_up_to_the_greatest() {
             step => panic!("{}", text(step)),
         }
     }
-    let WatchSettings { least_backoff, greatest_backoff, .. } = WatchSettings::default();
+    let WatchSettings { least_backoff, greatest_backoff, .. } = ApiSettings::default().watch;
     assert!((least_backoff..least_backoff * 3 / 2).contains(&waits[0]));
     assert!(waits.iter().all(|wait| *wait <= greatest_backoff));
     assert_eq!(waits[11], greatest_backoff);

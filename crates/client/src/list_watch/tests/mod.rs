@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::*;
-use crate::testing::{Part, ReceivedRequest, Reply, Server, lines, widgets};
+use crate::testing::{Part, ReceivedRequest, Reply, Server, lines, paged, widgets};
 use crate::{ApiSettings, ErrorClass, HighWater, WatchSettings, WriteGate};
 use kube_gc_core::graph::WatchEvent;
 use kube_gc_core::object::ResourceVersion;

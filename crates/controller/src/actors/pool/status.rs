@@ -7,10 +7,10 @@ use std::time::Duration;
 use actix::{Context, Handler, MessageResult};
 
 use super::{Class, Pool, Work};
-use kube_gc_core::graph::{StuckCount, keep_first_of_each};
+use kube_gc_core::graph::{StuckCount, StuckFilter, keep_first_of_each};
 use kube_gc_core::mailbox::{FailingKey, Time};
-use kube_gc_core::object::{GroupResource, Key, Namespace};
-use kube_gc_observe::telemetry::{Queue, StuckReason};
+use kube_gc_core::object::{Key, Namespace};
+use kube_gc_observe::telemetry::{Queue, QueueSample, StuckReason};
 
 messages!(AskPool => Vec<(Queue, PoolStatus)>, AskStuck => StuckKeys);
 
@@ -47,18 +47,10 @@ impl Only {
 /// The status of a class of a pool.
 #[derive(Clone, Debug, Default)]
 pub struct PoolStatus {
-    /// Keys that a worker could take now.
-    pub ready: usize,
-    /// Keys in progress.
-    pub processing: usize,
-    /// Keys that failed and wait for their next try.
-    pub delayed: usize,
-    /// Keys that wait for a change elsewhere: a type, an owner, the brake.
-    pub parked: usize,
+    /// Its keys in each state.
+    pub sample: QueueSample,
     /// Those of the parked keys that wait for the brake.
     pub braked: usize,
-    /// The size of the error texts of failing keys, in bytes.
-    pub error_bytes: usize,
     /// The number of keys ever added. Two equal readings mean that nothing was added in between. For
     /// namespaces, keys of others may be counted, too; single keys are not.
     pub adds: u64,
@@ -66,10 +58,6 @@ pub struct PoolStatus {
     pub retries: u64,
     /// How long the oldest ready key has waited for a worker.
     pub oldest_ready: Option<Duration>,
-    /// The total time that the keys in progress have taken so far.
-    pub unfinished: Duration,
-    /// The time that the longest of them has taken so far.
-    pub longest_running: Duration,
     /// Keys whose last try failed.
     pub failing: Vec<StuckKey>,
 }
@@ -83,20 +71,22 @@ impl Class {
         }
         let running = || stats.running.iter().map(|since| now.saturating_sub(*since));
         PoolStatus {
-            ready: stats.ready,
-            processing: stats.running.len(),
-            delayed,
-            parked,
+            sample: QueueSample {
+                ready: stats.ready,
+                processing: stats.running.len(),
+                delayed,
+                parked,
+                error_bytes: stats.error_bytes,
+                unfinished: running().sum(),
+                longest_running: running().max().unwrap_or_default(),
+            },
             braked: stats.delayed.get(&StuckReason::Braked).copied().unwrap_or_default(),
-            error_bytes: stats.error_bytes,
             adds: only.as_ref().map_or_else(
                 || self.mailbox.adds_total(),
                 |only| only.namespaces.iter().map(|of| self.mailbox.queued_of(of.as_ref())).sum(),
             ),
             retries: self.mailbox.retries_total(),
             oldest_ready: stats.oldest_ready_since.map(|since| now.saturating_sub(since)),
-            unfinished: running().sum(),
-            longest_running: running().max().unwrap_or_default(),
             failing: self.mailbox.failing().take(*failing).map(|key| StuckKey::failing(&key, now)).collect(),
         }
     }
@@ -134,26 +124,10 @@ impl<W: Work> Handler<AskPool> for Pool<W> {
 /// Asks a pool for its stuck keys. The cost of an answer grows with the number of its keys.
 #[derive(Clone, Debug, Default)]
 pub struct AskStuck {
-    /// The maximum number of keys to name, those that waited longest first. All are counted.
-    pub limit: usize,
-    /// The maximum number of keys to name in each namespace; `None` for no limit of its own.
-    pub per_namespace: Option<usize>,
-    /// Restricts the answer to this namespace.
-    pub namespace: Option<Namespace>,
-    /// Restricts the answer to this type.
-    pub resource: Option<GroupResource>,
-    /// Names only keys that are stuck for this reason.
+    /// Which of them.
+    pub filter: StuckFilter,
+    /// Names only keys that are stuck for this reason. All are counted.
     pub only: Option<StuckReason>,
-    /// The age from which on keys count whose reason is normal for a while.
-    pub older: Duration,
-}
-
-impl AskStuck {
-    fn is_in(&self, key: &Key) -> bool {
-        let Self { namespace, resource, .. } = self;
-        namespace.as_ref().is_none_or(|wanted| key.namespace.as_ref() == Some(wanted))
-            && resource.as_ref().is_none_or(|wanted| key.resource.group_resource == *wanted)
-    }
 }
 
 /// The answer to [`AskStuck`].
@@ -200,22 +174,24 @@ impl<W: Work> Handler<AskStuck> for Pool<W> {
         let mut tallies = StuckReason::ALL.map(|reason| (reason, StuckCount::default()));
         let mut named: Vec<StuckKey> = Vec::new();
         let now = self.now();
-        let stuck = self.classes.iter().flat_map(|class| class.stuck(now, W::UNTIL_DONE, ask.older));
-        for stuck in stuck.filter(|stuck| ask.is_in(&stuck.key)) {
+        let AskStuck { filter, only } = ask;
+        let stuck = self.classes.iter().flat_map(|class| class.stuck(now, W::UNTIL_DONE, filter.patience));
+        let is_in = |key: &Key| filter.has(key.namespace.as_ref(), &key.resource.group_resource);
+        for stuck in stuck.filter(|stuck| is_in(&stuck.key)) {
             for (reason, tally) in &mut tallies {
                 if *reason == stuck.reason {
                     tally.add(stuck.waited);
                 }
             }
-            if ask.limit > 0 && ask.only.is_none_or(|only| only == stuck.reason) {
+            if filter.limit > 0 && only.is_none_or(|only| only == stuck.reason) {
                 named.push(stuck);
             }
         }
         named.sort_by(|a, b| b.waited.cmp(&a.waited).then_with(|| a.key.uid.cmp(&b.key.uid)));
-        if let Some(most) = ask.per_namespace {
+        if let Some(most) = filter.per_namespace {
             keep_first_of_each(&mut named, most, |stuck| stuck.key.namespace.clone());
         }
-        named.truncate(ask.limit);
+        named.truncate(filter.limit);
         MessageResult(StuckKeys { tallies: tallies.into(), named })
     }
 }

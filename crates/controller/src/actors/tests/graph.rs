@@ -90,6 +90,6 @@ fn links_are_applied_before_the_changes_they_follow_from_are_done() {
         taken.await.unwrap();
         assert_eq!(graph.ask(elsewhere, |graph, _| graph.stats().edges).await.unwrap(), 1);
         fence.await.unwrap();
-        assert!(graph.status().await.unwrap().iter().all(|status| status.outbox == 0));
+        assert!(graph.status().await.unwrap().iter().all(|status| status.unapplied_links == 0));
     });
 }

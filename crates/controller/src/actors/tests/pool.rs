@@ -14,6 +14,7 @@ use crate::actors::pool::{
     PoolCommand, StuckKey, StuckKeys,
 };
 use crate::actors::supervision::FATAL_EXIT_CODE;
+use kube_gc_core::graph::StuckFilter;
 use kube_gc_core::object::{GroupResource, Namespace};
 use kube_gc_observe::telemetry::{Exporter, Queue, StuckReason};
 
@@ -60,7 +61,7 @@ fn a_closed_pool_queues_and_does_not_work() {
     in_system(async {
         let (work, pool) = start(2);
         pool.do_send(Enqueue::from(vec![key("a", "fine")]));
-        assert_eq!(status(&pool).await.ready, 1);
+        assert_eq!(status(&pool).await.sample.ready, 1);
         assert!(work.tries.borrow().is_empty());
         pool.do_send(PoolCommand::Open);
         tried(&work, |tries| tries.contains_key("a/fine")).await;
@@ -93,11 +94,11 @@ fn a_closed_pool_keeps_a_limited_number_of_keys() {
         for batch in 0..10 {
             pool.do_send(Enqueue::from(many(&format!("n{batch}"))));
         }
-        assert_eq!(status(&pool).await.ready, CLOSED_CAPACITY);
+        assert_eq!(status(&pool).await.sample.ready, CLOSED_CAPACITY);
         // An open pool keeps all keys.
         pool.do_send(PoolCommand::Open);
         pool.do_send(Enqueue::from(many("open")));
-        assert_eq!(status(&pool).await.ready, CLOSED_CAPACITY + 10_000);
+        assert_eq!(status(&pool).await.sample.ready, CLOSED_CAPACITY + 10_000);
     });
 }
 
@@ -112,7 +113,7 @@ fn closing_waits_for_the_keys_in_progress() {
         work.release.notify_one();
         closed.await.unwrap();
         let status = status(&pool).await;
-        assert_eq!((status.ready, status.processing), (1, 0), "the other key stays queued");
+        assert_eq!((status.sample.ready, status.sample.processing), (1, 0), "the other key stays queued");
     });
 }
 
@@ -128,7 +129,7 @@ fn opening_resets_all_backoff() {
         pool.do_send(PoolCommand::Open);
         tried(&work, |of| tries(of, "a/denied") >= 18).await;
         assert_eq!(before.elapsed(), Duration::ZERO);
-        let status = until(&pool, |status| status.delayed == 1).await;
+        let status = until(&pool, |status| status.sample.delayed == 1).await;
         assert!(attempts(&status.failing[0]) < 5, "the failure count is reset, too");
     });
 }
@@ -141,7 +142,7 @@ fn a_discovery_change_wakes_unresolved_keys_and_no_others() {
         let keys = ["unresolved", "unresolved/2", "denied"].map(|name| key("a", name));
         let (work, pool) = working(1, &keys);
         tried(&work, |of| of.len() == 3 && of.values().all(|tries| *tries >= 17)).await;
-        until(&pool, |status| (status.parked, status.delayed) == (2, 1)).await;
+        until(&pool, |status| (status.sample.parked, status.sample.delayed) == (2, 1)).await;
         let mut parked = pool.send(AskParked).await.unwrap();
         parked.sort_by_key(|key| key.uid.to_string());
         assert_eq!(parked, keys[..2]);
@@ -149,11 +150,17 @@ fn a_discovery_change_wakes_unresolved_keys_and_no_others() {
         let (before, earlier) = (Instant::now(), work.tries.borrow().clone());
         pool.do_send(PoolCommand::Wake([keys[1].clone(), keys[2].clone(), key("a", "unknown")].into()));
         tried(&work, |of| tries(of, "a/unresolved/2") > tries(&earlier, "a/unresolved/2")).await;
-        until(&pool, |status| (status.parked, status.delayed, status.processing) == (1, 1, 0)).await;
+        until(&pool, |status| {
+            (status.sample.parked, status.sample.delayed, status.sample.processing) == (1, 1, 0)
+        })
+        .await;
         assert_eq!(tries(&work.tries.borrow(), "a/unresolved"), tries(&earlier, "a/unresolved"));
         pool.do_send(PoolCommand::WakeUnresolved);
         tried(&work, |of| tries(of, "a/unresolved") > tries(&earlier, "a/unresolved")).await;
-        until(&pool, |status| (status.parked, status.delayed, status.processing) == (0, 1, 0)).await;
+        until(&pool, |status| {
+            (status.sample.parked, status.sample.delayed, status.sample.processing) == (0, 1, 0)
+        })
+        .await;
         assert_eq!(tries(&work.tries.borrow(), "a/denied"), tries(&earlier, "a/denied"));
         assert!(before.elapsed() < Duration::from_secs(1), "{:?}", before.elapsed());
     });
@@ -167,19 +174,19 @@ fn a_worker_that_releases_its_slot_delays_no_key_and_adds_no_slot() {
             pool.do_send(Enqueue::from(vec![key(namespace, "waits"), key(namespace, "fine")]));
             tried(&work, |tries| tries.contains_key(&format!("{namespace}/fine"))).await;
         }
-        assert_eq!(until(&pool, |status| status.processing == 3).await.ready, 0);
+        assert_eq!(until(&pool, |status| status.sample.processing == 3).await.sample.ready, 0);
         // A worker that keeps its slot occupies the only one.
         pool.do_send(Enqueue::from(vec![key("a", "blocks"), key("a", "last")]));
         tried(&work, |tries| tries.contains_key("a/blocks")).await;
-        let status = until(&pool, |status| (status.ready, status.processing) == (1, 4)).await;
-        assert_eq!(status.delayed, 0);
+        let status = until(&pool, |status| (status.sample.ready, status.sample.processing) == (1, 4)).await;
+        assert_eq!(status.sample.delayed, 0);
         work.release.notify_waiters();
         tried(&work, |tries| tries.contains_key("a/last")).await;
-        until(&pool, |status| (status.ready, status.processing) == (0, 0)).await;
+        until(&pool, |status| (status.sample.ready, status.sample.processing) == (0, 0)).await;
         // Workers that finished without a slot do not add slots.
         pool.do_send(Enqueue::from(vec![key("b", "blocks"), key("b", "fine")]));
         tried(&work, |tries| tries.contains_key("b/blocks")).await;
-        assert_eq!(until(&pool, |status| status.processing == 1).await.ready, 1);
+        assert_eq!(until(&pool, |status| status.sample.processing == 1).await.sample.ready, 1);
         work.release.notify_one();
         tried(&work, |tries| tries.contains_key("b/fine")).await;
     });
@@ -192,13 +199,13 @@ fn a_limited_number_of_workers_release_their_slot() {
         let keys: Vec<_> =
             (0..MAX_WITHOUT_SLOT + 2).map(|number| key(&number.to_string(), "waits")).collect();
         let (work, pool) = working(1, &keys);
-        let status = until(&pool, |status| status.processing > MAX_WITHOUT_SLOT).await;
+        let status = until(&pool, |status| status.sample.processing > MAX_WITHOUT_SLOT).await;
         // The last worker keeps its slot.
-        assert_eq!((status.processing, status.ready), (MAX_WITHOUT_SLOT + 1, 1));
+        assert_eq!((status.sample.processing, status.sample.ready), (MAX_WITHOUT_SLOT + 1, 1));
         work.release.notify_waiters();
-        until(&pool, |status| (status.processing, status.ready) == (1, 0)).await;
+        until(&pool, |status| (status.sample.processing, status.sample.ready) == (1, 0)).await;
         work.release.notify_waiters();
-        until(&pool, |status| status.processing == 0).await;
+        until(&pool, |status| status.sample.processing == 0).await;
     });
 }
 
@@ -242,7 +249,7 @@ fn the_deletion_lag_includes_all_tries() {
         let keys = vec![(key("a", "fine"), None), (key("a", "late"), Some(seen))];
         pool.do_send(Enqueue(keys));
         tried(&work, |tries| tries.get("a/late") == Some(&2)).await;
-        until(&pool, |status| status.failing.is_empty() && status.processing == 0).await;
+        until(&pool, |status| status.failing.is_empty() && status.sample.processing == 0).await;
         let page = exporter.render();
         let sum = page.lines().find_map(|line| line.strip_prefix("kube_gc_deletion_lag_seconds_sum "));
         let sum: f64 = sum.unwrap().parse().unwrap();
@@ -255,10 +262,11 @@ fn the_deletion_lag_includes_all_tries() {
 /// The number of keys that are stuck for a reason, and all named keys.
 async fn stuck(
     pool: &Addr<Pool<Scripted>>,
-    ask: AskStuck,
+    filter: StuckFilter,
+    only: Option<StuckReason>,
     reason: StuckReason,
 ) -> (usize, Vec<(String, StuckReason)>) {
-    let StuckKeys { tallies, named } = pool.send(ask).await.unwrap();
+    let StuckKeys { tallies, named } = pool.send(AskStuck { filter, only }).await.unwrap();
     let count = tallies.iter().find(|(of, _)| *of == reason).unwrap().1.count;
     (count, named.into_iter().map(|stuck| (stuck.key.uid.to_string(), stuck.reason)).collect())
 }
@@ -266,34 +274,37 @@ async fn stuck(
 #[test]
 fn a_key_that_keeps_failing_is_stuck_until_it_is_done() {
     in_system(async {
-        let all = || AskStuck { limit: 10, ..AskStuck::default() };
+        let all = || StuckFilter { limit: 10, ..StuckFilter::default() };
         let (work, pool) = working(1, &[key("a", "denied"), key("b", "unresolved"), key("b", "fine")]);
         tried(&work, |of| tries(of, "b/unresolved") > 2 && tries(of, "b/fine") == 1).await;
         assert_eq!(
-            stuck(&pool, all(), StuckReason::Failed).await,
+            stuck(&pool, all(), None, StuckReason::Failed).await,
             (0, Vec::new()),
             "failing for a moment only"
         );
         tried(&work, |of| tries(of, "a/denied") > 12 && tries(of, "b/unresolved") > 12).await;
-        until(&pool, |status| status.processing == 0).await;
+        until(&pool, |status| status.sample.processing == 0).await;
 
         let named = |name: &str, reason| (name.to_owned(), reason);
         let failed = named("a/denied", StuckReason::Failed);
         let unresolved = named("b/unresolved", StuckReason::Unresolved);
         let (namespace, pods) = (Namespace::parse("b"), GroupResource::parse("pods"));
-        for (ask, of, count, expected) in [
-            (AskStuck { namespace, ..all() }, StuckReason::Failed, 0, vec![unresolved]),
+        for (filter, only, of, count, expected) in [
+            (StuckFilter { namespace, ..all() }, None, StuckReason::Failed, 0, vec![unresolved]),
             // All are counted, even if fewer are named.
-            (AskStuck { only: Some(StuckReason::Failed), ..all() }, StuckReason::Unresolved, 1, vec![failed]),
-            (AskStuck { limit: 0, ..all() }, StuckReason::Unresolved, 1, Vec::new()),
-            (AskStuck { resource: Some(pods), ..all() }, StuckReason::Failed, 0, Vec::new()),
+            (all(), Some(StuckReason::Failed), StuckReason::Unresolved, 1, vec![failed]),
+            (StuckFilter { limit: 0, ..all() }, None, StuckReason::Unresolved, 1, Vec::new()),
+            (StuckFilter { resource: Some(pods), ..all() }, None, StuckReason::Failed, 0, Vec::new()),
         ] {
-            assert_eq!(stuck(&pool, ask, of).await, (count, expected));
+            assert_eq!(stuck(&pool, filter, only, of).await, (count, expected));
         }
 
         *work.served.lock().unwrap() = true;
         pool.do_send(PoolCommand::WakeUnresolved);
-        until(&pool, |status| status.parked == 0 && status.processing == 0 && status.ready == 0).await;
-        assert_eq!(stuck(&pool, all(), StuckReason::Unresolved).await.0, 0, "it is done");
+        until(&pool, |status| {
+            status.sample.parked == 0 && status.sample.processing == 0 && status.sample.ready == 0
+        })
+        .await;
+        assert_eq!(stuck(&pool, all(), None, StuckReason::Unresolved).await.0, 0, "it is done");
     });
 }

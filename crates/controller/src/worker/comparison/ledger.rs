@@ -6,8 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use crate::worker::decision::{DecisionRecord, Occurrence, RemovedReferences};
 use kube_gc_client::Finalizer;
-use kube_gc_core::graph::ObservedObject;
-use kube_gc_core::object::{DeletionState, Identity, Key, OwnerReference};
+use kube_gc_core::object::{DeletionState, Identity, Key, ObjectFacts, OwnerReference};
 use kube_gc_observe::telemetry::Queue;
 
 /// Disagreements that are kept in detail.
@@ -61,7 +60,7 @@ pub enum ObjectState {
     /// The type is not synced, so an object that is missing from the graph may exist.
     Unknown,
     /// The object, if it is there.
-    Known(Option<ObservedObject>),
+    Known(Option<ObjectFacts>),
 }
 
 /// What a look at an object leads to.
@@ -297,22 +296,22 @@ pub fn progress(action: &PredictedAction, state: &ObjectState) -> Progress {
     match action {
         PredictedAction::Delete => match shown {
             None => Progress::CameTrue,
-            Some(now) if now.deletion.is_being_deleted() => Progress::CameTrue,
+            Some(now) if now.being_deleted => Progress::CameTrue,
             // An object without owners is not garbage.
-            Some(now) if now.references.is_empty() => Progress::Overtaken,
+            Some(now) if now.owners.is_empty() => Progress::Overtaken,
             Some(_) => Progress::Stands,
         },
         PredictedAction::RemoveReferences(gone) => match shown {
             // kube-gc would have kept it, but a user may have deleted it.
             None => Progress::Overtaken,
-            Some(now) if gone.is_gone_from(&now.references) => Progress::CameTrue,
-            Some(now) if now.deletion.is_being_deleted() => Progress::Overtaken,
+            Some(now) if gone.is_gone_from(&now.owners) => Progress::CameTrue,
+            Some(now) if now.being_deleted => Progress::Overtaken,
             Some(_) => Progress::Stands,
         },
         // Orphaning does not ask whether the dependent is being deleted itself.
         PredictedAction::Release(owner) => match shown {
             None => Progress::Overtaken,
-            Some(now) if now.references.iter().any(|reference| names(reference, owner)) => Progress::Stands,
+            Some(now) if now.owners.iter().any(|reference| names(reference, owner)) => Progress::Stands,
             Some(_) => Progress::CameTrue,
         },
         PredictedAction::RemoveFinalizer(finalizer) => match shown {
@@ -321,10 +320,10 @@ pub fn progress(action: &PredictedAction, state: &ObjectState) -> Progress {
         },
         PredictedAction::StopBlocking => match shown {
             None => Progress::CameTrue,
-            Some(now) if !now.references.iter().any(|reference| reference.block_owner_deletion) => {
+            Some(now) if !now.owners.iter().any(|reference| reference.block_owner_deletion) => {
                 Progress::CameTrue
             }
-            Some(now) if now.deletion != DeletionState::DeletingDependents => Progress::Overtaken,
+            Some(now) if now.deletion_state() != DeletionState::DeletingDependents => Progress::Overtaken,
             Some(_) => Progress::Stands,
         },
     }
@@ -335,7 +334,7 @@ fn names(reference: &OwnerReference, owner: &Identity) -> bool {
 }
 
 /// A second DELETE with another policy replaces one finalizer by the other.
-const fn finalizer_progress(finalizer: Finalizer, now: &ObservedObject) -> Progress {
+const fn finalizer_progress(finalizer: Finalizer, now: &ObjectFacts) -> Progress {
     let (it, other) = match finalizer {
         Finalizer::Foreground => (now.finalizers.foreground, now.finalizers.orphan),
         Finalizer::Orphan => (now.finalizers.orphan, now.finalizers.foreground),

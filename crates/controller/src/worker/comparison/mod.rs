@@ -27,11 +27,10 @@ use crate::actors::supervision::task;
 use crate::worker::decision::{DecisionObserver, DecisionRecord, JudgedOwner, LoggedOwners, Occurrence};
 use crate::worker::delete::DeleteWork;
 use crate::worker::orphan::OrphanWork;
-use kube_gc_core::graph::ObservedObject;
 use kube_gc_core::mailbox::Completion;
-use kube_gc_core::object::Key;
+use kube_gc_core::object::{Key, ObjectFacts};
 use kube_gc_core::text::listed;
-use kube_gc_observe::telemetry::{ObjectView, PrintedReference, Queue, Structured, Timestamp, record};
+use kube_gc_observe::telemetry::{PrintedObject, PrintedReference, Queue, Structured, Timestamp, record};
 
 use self::ledger::{
     ComparisonResult, Disagreement, Ledger, Next, ObjectState, PredictedAction, Subject, Tally,
@@ -113,7 +112,7 @@ impl Comparison {
         let shown = graph.show(&keys).await.unwrap_or_else(|_| vec![None; keys.len()]);
         let each = disagreements.into_iter().zip(&shown);
         each.map(|(Disagreement { subject, decision, predicted, found }, shown)| DisagreementView {
-            object: ObjectView::from(&subject.object),
+            object: PrintedObject::from(&subject.object),
             action: (&subject.action).into(),
             policy: decision.policy.map(|policy| policy.to_string()),
             detail: detail(&subject.action),
@@ -131,7 +130,7 @@ impl Comparison {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DisagreementView {
     /// The object.
-    pub object: ObjectView,
+    pub object: PrintedObject,
     /// The action that the dry run decided.
     pub action: &'static str,
     /// The propagation policy; `null` unless the action is a deletion.
@@ -179,9 +178,9 @@ fn detail(action: &PredictedAction) -> Option<String> {
 }
 
 /// Describes the state of an object.
-fn state(shown: Option<&ObservedObject>) -> String {
-    let Some(ObservedObject { deletion, finalizers, references }) = shown else { return "gone".to_owned() };
-    let mut state = if deletion.is_being_deleted() { "is being deleted" } else { "lives" }.to_owned();
+fn state(shown: Option<&ObjectFacts>) -> String {
+    let Some(ObjectFacts { being_deleted, finalizers, owners, .. }) = shown else { return "gone".to_owned() };
+    let mut state = if *being_deleted { "is being deleted" } else { "lives" }.to_owned();
     for (is_there, finalizer) in [
         (finalizers.foreground, kube_gc_client::Finalizer::Foreground),
         (finalizers.orphan, kube_gc_client::Finalizer::Orphan),
@@ -191,14 +190,14 @@ fn state(shown: Option<&ObservedObject>) -> String {
             state.push_str(finalizer.name());
         }
     }
-    if references.is_empty() {
+    if owners.is_empty() {
         return state + ", without owners";
     }
-    let owners = references.iter().map(|reference| {
+    let described = owners.iter().map(|reference| {
         let blocks = if reference.block_owner_deletion { ", which it blocks" } else { "" };
         format!("{}{blocks}", PrintedReference(reference))
     });
-    state + ", owned by " + &listed("; ", references.len(), owners)
+    state + ", owned by " + &listed("; ", owners.len(), described)
 }
 
 /// Predictions that wait to be settled. Further decisions are not compared.

@@ -13,8 +13,7 @@ use crate::actors::tests;
 use crate::worker::classified::Evidence;
 use crate::worker::decision::{DecisionRecord, JudgedOwner, Occurrence, RemovedReferences};
 use kube_gc_client::Finalizer;
-use kube_gc_core::graph::ObservedObject;
-use kube_gc_core::object::{DeletionState, Finalizers, Identity, OwnerReference, PropagationPolicy};
+use kube_gc_core::object::{Finalizers, Identity, ObjectFacts, OwnerReference, PropagationPolicy};
 use kube_gc_core::verdict::testing::item;
 use kube_gc_core::verdict::{Decision, ReferenceClass, decide};
 
@@ -60,19 +59,24 @@ fn deletion() -> DecisionRecord {
     DecisionRecord { policy: Some(PropagationPolicy::Background), ..decision }
 }
 
-fn shown(deletion: DeletionState, finalizers: &[Finalizer], owners: &[&str]) -> ObservedObject {
+fn shown(being_deleted: bool, finalizers: &[Finalizer], owners: &[&str]) -> ObjectFacts {
     let finalizers = Finalizers {
         foreground: finalizers.contains(&Finalizer::Foreground),
         orphan: finalizers.contains(&Finalizer::Orphan),
     };
-    ObservedObject { deletion, finalizers, references: owners.iter().map(|owner| reference(owner)).collect() }
+    let owners = owners.iter().map(|owner| reference(owner)).collect();
+    ObjectFacts { being_deleted, finalizers, ..tests::seen(&identity("x"), 1, owners) }
 }
 
-fn live(owners: &[&str]) -> ObservedObject {
-    shown(DeletionState::Live, &[], owners)
+fn live(owners: &[&str]) -> ObjectFacts {
+    shown(false, &[], owners)
 }
 
-fn of(decision: &DecisionRecord, now: Option<&ObservedObject>) -> Progress {
+fn going(finalizers: &[Finalizer], owners: &[&str]) -> ObjectFacts {
+    shown(true, finalizers, owners)
+}
+
+fn of(decision: &DecisionRecord, now: Option<&ObjectFacts>) -> Progress {
     progress(&PredictedAction::of(decision).unwrap(), &ObjectState::Known(now.cloned()))
 }
 
@@ -87,7 +91,7 @@ fn only_writes_withheld_by_a_dry_run_are_predictions() {
 
 #[test]
 fn what_the_graph_shows_of_an_object_fulfils_a_prediction_or_ends_it() {
-    use DeletionState::{DeletingDependents, Live, Orphaning, Terminating};
+    use Finalizer::{Foreground, Orphan};
     use Progress::{CameTrue, Overtaken, Stands};
     use ReferenceClass::{Absent, Orphaned, Solid, Waiting};
     let owners = vec![judged("gone", Absent), judged("keeper", Solid), judged("going", Waiting)];
@@ -97,17 +101,17 @@ fn what_the_graph_shows_of_an_object_fulfils_a_prediction_or_ends_it() {
     assert_eq!(gone_in(&decision("remove_references", without_solid)), [reference("orphaned")]);
     let release = DecisionRecord { owner: Some(identity("owner")), ..decision("orphan", Vec::new()) };
     let finalizer = decision("remove_finalizer", Vec::new());
-    let finalizer = DecisionRecord { finalizer: Some(Finalizer::Foreground), ..finalizer };
-    let (stop, foreground) = (decision("stop_blocking", Vec::new()), [Finalizer::Foreground]);
-    let blocking = |mut object: ObservedObject| {
-        object.references[0].block_owner_deletion = true;
+    let finalizer = DecisionRecord { finalizer: Some(Foreground), ..finalizer };
+    let stop = decision("stop_blocking", Vec::new());
+    let blocking = |mut object: ObjectFacts| {
+        object.owners[0].block_owner_deletion = true;
         object
     };
     for (decision, now, expected) in [
         (&deletion(), None, CameTrue),
-        (&deletion(), Some(shown(Terminating, &[], &["owner"])), CameTrue),
-        (&deletion(), Some(shown(DeletingDependents, &[], &["owner"])), CameTrue),
-        (&deletion(), Some(shown(Orphaning, &[], &["owner"])), CameTrue),
+        (&deletion(), Some(going(&[], &["owner"])), CameTrue),
+        (&deletion(), Some(going(&[Foreground], &["owner"])), CameTrue),
+        (&deletion(), Some(going(&[Orphan], &["owner"])), CameTrue),
         (&deletion(), Some(live(&["owner"])), Stands),
         (&deletion(), Some(live(&["owner", "other"])), Stands),
         // Nobody's garbage any more.
@@ -124,15 +128,15 @@ fn what_the_graph_shows_of_an_object_fulfils_a_prediction_or_ends_it() {
         (&release, Some(live(&["other", "owner"])), Stands),
         (&release, None, Overtaken),
         (&finalizer, None, CameTrue),
-        (&finalizer, Some(shown(Terminating, &[], &[])), CameTrue),
-        (&finalizer, Some(shown(Terminating, &foreground, &[])), Stands),
+        (&finalizer, Some(going(&[], &[])), CameTrue),
+        (&finalizer, Some(going(&[Foreground], &[])), Stands),
         // Another policy has replaced it.
-        (&finalizer, Some(shown(Terminating, &[Finalizer::Orphan], &[])), Overtaken),
+        (&finalizer, Some(going(&[Orphan], &[])), Overtaken),
         // It blocks nobody.
-        (&stop, Some(shown(DeletingDependents, &foreground, &["owner"])), CameTrue),
-        (&stop, Some(blocking(shown(DeletingDependents, &foreground, &["owner"]))), Stands),
-        (&stop, Some(blocking(shown(Terminating, &foreground, &["owner"]))), Overtaken),
-        (&stop, Some(blocking(shown(Live, &[], &["owner"]))), Overtaken),
+        (&stop, Some(going(&[Foreground], &["owner"])), CameTrue),
+        (&stop, Some(blocking(going(&[Foreground], &["owner"]))), Stands),
+        (&stop, Some(blocking(going(&[], &["owner"]))), Overtaken),
+        (&stop, Some(blocking(live(&["owner"]))), Overtaken),
         (&stop, None, CameTrue),
     ] {
         assert_eq!(of(decision, now.as_ref()), expected, "{}: {now:?}", decision.action);

@@ -15,7 +15,7 @@ use crate::actors::pool::Outcome;
 use crate::worker::classified::{Classified, Evidence};
 use crate::worker::interrupted::{Interrupted, api_outcome};
 use kube_gc_client::{AbsenceProof, ApiError, ErrorClass, LookupResult};
-use kube_gc_core::graph::{LARGE, ObjectSnapshot, OwnerState, Snapshot, Verification, VirtualSnapshot};
+use kube_gc_core::graph::{Generation, LARGE, ObjectSnapshot, OwnerState, Snapshot, Verification};
 use kube_gc_core::mailbox::Completion;
 use kube_gc_core::object::Identity;
 use kube_gc_core::text::bounded;
@@ -168,7 +168,7 @@ impl DeleteWork {
         // Another large object may have looked it up in the meantime.
         let state = graph.owner_state(identity).await?;
         let generation = match graph.look(&identity.key()).await? {
-            Snapshot::Virtual(owner) if owner.identity == **identity => Some(owner.generation),
+            Snapshot::Virtual { identity: named, generation } if named == **identity => Some(generation),
             _ => None,
         };
         let classified = match self.known(identity, &state) {
@@ -226,8 +226,11 @@ fn is_hopeless(classified: &[Classified], open: &[Open<'_>]) -> bool {
 
 impl DeleteWork {
     /// Looks up an owner that the graph knows only by references to it.
-    pub(super) async fn verify(&self, owner: &VirtualSnapshot) -> Result<Outcome, Interrupted> {
-        let VirtualSnapshot { identity, generation } = owner;
+    pub(super) async fn verify(
+        &self,
+        identity: &Identity,
+        generation: Generation,
+    ) -> Result<Outcome, Interrupted> {
         let finding = match self.look_ups.look_up(identity).await.answer {
             Ok(LookupResult::Found(_)) => {
                 return Ok(Completion::Retry {
@@ -247,7 +250,7 @@ impl DeleteWork {
             Err(error) if matches!(error.class, ErrorClass::NotServed) => Finding::NotServed,
             Err(error) => return Ok(not_looked_up(&error)),
         };
-        match self.context.graph.verified(identity, *generation, finding).await? {
+        match self.context.graph.verified(identity, generation, finding).await? {
             Verification::Applied | Verification::Stale => Ok(Completion::Done),
             Verification::Retry => Ok(Completion::Retry {
                 reason: StuckReason::NotObserved,

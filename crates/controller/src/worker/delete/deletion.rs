@@ -139,7 +139,7 @@ impl DeleteWork {
         };
         let dependents = match self.context.graph.look(&item.identity.key()).await? {
             Snapshot::Object(now) => Dependents::of(&now),
-            Snapshot::Gone | Snapshot::Virtual(_) => Dependents::default(),
+            Snapshot::Gone | Snapshot::Virtual { .. } => Dependents::default(),
             // The orphan pool is writing it.
             Snapshot::AwaitsEvent => return Err(Interrupted::Changed(CHANGED)),
         };

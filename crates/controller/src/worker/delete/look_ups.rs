@@ -287,13 +287,8 @@ pub struct Confirmations {
     restore_fence: RestoreFence,
 }
 
-/// A confirmation, void once watches break.
-#[derive(Clone, Debug)]
-struct Confirmed {
-    confirmation: Confirmation,
-    /// The latest disturbance when it was made.
-    under: u64,
-}
+/// A confirmation, void once watches break: with the latest disturbance when it was made.
+type Confirmed = (u64, Confirmation);
 
 impl Confirmations {
     /// An empty store.
@@ -310,8 +305,8 @@ impl Confirmations {
     pub fn get(&self, owner: &Identity, state: &OwnerState) -> Option<Confirmation> {
         let (now, number) = (self.now(), self.restore_fence.acknowledged());
         let confirmed = self.entries.get(&Digest::of(owner))?;
-        let holds = confirmed.under == number && confirmed.confirmation.holds(state, now);
-        holds.then(|| confirmed.confirmation.clone())
+        let (under, confirmation) = &*confirmed;
+        (*under == number && confirmation.holds(state, now)).then(|| confirmation.clone())
     }
 
     /// Stores the result of a look-up that was sent when the graph knew `seen`. `None` if the owner
@@ -327,8 +322,7 @@ impl Confirmations {
         if self.entries.len() >= CONFIRMED_AT_MOST {
             self.entries.clear();
         }
-        let confirmed = Confirmed { confirmation: confirmation.clone(), under: asked.under };
-        self.entries.insert(Digest::of(owner), confirmed);
+        self.entries.insert(Digest::of(owner), (asked.under, confirmation.clone()));
         Some(confirmation)
     }
 }

@@ -21,7 +21,7 @@ use crate::worker::context::WorkContext;
 use crate::worker::decision::DecisionLine;
 use crate::worker::interrupted::{self, Interrupted, api_outcome};
 use kube_gc_client::{ApiError, ErrorClass, RateLimiter};
-use kube_gc_core::graph::{ObjectSnapshot, Snapshot};
+use kube_gc_core::graph::{ObjectSnapshot, Partition, Snapshot};
 use kube_gc_core::mailbox::Completion;
 use kube_gc_core::mutation;
 use kube_gc_core::object::Key;
@@ -51,10 +51,8 @@ impl Work for DeleteWork {
         if let Some(deferred) = interrupted::deferred(&self.context.api) {
             return deferred;
         }
-        match self.now().attempt(&key, &slot).await {
-            Ok(outcome) => outcome,
-            Err(interrupted) => interrupted.outcome(),
-        }
+        let work = Self { context: self.context.now(), ..self.clone() };
+        work.attempt(&key, &slot).await.unwrap_or_else(Interrupted::outcome)
     }
 }
 
@@ -68,25 +66,21 @@ impl DeleteWork {
         Self { context, look_ups, confirmations, pace }
     }
 
-    /// The work on one decision, which begins now.
-    fn now(&self) -> Self {
-        Self { context: self.context.now(), ..self.clone() }
-    }
-
     async fn attempt(&self, key: &Key, slot: &WorkerSlot) -> Result<Outcome, Interrupted> {
+        let graph = &self.context.graph;
         let snapshot = if slot.takes_all() {
-            self.context.graph.look(key).await?
+            Some(graph.look(key).await?)
         } else {
-            let Some(snapshot) = self.context.graph.look_at_small(key).await? else {
-                slot.hand_over();
-                return Ok(Completion::Done);
-            };
-            snapshot
+            graph.ask_about(key, Partition::snapshot_and_queue_small).await?
+        };
+        let Some(snapshot) = snapshot else {
+            slot.hand_over();
+            return Ok(Completion::Done);
         };
         match snapshot {
             // The graph queues the key again when there is something to decide.
             Snapshot::Gone | Snapshot::AwaitsEvent => Ok(Completion::Done),
-            Snapshot::Virtual(owner) => self.verify(&owner).await,
+            Snapshot::Virtual { identity, generation } => self.verify(&identity, generation).await,
             Snapshot::Object(item) => self.object(&item).await,
         }
     }

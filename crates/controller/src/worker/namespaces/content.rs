@@ -77,14 +77,31 @@ async fn found(api: &Api, namespace: &Namespace, of_type: &ContentType) -> Resul
     Ok(found)
 }
 
+/// Why a deletion has failed.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Failure {
+    #[error(transparent)]
+    Api(#[from] ApiError),
+    #[error("the namespace has changed")]
+    NamespaceChanged,
+    #[error("{0} has an object without a uid")]
+    NoUid(GroupResource),
+}
+
 /// What was deleted in a turn.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub(super) struct Deleted {
-    /// Why deletions have failed.
-    pub(super) failures: Vec<String>,
+    pub(super) failures: Vec<Failure>,
     /// Whether objects were deleted of a type that has further pages. A look does not show that: it
     /// ends after some pages, and not every server counts what is behind them.
     pub(super) goes_on: bool,
+}
+
+impl Deleted {
+    /// Whether a right may be missing.
+    pub(super) fn is_forbidden(&self) -> bool {
+        self.failures.iter().any(|why| matches!(why, Failure::Api(ApiError { code: Some(403), .. })))
+    }
 }
 
 /// Deletes objects of these types, each from its place on. Changes the places to where the next turn
@@ -117,7 +134,7 @@ pub(super) async fn delete(
 /// What was done about a type.
 #[derive(Default)]
 struct Deletion {
-    failures: Vec<String>,
+    failures: Vec<Failure>,
     /// The token of the next page; empty if the next deletion begins at the first page.
     place: String,
     /// Whether one of the objects was not being deleted yet.
@@ -125,7 +142,7 @@ struct Deletion {
 }
 
 impl Deletion {
-    fn failed(why: String) -> Self {
+    fn failed(why: Failure) -> Self {
         Self { failures: vec![why], ..Self::default() }
     }
 }
@@ -140,7 +157,7 @@ async fn delete_type(api: &Api, namespace: &Identity, of_type: &ContentType, pla
     };
     match delete_one_by_one(api, namespace, &live, of_type).await {
         Ok(failures) => Deletion { failures, ..Deletion::default() },
-        Err(error) => Deletion::failed(bounded(&error)),
+        Err(error) => Deletion::failed(error.into()),
     }
 }
 
@@ -163,7 +180,7 @@ async fn delete_pages(api: &Api, namespace: &Identity, of_type: &ContentType, mu
             // The pages before have been deleted, so it is not in vain to begin again.
             Err(error) if error.class == ErrorClass::Expired && !place.is_empty() => place.clear(),
             Err(error) if is_under_way(&error) => break,
-            Err(error) => return Deletion::failed(bounded(&error)),
+            Err(error) => return Deletion::failed(error.into()),
         }
         if began.elapsed() >= DELETION {
             break;
@@ -172,15 +189,10 @@ async fn delete_pages(api: &Api, namespace: &Identity, of_type: &ContentType, mu
     Deletion { failures: Vec::new(), place, had_living }
 }
 
-const CHANGED: &str = "the namespace has changed";
-
 /// A collection has no uid, so nothing but this look binds a request to the namespace.
-async fn still_terminating(api: &Api, namespace: &Identity) -> Result<LiveNamespace, String> {
-    match api.live_namespace(namespace).await {
-        Ok(Some(live)) if live.uid == namespace.uid && live.is_terminating() => Ok(live),
-        Ok(_) => Err(CHANGED.to_owned()),
-        Err(error) => Err(bounded(&error)),
-    }
+async fn still_terminating(api: &Api, namespace: &Identity) -> Result<LiveNamespace, Failure> {
+    let live = api.live_namespace(namespace).await?;
+    live.filter(|live| live.uid == namespace.uid && live.is_terminating()).ok_or(Failure::NamespaceChanged)
 }
 
 /// Whether the request may have deleted a part, and the next one will delete more.
@@ -193,7 +205,7 @@ async fn delete_one_by_one(
     namespace: &Identity,
     live: &LiveNamespace,
     of_type: &ContentType,
-) -> Result<Vec<String>, ApiError> {
+) -> Result<Vec<Failure>, ApiError> {
     let mut failures = Vec::new();
     let mut next = String::new();
     for _ in 0..PAGES {
@@ -218,17 +230,15 @@ async fn delete_object(
     live: &LiveNamespace,
     of_type: &ContentType,
     item: PageItem,
-) -> Option<String> {
+) -> Option<Failure> {
     let PageItem { name, uid, version, .. } = item;
-    let Some(uid) = uid else {
-        return Some(format!("{} has an object without a uid", of_type.resource.group_resource));
-    };
+    let Some(uid) = uid else { return Some(Failure::NoUid(of_type.resource.group_resource.clone())) };
     let namespace = Namespace::parse(&namespace.name);
     let identity = Identity { resource: of_type.resource.clone(), namespace, name: name.into(), uid };
-    let Some(order) = live.order(identity) else { return Some(CHANGED.to_owned()) };
+    let Some(order) = live.order(identity) else { return Some(Failure::NamespaceChanged) };
     let deleted = api.delete(&order, version.as_ref()).await;
     // An object that has changed is decided on in the next turn.
-    deleted.err().filter(|error| error.class != ErrorClass::Conflict).map(|error| bounded(&error))
+    deleted.err().filter(|error| error.class != ErrorClass::Conflict).map(Failure::Api)
 }
 
 /// How many tokens are kept, of at most 16 KiB each. A deletion without one begins at the first page.

@@ -175,13 +175,11 @@ impl Finisher {
             Err(Stop::Api(error)) => {
                 record::namespace_turn("failed");
                 tracing::debug!(namespace, %error, "a terminating namespace is looked at again later");
-                if error.class == ErrorClass::Denied {
-                    // It waits for somebody else.
+                if error.code == Some(403) {
                     self.context.registry.refused().notify_one();
-                    HELD
-                } else {
-                    Ended::Failed
                 }
+                // Without a right, it waits for somebody else.
+                if error.class == ErrorClass::Denied { HELD } else { Ended::Failed }
             }
             Err(Stop::Broken(error)) => {
                 record::namespace_turn("failed");

@@ -135,10 +135,10 @@ impl Turns {
                 .filter(|known| deletable.contains(&known.resource.group_resource))
                 .collect();
             let deleted = content::delete(api, namespace, &chosen, places).await;
-            if !deleted.failures.is_empty() {
+            if deleted.is_forbidden() {
                 registry.refused().notify_one();
             }
-            survey.failures = deleted.failures;
+            survey.failures = deleted.failures.iter().map(bounded).collect();
             for newer in content::look(api, &inside, &chosen).await {
                 survey.update(newer);
             }

@@ -64,10 +64,7 @@ impl Work for OrphanWork {
             return deferred;
         }
         let work = Self { context: self.context.now(), ..self.clone() };
-        match work.attempt(&key, &slot).await {
-            Ok(outcome) => outcome,
-            Err(interrupted) => interrupted.outcome(),
-        }
+        work.attempt(&key, &slot).await.unwrap_or_else(Interrupted::outcome)
     }
 }
 
@@ -167,7 +164,7 @@ impl OrphanWork {
                 }
                 None
             }
-            Snapshot::Virtual(_) | Snapshot::Gone => None,
+            Snapshot::Virtual { .. } | Snapshot::Gone => None,
             // The event may show the owner orphaning or not, and wakes only the delete pool.
             Snapshot::AwaitsEvent => {
                 return Err(Interrupted::Changed("the watch does not show an earlier write of kube-gc yet"));

@@ -306,9 +306,9 @@ impl World {
             other => panic!("not an object: {other:?}"),
         }
     }
-    pub fn virtual_node(&mut self, obj: &Obj) -> VirtualSnapshot {
+    pub fn virtual_node(&mut self, obj: &Obj) -> (Identity, Generation) {
         match self.snapshot_and_queue(obj) {
-            Snapshot::Virtual(node) => node,
+            Snapshot::Virtual { identity, generation } => (identity, generation),
             other => panic!("not a virtual node: {other:?}"),
         }
     }
@@ -322,7 +322,7 @@ impl World {
     }
     /// A worker proves the identity of the virtual node absent.
     pub fn prove_absent(&mut self, obj: &Obj) -> Verification {
-        let VirtualSnapshot { identity, generation } = self.virtual_node(obj);
+        let (identity, generation) = self.virtual_node(obj);
         let id = self.home(obj);
         let verdict = self.partitions[usize::from(id.0)].absence_proved(&identity, generation, &mut self.out);
         self.deliver();

@@ -116,7 +116,7 @@ fn a_virtual_node_takes_the_next_identity_in_order_while_dependents_disagree() {
     // By namespace before name, and from the start again.
     for expected in ["n2/b", "n3/a", "n1/c", "n2/b"] {
         w.forget();
-        let identity = w.virtual_node(&owner).identity;
+        let identity = w.virtual_node(&owner).0;
         assert_eq!(format!("{}/{}", identity.namespace.clone().unwrap(), identity.name), expected);
         assert_eq!(w.prove_absent(&owner), Verification::Retry);
         assert_eq!(w.queued(), [format!("says {expected}")]);
@@ -129,11 +129,11 @@ fn the_next_identity_is_tried_when_one_does_not_resolve() {
     let owner = config("a").uid("owner");
     let other = OwnerReference { name: "b".into(), ..owner.reference() };
     let mut w = World::of(1, &[&pod("p").owned(&owner), &pod("q").with(other)]);
-    let VirtualSnapshot { identity, generation } = w.virtual_node(&owner);
+    let (identity, generation) = w.virtual_node(&owner);
     let mut out = Effects::default();
     let verdict = w.partition("ns").not_resolved(&identity, generation, &mut out);
     assert_eq!(verdict, Verification::Retry);
-    assert_eq!(&*w.virtual_node(&owner).identity.name, "b");
+    assert_eq!(&*w.virtual_node(&owner).0.name, "b");
     assert!(out.delete.is_empty(), "the caller backs off");
     let again = w.partition("ns").not_resolved(&identity, generation, &mut out);
     assert_eq!(again, Verification::Stale);
@@ -145,7 +145,7 @@ fn a_verdict_on_an_older_generation_is_discarded_and_the_key_queued_again() {
     let owner = config("owner");
     let a = pod("a").owned(&owner);
     let mut w = World::of(1, &[&a]);
-    let VirtualSnapshot { identity, generation } = w.virtual_node(&owner);
+    let (identity, generation) = w.virtual_node(&owner);
     w.see(&[&owner]);
     w.forget();
     let mut out = Effects::default();

@@ -11,7 +11,7 @@ fn an_unseen_owner_becomes_virtual_and_is_queued_once() {
     let mut w = World::of(1, &[&pod("a").owned(&owner), &pod("b").owned(&owner)]);
     assert_eq!(w.out.delete.len(), 1, "the owner is queued already");
     assert_eq!(w.queued(), ["owner"]);
-    assert_eq!(w.virtual_node(&owner).identity, owner.identity());
+    assert_eq!(w.virtual_node(&owner).0, owner.identity());
     assert_eq!(w.partition("ns").stats().virtual_nodes, 1);
     w.see(&[&owner]);
     assert!(w.queued().is_empty() && w.is_observed(&owner), "its dependents match");

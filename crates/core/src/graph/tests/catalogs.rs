@@ -44,7 +44,7 @@ fn a_reference_to_an_unknown_kind_is_unresolved_until_the_catalog_knows_it() {
         w.set_catalog(catalog());
         let queued = w.queued();
         assert!(queued.contains(&"a".to_owned()) && queued.contains(&owner.facts.name.to_string()));
-        assert_eq!(w.virtual_node(&owner).identity, owner.identity());
+        assert_eq!(w.virtual_node(&owner).0, owner.identity());
         w.delete(&a);
     }
 }
@@ -142,7 +142,7 @@ fn a_dependent_of_an_owner_of_a_removed_type_is_unresolved() {
     w.set_catalog(&catalog_without(&[THINGS]));
     w.remove_type(THINGS);
     w.forget();
-    let VirtualSnapshot { identity, generation } = w.virtual_node(&owner);
+    let (identity, generation) = w.virtual_node(&owner);
     let partition = &mut w.partitions[0];
     assert_eq!(partition.not_resolved(&identity, generation, &mut w.out), Verification::Applied);
     assert_eq!(w.queued(), ["a"], "queued, so that it is parked as unresolved");
@@ -189,7 +189,7 @@ fn owners_of_a_served_type_without_a_monitor_are_verified() {
     let mut w = World::seen(1, &[&widget("w"), &pod("a").owned(&widget("w"))]);
     w.remove_type(WIDGETS);
     assert_eq!(w.queued(), ["w"]);
-    assert_eq!(w.virtual_node(&widget("w")).identity, widget("w").identity());
+    assert_eq!(w.virtual_node(&widget("w")).0, widget("w").identity());
 }
 
 #[test]

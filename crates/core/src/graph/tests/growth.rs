@@ -198,7 +198,7 @@ fn dependents_that_disagree_about_their_owner_take_linear_time() {
         let mut bed = shown(&objects);
         steps::of(|| {
             for _ in 0..3 {
-                let Snapshot::Virtual(VirtualSnapshot { identity, generation }) =
+                let Snapshot::Virtual { identity, generation } =
                     bed.partition.snapshot_and_queue(&member(0).key(), &mut bed.out)
                 else {
                     panic!("no monitor shows the owner")

@@ -80,6 +80,7 @@ fn a_member_shows_what_decides_about_it() {
     let shown = member(&mut world);
     assert!(shown.held_by_others && shown.finalizers.orphan && !shown.has_dependents);
     assert!(shown.references[0].reference.block_owner_deletion);
+    assert_eq!(world.partition_of(&item).observed_object(&key).as_ref(), Some(&item.facts));
     // Whether others hold it may change without anything else.
     let mut released = item.clone().at(11);
     released.facts.held_by_others = false;

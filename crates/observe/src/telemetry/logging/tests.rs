@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::telemetry::testing::logged_in;
-use crate::telemetry::{ObjectView, Structured};
+use crate::telemetry::{PrintedObject, Structured};
 use kube_gc_config::LogFormat;
 use kube_gc_core::object::{GroupResource, Identity, Namespace, ResourceType, Scope, Uid};
 
@@ -224,6 +224,6 @@ proptest! {
 fn an_object_with_a_long_name_and_uid_is_shown_shortened() {
     let long = "x".repeat(500_000);
     let identity = Identity { uid: Uid::parse(&long).unwrap(), ..named(&long) };
-    let view = serde_json::to_string(&ObjectView::from(&identity)).unwrap();
+    let view = serde_json::to_string(&PrintedObject::from(&identity)).unwrap();
     assert!(view.len() < 1024, "{} bytes", view.len());
 }

@@ -11,7 +11,7 @@ use crate::actors::pool::{Outcome, Work as _, WorkerSlot};
 use crate::actors::tests::{identity, in_system, reference};
 use kube_gc_client::ApiSettings;
 use kube_gc_client::testing::{Reply, Server};
-use kube_gc_core::graph::LARGE;
+use kube_gc_core::graph::{LARGE, Partition};
 use kube_gc_core::mailbox::Completion;
 use kube_gc_core::object::OwnerReference;
 use kube_gc_core::text::LONGEST;
@@ -102,7 +102,8 @@ fn an_object_with_nine_owners_is_large() {
     in_system(async {
         for (owners, is_left) in [(LARGE, false), (LARGE + 1, true)] {
             let (_, scene, object) = stage(nobodies(0..owners)).await;
-            let small = scene.graph.look_at_small(&object.identity.key()).await.unwrap();
+            let key = object.identity.key();
+            let small = scene.graph.ask_about(&key, Partition::snapshot_and_queue_small).await.unwrap();
             assert_eq!(small.is_none(), is_left, "{owners}");
         }
         assert_eq!(LARGE, 8, "the documented limit");

@@ -7,7 +7,7 @@ use tokio::time::sleep;
 
 use super::scene::{FOREGROUND, Scene, Thing};
 use crate::actors::tests::in_system;
-use kube_gc_client::testing::{Part, Reply, Server};
+use kube_gc_client::testing::{Part, Reply, Server, paged};
 use kube_gc_client::{ApiSettings, Step, WatchStart};
 use kube_gc_core::mailbox::Completion;
 
@@ -22,7 +22,7 @@ async fn dependents_of(
         None if seen.path.ends_with("owner") => live().reply(),
         None => Reply::ok(r#"{"kind":"List","metadata":{"resourceVersion":"100"},"items":[]}"#),
     });
-    let settings = ApiSettings { seed: 1, qps: 1, burst: 1, ..ApiSettings::default() };
+    let settings = ApiSettings { qps: 1, burst: 1, ..paged() };
     let scene = Scene::set(&server, settings, &[owner, &dependents[0], &dependents[1]]).await;
     let api = &scene.work.context.api;
     let start = WatchStart { high_water: api.high_water().clone(), aggregated: false };
