@@ -24,6 +24,7 @@ use kube_gc_controller::actors::graph_handle::GraphHandle;
 use kube_gc_controller::actors::graph_queue::GraphQueue;
 use kube_gc_controller::actors::lifecycle::{Lifecycle, LifecycleContext, Phase};
 use kube_gc_controller::actors::messages::StopMonitors;
+use kube_gc_controller::actors::metrics::MetricsActor;
 use kube_gc_controller::actors::monitor::MonitorContext;
 use kube_gc_controller::actors::pool::{Close, Enqueue, Pool, PoolRecipients};
 use kube_gc_controller::actors::registry::{Registry, RoundTypes};
@@ -208,7 +209,8 @@ impl Controller {
             let warning = warn(status.clone(), api, after, ending.clone());
             background("stuck events", warning, &ending);
         }
-        background("metrics", Sampler::new(status.clone(), exporter).run(), &ending);
+        // Like the actors, it ends with the thread.
+        MetricsActor(Sampler::new(status.clone(), exporter)).start();
         Ok(Self { status, discovery, threads, summaries, ending })
     }
 

@@ -3,12 +3,10 @@
 use std::collections::BTreeSet;
 use std::future::pending;
 use std::sync::Arc;
-use std::time::Duration;
 
 use actix::{Addr, MailboxError, Recipient};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
-use tokio::time::sleep;
 
 use kube_gc_client::WriteGate;
 use kube_gc_controller::actors::absent_owner_cache::AbsentOwnerCache;
@@ -18,10 +16,10 @@ use kube_gc_controller::actors::graph_handle::{GraphHandle, PartitionEnded};
 use kube_gc_controller::actors::graph_queue::GraphQueue;
 use kube_gc_controller::actors::lifecycle::Phase;
 use kube_gc_controller::actors::messages::DiscoveryMessage;
+use kube_gc_controller::actors::metrics::Sample;
 use kube_gc_controller::actors::pool::{AskPool, Pool, PoolStatus};
 use kube_gc_controller::actors::registry;
 use kube_gc_controller::actors::registry::Registry;
-use kube_gc_controller::actors::supervision::task;
 use kube_gc_controller::worker::brake::Brake;
 use kube_gc_controller::worker::comparison::Comparison;
 use kube_gc_controller::worker::delete::DeleteWork;
@@ -142,27 +140,9 @@ impl Sampler {
         let queues = Queue::POOLS.into_iter().map(|queue| (queue, QueueMetrics::new(queue))).collect();
         Self { collector, exporter, queues, unsynced: Unsynced::new(), samples: 0 }
     }
+}
 
-    /// Samples until the collector ends.
-    pub async fn run(mut self) {
-        loop {
-            // A delay, not a fixed schedule: samples that were missed during a pause are not made up for.
-            sleep(EVERY).await;
-            let mut sampler = self.clone();
-            let sampled = task(async move {
-                sampler.sample().await;
-                sampler
-            });
-            match sampled.await {
-                Ok(sampled) => self = sampled,
-                Err(error) => tracing::error!(
-                    %error,
-                    "cannot sample the metrics of queues, types and graph; kube-gc tries again"
-                ),
-            }
-        }
-    }
-
+impl Sample for Sampler {
     async fn sample(&mut self) {
         set_gauges(&self.collector, &self.queues, &mut self.unsynced).await;
         self.samples += 1;

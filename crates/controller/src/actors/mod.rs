@@ -4,7 +4,7 @@
 //! Discovery ─▶ Monitor × type ─▶ Graph × partition ─▶ Delete pool, Orphan pool
 //! ```
 //!
-//! Beside them, [`lifecycle`] opens and closes the pools.
+//! Beside them, [`lifecycle`] opens and closes the pools, and [`metrics`] samples all of them.
 //!
 //! Each actor owns its state and communicates by messages. A question to a partition is a closure: see
 //! [`graph_handle`]. Long work (requests, decoding) runs as a task on the thread pool, and the actor that
@@ -27,6 +27,7 @@ pub mod graph_handle;
 pub mod graph_queue;
 pub mod lifecycle;
 pub mod messages;
+pub mod metrics;
 pub mod monitor;
 pub mod pool;
 pub mod registry;
