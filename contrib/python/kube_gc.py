@@ -54,8 +54,8 @@ def find_binary():
     found = (assets and shutil.which(os.path.join(assets, "kube-gc"))) or shutil.which("kube-gc")
     if not found:
         raise CollectorError(
-            f"kube-gc is neither in KUBEBUILDER_ASSETS ({assets!r}) nor in PATH; run `make install-envtest` "
-            "in the repository of kube-gc, or name the binary"
+            f"kube-gc is neither in KUBEBUILDER_ASSETS ({assets!r}) nor in PATH; run "
+            "`cargo install --locked --path .` in the repository of kube-gc, or name the binary"
         )
     return found
 
