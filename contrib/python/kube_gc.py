@@ -62,7 +62,7 @@ def find_binary():
 
 class Collector:
     """A process of kube-gc on the API server of a kubeconfig: of a file, or its content as bytes, which
-    is in no file.
+    is in no file. Relative paths in it start at the directory of the file, or at the working directory.
 
     It is ready when the constructor returns, and ends with `stop`, at the end of a `with` block,
     or when this process ends, even if it was killed.
