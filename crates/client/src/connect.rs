@@ -84,7 +84,7 @@ fn read_kubeconfig(path: &Path, origin: &str) -> Result<Kubeconfig, ConnectError
     };
     let mut read = read.map_err(|error| {
         let cause = match &error {
-            KubeconfigError::ReadConfig(error, _) => error.to_string(),
+            KubeconfigError::ReadConfig(error, _) => error_chain(error),
             // The parser quotes values, and the lines around the error, which may be a token.
             KubeconfigError::Parse(error) => match error.location() {
                 Some(place) => format!(
