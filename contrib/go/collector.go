@@ -61,7 +61,8 @@ func Start(ctx context.Context, kubeconfig string, options ...Option) (*Collecto
 }
 
 // StartWithConfig is like Start, but takes the content of the kubeconfig. It is
-// in no file: the collector reads it from its standard input.
+// in no file: the collector reads it from its standard input. Relative paths in
+// it start at the working directory.
 func StartWithConfig(ctx context.Context, kubeconfig []byte, options ...Option) (*Collector, error) {
 	return start(ctx, "/dev/stdin", bytes.NewReader(kubeconfig), options)
 }

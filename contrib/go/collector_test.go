@@ -321,7 +321,8 @@ func TestTheBinaryIsLookedForWhereEnvtestIsAndThenInPath(t *testing.T) {
 	data := t.TempDir()
 	used := filepath.Join(data, "kubebuilder-envtest", "k8s", release("1.36.2"))
 	older, newer := filepath.Join(named, release("1.9.9")), filepath.Join(named, release("1.36.2"))
-	for _, directory := range []string{store, tests, used, older, newer, filepath.Join(assets, name)} {
+	foreign := filepath.Join(data, "kubebuilder-envtest", "k8s", "9.9.9-plan9-mips")
+	for _, directory := range []string{store, tests, used, foreign, older, newer, filepath.Join(assets, name)} {
 		if err := os.MkdirAll(directory, 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -339,8 +340,20 @@ func TestTheBinaryIsLookedForWhereEnvtestIsAndThenInPath(t *testing.T) {
 	defer os.Chdir(before)
 	defer func(usual string) { usualAssets = usual }(usualAssets)
 	usualAssets = t.TempDir()
+	programs := os.Getenv("PATH")
 	t.Setenv("KUBEBUILDER_ASSETS", assets)
 	t.Setenv("PATH", path)
+	// Without a home, nothing is looked for in the working directory.
+	inHere := filepath.Join(tests, ".local", "share", "kubebuilder-envtest", "k8s", release("1.0.0"))
+	if err := os.MkdirAll(inHere, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	executable(filepath.Join(inHere, name))
+	t.Setenv("HOME", "")
+	t.Setenv("XDG_DATA_HOME", "")
+	if found, err := find("", ""); err == nil {
+		t.Fatal(found)
+	}
 	t.Setenv("XDG_DATA_HOME", data)
 	if _, err := find("", named); err == nil || !strings.Contains(err.Error(), "make install-envtest") {
 		t.Fatalf("found nowhere: %v", err)
@@ -355,6 +368,24 @@ func TestTheBinaryIsLookedForWhereEnvtestIsAndThenInPath(t *testing.T) {
 	}
 	for _, unusable := range []string{filepath.Join(store, name), filepath.Join(assets, name)} {
 		if err := os.Remove(unusable); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// It puts the binary where it is looked for: each place comes before those above it here, too.
+	script, binary := filepath.Join(before, "..", "..", "deploy", "install-envtest"), executable(filepath.Join(project, "built"))
+	for _, directory := range []string{usualAssets, used, store} {
+		for _, place := range []string{directory, foreign} {
+			executable(filepath.Join(place, "kube-apiserver"))
+		}
+		command := exec.Command(script, binary)
+		command.Env = append(os.Environ(), "PATH="+programs, "KUBEBUILDER_ASSETS=", "KUBE_GC_ENVTEST_DEFAULT="+usualAssets)
+		output, err := command.CombinedOutput()
+		if found, _ := find("", ""); err != nil || string(output) != found+"\n" || filepath.Dir(found) != directory {
+			t.Fatalf("%q, %s, %v", found, output, err)
+		}
+	}
+	for _, directory := range []string{usualAssets, used, store} {
+		if err := os.Remove(filepath.Join(directory, name)); err != nil {
 			t.Fatal(err)
 		}
 	}

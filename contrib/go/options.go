@@ -72,11 +72,13 @@ func find(named, assets string) (string, error) {
 	}
 	// setup-envtest and “make install-envtest” use this directory.
 	data := os.Getenv("XDG_DATA_HOME")
-	if data == "" {
-		home, _ := os.UserHomeDir()
+	if home, err := os.UserHomeDir(); data == "" && err == nil {
 		data = filepath.Join(home, ".local", "share")
 	}
-	places = append(places, releases(filepath.Join(data, "kubebuilder-envtest", "k8s"))...)
+	// Without a home, this would be a path in the working directory.
+	if data != "" {
+		places = append(places, releases(filepath.Join(data, "kubebuilder-envtest", "k8s"))...)
+	}
 	var unusable error
 	for _, place := range append(places, usualAssets) {
 		if place == "" {

@@ -54,15 +54,15 @@ def find_binary():
     found = (assets and shutil.which(os.path.join(assets, "kube-gc"))) or shutil.which("kube-gc")
     if not found:
         raise CollectorError(
-            f"kube-gc is neither in KUBEBUILDER_ASSETS ({assets!r}) nor in PATH; run `make install-envtest` "
-            "in the repository of kube-gc, or name the binary"
+            f"kube-gc is neither in KUBEBUILDER_ASSETS ({assets!r}) nor in PATH; run "
+            "`cargo install --locked --path .` in the repository of kube-gc, or name the binary"
         )
     return found
 
 
 class Collector:
     """A process of kube-gc on the API server of a kubeconfig: of a file, or its content as bytes, which
-    is in no file.
+    is in no file. Relative paths in it start at the directory of the file, or at the working directory.
 
     It is ready when the constructor returns, and ends with `stop`, at the end of a `with` block,
     or when this process ends, even if it was killed.

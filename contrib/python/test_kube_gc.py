@@ -144,7 +144,7 @@ def test_the_binary_is_looked_for_in_the_assets_and_then_in_path(tmp_path, monke
 
     monkeypatch.setenv("KUBEBUILDER_ASSETS", str(tmp_path / "assets"))
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
-    with pytest.raises(CollectorError, match="make install-envtest"):
+    with pytest.raises(CollectorError, match="cargo install"):
         find_binary()
     in_path = executable("bin")
     assert find_binary() == in_path

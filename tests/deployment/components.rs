@@ -102,6 +102,14 @@ fn check(objects: &[String], place: Place) -> Result<bool> {
     Ok(rights)
 }
 
+/// Whether the collector may change objects. (Its Lease and its reviews have roles of their own.)
+fn writes(objects: &[String]) -> bool {
+    let is_role = |object: &&String| kind(object) == "ClusterRole" && object.contains("\n  name: kube-gc\n");
+    let rules = objects.iter().filter(is_role).flat_map(|role| role.lines());
+    let mut verbs = rules.filter_map(|line| line.strip_prefix("  - "));
+    verbs.any(|verb| ["create", "delete", "deletecollection", "patch", "update"].contains(&verb))
+}
+
 async fn rights_are_for_the_cluster_that_is_collected() -> Result<()> {
     let mut bases: Vec<_> = overlays()?.into_iter().map(|name| format!("overlays/{name}")).collect();
     bases.push("tenant".to_owned());
@@ -136,14 +144,28 @@ async fn rights_are_for_the_cluster_that_is_collected() -> Result<()> {
             if place == Place::Tenant && component == "prometheus-operator" {
                 continue;
             }
-            let objects = rendered(base, &chosen).with_context(what)?;
-            let rights = check(&objects, place).with_context(what)?;
-            ensure!(rights == (place != Place::Host), "{}: rights: {rights}", what());
-            // The flag and the rights for it go to different clusters.
-            let has = |word: &str| objects.iter().any(|object| object.contains(word));
-            let finishes = component == "finish-namespaces";
-            ensure!(has("- --finish-namespaces") == (finishes && place != Place::Tenant), "{}", what());
-            ensure!(has("- deletecollection") == (finishes && place != Place::Host), "{}", what());
+            let mut orders = vec![chosen];
+            if !component.is_empty()
+                && component != "dry-run"
+                && base != "overlays/dry-run"
+                && !of_nodes(base)
+            {
+                orders.extend([vec!["dry-run", component], vec![component, "dry-run"]]);
+            }
+            for chosen in orders {
+                let what = || format!("{base} with {chosen:?}");
+                let objects = rendered(base, &chosen).with_context(what)?;
+                let rights = check(&objects, place).with_context(what)?;
+                ensure!(rights == (place != Place::Host), "{}: rights: {rights}", what());
+                // The flag and the rights for it go to different clusters.
+                let has = |word: &str| objects.iter().any(|object| object.contains(word));
+                let is_dry = base == "overlays/dry-run" || chosen.contains(&"dry-run");
+                let finishes = component == "finish-namespaces";
+                ensure!(has("- --finish-namespaces") == (finishes && place != Place::Tenant), "{}", what());
+                let empties = finishes && place != Place::Host && !is_dry;
+                ensure!(has("- deletecollection") == empties, "{}", what());
+                ensure!(!is_dry || !writes(&objects), "{}: a dry run may write", what());
+            }
         }
     }
     Ok(())

@@ -60,13 +60,15 @@ fn the_library_does_without_what_only_the_program_needs() -> Result<()> {
     let (_, dependencies) = documented.split_once("# Cargo.toml\n").context("no dependencies")?;
     let (dependencies, _) = dependencies.split_once("```").context("no end")?;
     let dependencies = dependencies.replace("PATH/OF/KUBE-GC", &root().to_string_lossy());
+    // An application chooses the version of Kubernetes.
+    let dependencies = dependencies.replace("v1_33", "latest");
     let package = tempfile::tempdir()?;
     let manifest = package.path().join("Cargo.toml");
     let head = "[package]\nname = \"shop\"\nedition = \"2024\"\n\n[lib]\npath = \"/dev/null\"\n\n";
     std::fs::write(&manifest, format!("{head}{dependencies}"))?;
     std::fs::copy(root().join("Cargo.lock"), package.path().join("Cargo.lock"))?;
     let tree = Command::new(env!("CARGO"))
-        .args(["tree", "--offline", "--prefix", "none", "--format", "{p}", "--manifest-path"])
+        .args(["tree", "--offline", "--prefix", "none", "--format", "{p} {f}", "--manifest-path"])
         .arg(&manifest)
         .output()?;
     ensure!(tree.status.success(), "{}", String::from_utf8_lossy(&tree.stderr));
@@ -75,6 +77,8 @@ fn the_library_does_without_what_only_the_program_needs() -> Result<()> {
     crates.extend(tree.lines().skip(1).map(|line| line.split(' ').take(2).collect()));
     let has = |name: &str| crates.iter().any(|found| found[0] == name);
     ensure!(has("kube-gc-core") && has("kube-gc-apiserver"), "not the tree of kube-gc: {tree}");
+    let kubernetes = tree.lines().find(|line| line.starts_with("k8s-openapi ")).unwrap_or_default();
+    ensure!(kubernetes.matches("v1_").count() == 1, "the library chooses a version, too: {kubernetes}");
     for absent in ["axum", "clap_builder", "metrics-exporter-prometheus", "tracing-subscriber", "tungstenite"]
     {
         ensure!(!has(absent), "the library needs {absent}: `cargo tree -i {absent}` says why");

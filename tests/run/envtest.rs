@@ -78,11 +78,14 @@ async fn the_binary_is_installed_into_the_assets_of_envtest() -> Result<()> {
     home.program("default/kube-apiserver", "server")?;
     installed(&home.install(&binary, None)?, &home.path("default/kube-gc"), "new")?;
     let store = ".local/share/kubebuilder-envtest/k8s";
-    for release in ["1.9.0-linux-amd64", "1.33.0-linux-amd64", "1.31.2-linux-amd64"] {
+    let machine = if cfg!(target_arch = "aarch64") { "linux-arm64" } else { "linux-amd64" };
+    for release in ["1.9.0", "1.33.0", "1.31.2"].map(|version| format!("{version}-{machine}")) {
         home.program(&format!("{store}/{release}/kube-apiserver"), "server")?;
     }
-    std::fs::create_dir(home.path(&format!("{store}/1.34.0-linux-amd64")))?;
-    let expected = home.path(&format!("{store}/1.33.0-linux-amd64/kube-gc"));
+    std::fs::create_dir(home.path(&format!("{store}/1.34.0-{machine}")))?;
+    // Nobody looks for the binary there.
+    home.program(&format!("{store}/1.35.0-darwin-arm64/kube-apiserver"), "server")?;
+    let expected = home.path(&format!("{store}/1.33.0-{machine}/kube-gc"));
     installed(&home.install(&binary, None)?, &expected, "new")
 }
 

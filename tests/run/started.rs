@@ -19,6 +19,7 @@ kube_gc_testkit::scenarios! {
     it_ends_if_that_process_ended_before,
     it_ends_if_another_process_started_it,
     too_low_a_limit_of_open_files_is_named,
+    a_server_without_tls_needs_no_certificates_of_the_system,
 }
 
 /// The command of a collector with free ports and a ready file.
@@ -117,6 +118,22 @@ async fn it_ends_if_another_process_started_it() -> Result<()> {
     Ok(())
 }
 
+/// An API server that no certificate of this system is needed for, and that is not there.
+const NOWHERE: &str = "{current-context: a, clusters: [{name: a, cluster: {server: 'http://127.0.0.1:1'}}], \
+    contexts: [{name: a, context: {cluster: a, user: a}}], users: [{name: a, user: {token: known}}]}";
+
+async fn a_server_without_tls_needs_no_certificates_of_the_system() -> Result<()> {
+    let directory = tempfile::tempdir()?;
+    let kubeconfig = directory.path().join("nowhere");
+    std::fs::write(&kubeconfig, NOWHERE)?;
+    let mut run = Command::new(target::binary());
+    run.args(["run", "--kubeconfig"]).arg(&kubeconfig);
+    let output = run.env("SSL_CERT_FILE", "/dev/null").env("SSL_CERT_DIR", "/nonexistent").output().await?;
+    let log = String::from_utf8(output.stderr)?;
+    ensure!(log.contains("http://127.0.0.1:1/ cannot be reached"), "{log}");
+    Ok(())
+}
+
 /// The limit is too low for the connections, or even for the threads.
 async fn too_low_a_limit_of_open_files_is_named() -> Result<()> {
     let turn = Turn::take().await?;
@@ -144,6 +161,16 @@ async fn too_low_a_limit_of_open_files_is_named() -> Result<()> {
         };
         timeout(Duration::from_secs(60), named).await.context("no error about the limit")??;
         child.kill().await?;
+    }
+    // Wherever the start reaches the limit.
+    let nowhere = directory.path().join("nowhere");
+    std::fs::write(&nowhere, NOWHERE)?;
+    let words = [target::binary(), "run".into(), "--kubeconfig".into(), nowhere];
+    for limit in 8..30 {
+        let mut sh = Command::new("sh");
+        sh.args(["-c", &format!(r#"ulimit -n {limit} && exec "$@""#), "sh"]).args(&words);
+        let log = String::from_utf8(sh.output().await?.stderr)?;
+        ensure!(!log.contains("Too many open files") || log.contains("(`ulimit -n`)"), "{limit}: {log}");
     }
     Ok(())
 }

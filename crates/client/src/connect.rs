@@ -72,12 +72,19 @@ pub async fn load_config(
     Ok(config)
 }
 
-/// Reads a kubeconfig. Paths in it are relative to its directory, as for kubectl, and what is empty says
-/// nothing.
+/// Reads a kubeconfig. Paths in it are relative to its directory, as for kubectl, or, for one that comes through
+/// a pipe, to the working directory, as in client-go for content without a file. What is empty says nothing.
 fn read_kubeconfig(path: &Path, origin: &str) -> Result<Kubeconfig, ConnectError> {
-    let mut read = Kubeconfig::read_from(path).map_err(|error| {
+    let read = if [Some(Path::new("/dev")), Some(Path::new("/dev/fd"))].contains(&path.parent()) {
+        let text = std::fs::read_to_string(path);
+        let text = text.map_err(|error| KubeconfigError::ReadConfig(error, path.to_owned()));
+        text.and_then(|text| Kubeconfig::from_yaml(&text))
+    } else {
+        Kubeconfig::read_from(path)
+    };
+    let mut read = read.map_err(|error| {
         let cause = match &error {
-            KubeconfigError::ReadConfig(error, _) => error.to_string(),
+            KubeconfigError::ReadConfig(error, _) => error_chain(error),
             // The parser quotes values, and the lines around the error, which may be a token.
             KubeconfigError::Parse(error) => match error.location() {
                 Some(place) => format!(
@@ -233,6 +240,9 @@ impl Api {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write as _;
+    use std::os::fd::AsRawFd as _;
+
     use super::*;
     use crate::testing::{Reply, Server};
     use crate::{ErrorClass, WriteGate};
@@ -289,6 +299,25 @@ contexts: [{name: one, context: {cluster: a, user: u}}, {name: two, context: {cl
         assert_eq!((config.root_cert_file, config.default_namespace.as_str()), (None, "default"));
         let error = load(&format!("{text}current-context: ''"), None).await.unwrap_err().to_string();
         assert!(error.contains("no current context"), "{error}");
+    }
+
+    /// Fails if the certificates beside a program are looked for in `/dev`.
+    #[tokio::test]
+    async fn paths_are_relative_to_the_file_or_without_one_to_the_working_directory() {
+        let text = KUBECONFIG.replace("{token: SECRET}", "{tokenFile: a/token, exec: {command: a/login}}");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("config");
+        std::fs::write(&path, &text).unwrap();
+        let (reader, mut writer) = std::io::pipe().unwrap();
+        writer.write_all(text.as_bytes()).unwrap();
+        drop(writer);
+        let pipe = PathBuf::from(format!("/dev/fd/{}", reader.as_raw_fd()));
+        for (kubeconfig, beside) in [(path, directory.path()), (pipe, Path::new(""))] {
+            let user = load_config(Some(&kubeconfig), Some("one")).await.unwrap().auth_info;
+            let found = [user.token_file, user.exec.and_then(|exec| exec.command)];
+            let expected = ["a/token", "a/login"].map(|name| beside.join(name).to_str().map(str::to_owned));
+            assert_eq!(found, expected);
+        }
     }
 
     #[tokio::test]

@@ -68,6 +68,18 @@ async fn several_collectors_run_in_one_process() {
     another.stop().await.unwrap();
 }
 
+/// Fails if its actors panic because they have not run yet, which ends a process that aborts on panics.
+#[tokio::test]
+async fn a_start_that_is_given_up_ends_as_a_stop_does() {
+    let (state, ended) = watch::channel(State::Running);
+    let state = Arc::new(state);
+    let mark = Mark { state: Arc::downgrade(&state), name: None, span: tracing::Span::none() };
+    let (access, settings) = (Access::Client(server().client()), Settings::default());
+    let task = Task { access, settings, state, started: oneshot::channel().0, stop: oneshot::channel().1 };
+    thread::spawn(task, mark).unwrap();
+    end(ended).await.unwrap();
+}
+
 async fn refused(settings: Settings) -> Error {
     Collector::builder_with_client(server().client()).settings(settings).start().await.unwrap_err()
 }

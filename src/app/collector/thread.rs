@@ -157,16 +157,16 @@ async fn run(task: Task, Threads { lists, watches }: Threads) -> Result<(), Erro
     let placement = Placement { own_graph_threads: false, runtimes: Some((lists.clone(), watches)) };
     let (controller, introspection) =
         Controller::configured(api, &settings, placement, Vec::new(), exporter)?;
-    // An error means that the caller has given the start up.
-    if started.send((introspection, lists)).is_ok() {
-        let mut failed = state.subscribe();
-        tokio::select! {
-            grace = stop => {
-                let finished = controller.stop(grace.unwrap_or_default()).await;
-                state.send_replace(State::Stopped { finished });
-            }
-            _ = failed.wait_for(|state| matches!(state, State::Failed(_))) => {}
+    // Who has given the start up has dropped the other end of `stop`, too. The actors must run to their end: actix
+    // starts one that is dropped before it ran, outside of any runtime.
+    let _ = started.send((introspection, lists));
+    let mut failed = state.subscribe();
+    tokio::select! {
+        grace = stop => {
+            let finished = controller.stop(grace.unwrap_or_default()).await;
+            state.send_replace(State::Stopped { finished });
         }
+        _ = failed.wait_for(|state| matches!(state, State::Failed(_))) => {}
     }
     Ok(())
 }

@@ -3,6 +3,7 @@
 //! rustls asks the objects here during each handshake, so that a new connection always uses the
 //! latest certificates, whatever pool it belongs to.
 
+use std::fs::File;
 use std::sync::Arc;
 
 use rustls_platform_verifier::Verifier as PlatformVerifier;
@@ -22,6 +23,7 @@ use webpki::{EndEntityCert, KeyUsage};
 
 use super::CredentialsError;
 use super::credentials::Latest;
+use crate::connection_error::error_chain;
 
 /// The algorithms of all connections.
 pub fn provider() -> Arc<CryptoProvider> {
@@ -111,9 +113,11 @@ impl Trust {
 
     /// The trust of the operating system.
     pub fn platform() -> Result<Self, CredentialsError> {
-        let verifier = PlatformVerifier::new(provider());
-        let reason = "the certificates that this system trusts cannot be read";
-        Ok(Self::Platform(verifier.map_err(|error| CredentialsError::new(format!("{reason}: {error}")))?))
+        PlatformVerifier::new(provider()).map(Self::Platform).map_err(|error| {
+            // It does not say that no file could be opened.
+            let why = File::open("/").map_or_else(|cause| error_chain(&cause), |_| error.to_string());
+            CredentialsError::new(format!("the certificates that this system trusts cannot be read: {why}"))
+        })
     }
 
     fn verify(
