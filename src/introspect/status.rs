@@ -116,8 +116,6 @@ pub(crate) const fn counts(status: &PoolStatus) -> QueueCounts {
     QueueCounts { ready, processing, delayed, parked }
 }
 
-/// The interval at which gauges are set. Prometheus scrapes less often.
-const EVERY: Duration = Duration::from_secs(1);
 /// The number of samples after which the series of types that are gone are removed.
 const CLEANUP_INTERVAL: usize = 30;
 
