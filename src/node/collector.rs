@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use futures::{StreamExt as _, stream};
+use futures::{FutureExt as _, StreamExt as _, stream};
 use kube_gc_cri::{self as cri, Client};
 use kube_gc_node::pass::PATIENCE;
 use kube_gc_node::plan::Candidate;
@@ -141,14 +141,10 @@ pub async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'stat
 
 /// What this comes to, unless it takes much longer than until the pass is asked to end: somebody waits for that.
 pub(super) async fn soon<T>(cancel: &CancellationToken, work: impl Future<Output = T>) -> Option<T> {
-    let too_late = async {
-        cancel.cancelled().await;
-        sleep(PATIENCE).await;
-    };
     tokio::select! {
         biased;
         done = work => Some(done),
-        () = too_late => None,
+        () = cancel.cancelled().then(|()| sleep(PATIENCE)) => None,
     }
 }
 

@@ -115,8 +115,7 @@ impl StateFile {
 fn read(path: &Path, now: &Moment) -> Result<Option<Ledger>, String> {
     match content(path) {
         Ok(content) => {
-            let ledger = Ledger::parse(&content).and_then(|copy| copy.until(now));
-            Ok(Some(ledger.map_err(|error| error.to_string())?))
+            Ledger::parse(&content).and_then(|it| it.until(now)).map(Some).map_err(|it| it.to_string())
         }
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),
         Err(error) => Err(error.to_string()),
