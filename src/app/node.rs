@@ -121,9 +121,7 @@ impl Node {
     async fn look_for(&mut self, asked: &Asked) -> Result<(Report, Look), Error> {
         let (report, look) = self.look().await?;
         let (plan, may_act) = (&report.plan, report.dry_run.is_none());
-        // Without images in line, what goes may not be enough. Those that are due by their age go anyway.
-        let needs_more = plan.in_line.is_empty() || self.options.rules.images.max_age.is_some();
-        let Some(young) = plan.young.filter(|_| asked.wait && may_act && needs_more) else {
+        let Some(young) = plan.young.filter(|_| asked.wait && may_act) else {
             return Ok((report, look));
         };
         // Whoever ends it now need not wait again.

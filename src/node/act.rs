@@ -12,9 +12,10 @@ use kube_gc_node::plan::{Candidate, Target, What};
 use kube_gc_node::recheck::Fresh;
 use kube_gc_node::view::{Container, ContainerDisk, ContainerState};
 use kube_gc_node::{Files, PodView, Refusal, Rule, RuntimeView, still_removable};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
+use super::collector::soon;
 use super::files::Logs;
 use super::look::Seen;
 use super::{Look, NodeCollector, NodeError, PassResult, blocking, disk, view};
@@ -24,6 +25,11 @@ use kube_gc_observe::telemetry::record;
 const MOST_UNANSWERED: usize = 3;
 /// How long an UNKNOWN container has to end, as with the kubelet.
 const GRACE: Duration = Duration::from_secs(2);
+/// How long what a consistent list has told of pods is enough, beside a watch (B2). For one, old API servers read all
+/// pods of the cluster.
+const CONSISTENT: Duration = Duration::from_secs(10);
+/// What has failed although the runtime does not say so.
+const LISTED: &str = "the runtime says that it is gone, and lists it";
 /// How long to wait until it is asked again whether something is still listed.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -72,11 +78,8 @@ impl NodeCollector {
         let before = look.files.image_usage;
         let mut pass = Pass::new(&look.plan, scope);
         let (mut usage, mut unanswered) = (before, 0);
-        let mut seen = Seen::default();
-        // What the next process knows if this one is killed: an image that is pulled again by then is new.
-        let mut kept = self.ledger.clone();
-        // What should be gone, until a list shows that it is.
-        let mut doubtful: Vec<Candidate> = Vec::new();
+        let mut consistent: Option<Instant> = None;
+        let cancel = &cancel.child_token();
         let interrupted = loop {
             if cancel.is_cancelled() {
                 break Some("it was asked to end".to_owned());
@@ -84,41 +87,41 @@ impl NodeCollector {
             match pass.next_step() {
                 Step::Done => break None,
                 Step::Remove(candidates) => {
-                    // A pod may have been bound, a container created, and a tag set since the last image went.
                     let is_image = candidates.first().is_some_and(|first| first.what() == What::Image);
-                    let users = match is_image {
-                        true => cancel.run_until_cancelled(Box::pin(self.see_users(look, &mut seen))).await,
-                        false => Some(Ok(())),
-                    };
-                    let Some(users) = users else { continue };
-                    // By the next list, it may have been pulled again.
-                    for gone in doubtful.extract_if(.., |it| !is_listed(&it.target, &seen.runtime)) {
-                        self.ledger.forget(&gone);
+                    let mut seen = Seen::default();
+                    if is_image {
+                        self.save_without(&candidates);
+                        let is_due = consistent.is_none_or(|last| last.elapsed() >= CONSISTENT);
+                        consistent = if is_due { Some(Instant::now()) } else { consistent };
+                        match cancel.run_until_cancelled(Box::pin(self.see(look, is_due))).await {
+                            None => continue,
+                            Some(Ok(now)) => seen = now,
+                            Some(Err(error)) => {
+                                break Some(format!("containers and images cannot be listed again: {error}"));
+                            }
+                        }
+                        pass.listed(&seen.runtime.images);
+                        self.ledger.retain(&seen.runtime.images);
                     }
-                    let users = users.map(|()| &seen);
-                    candidates.iter().for_each(|candidate| kept.forget(candidate));
-                    if let Some(state) = self.state.as_mut().filter(|_| is_image) {
-                        state.write(&kept);
+                    let mut outcomes = self.remove_all(&candidates, look, &seen, &mut unanswered).await;
+                    // At once: what is not listed now has gone, also if it is pulled again a moment later.
+                    let is_doubtful = is_image && outcomes.contains(&Outcome::Removed);
+                    if is_doubtful && let Some(Ok(images)) = soon(cancel, self.images()).await {
+                        pass.listed(&images);
+                        self.ledger.retain(&images);
+                        let runtime = RuntimeView { images, ..RuntimeView::default() };
+                        for (candidate, outcome) in candidates.iter().zip(&mut outcomes) {
+                            if *outcome == Outcome::Removed && is_listed(&candidate.target, &runtime) {
+                                *outcome = Outcome::Failed(LISTED.to_owned());
+                                tell(candidate, outcome);
+                            }
+                        }
                     }
-                    let outcomes = self.remove_all(&candidates, look, users, &mut unanswered).await;
-                    doubtful.extend(candidates.iter().filter(|_| is_image).cloned());
                     pass.record(candidates, outcomes);
                     if unanswered >= MOST_UNANSWERED {
                         break Some(format!(
                             "the container runtime left {MOST_UNANSWERED} calls in a row unanswered"
                         ));
-                    }
-                }
-                Step::ListContainers => {
-                    match cancel.run_until_cancelled(Box::pin(self.look_again(look))).await {
-                        None => {}
-                        Some(Ok(now)) => {
-                            seen = now;
-                            pass.listed(&fresh(look, &seen.runtime, seen.pods.as_ref()));
-                        }
-                        Some(Err(error)) => {
-                            break Some(format!("containers and images cannot be listed again: {error}"));
-                        }
                     }
                 }
                 Step::Measure { patience, until } => {
@@ -142,21 +145,10 @@ impl NodeCollector {
         let was_asked = self.rules.free.is_some() && scope != Scope::Containers;
         let unmeasured = pass.is_unmeasured() || (was_asked && before.is_none());
         let mut items = pass.into_records();
-        for Record { outcome, .. } in &mut items {
-            if *outcome == Outcome::Refused(Refusal::AlreadyGone) {
-                *outcome = Outcome::Removed;
-            }
+        if interrupted.is_some() {
+            cancel.cancel();
         }
-        // Whoever waits for the end of this process waits for one quick list at most.
-        let mut is_sure = false;
-        if interrupted.is_none() {
-            let doubt = Box::pin(self.doubt(look, &mut items, PATIENCE));
-            is_sure = cancel.run_until_cancelled(doubt).await.is_some();
-        }
-        if !is_sure {
-            let doubt = Box::pin(self.doubt(look, &mut items, Duration::ZERO));
-            let _ = timeout(PATIENCE, doubt).await;
-        }
+        self.doubt(look, &mut items, cancel).await;
         for Record { candidate, outcome } in items.iter().filter(|item| item.outcome == Outcome::Removed) {
             self.ledger.forget(candidate);
             tell(candidate, outcome);
@@ -180,36 +172,40 @@ impl NodeCollector {
     }
 
     /// What is listed although the runtime says that it is gone has failed. What somebody else removes just now has
-    /// some time for it.
-    async fn doubt(&mut self, look: &Look, items: &mut [Record], patience: Duration) {
-        let is_gone = |item: &&mut Record| item.outcome == Outcome::Removed;
+    /// some time for it. Images were listed right after their removal.
+    async fn doubt(&mut self, look: &Look, items: &mut [Record], cancel: &CancellationToken) {
+        let is_gone = |item: &&mut Record| {
+            matches!(item.candidate.what(), What::Container | What::Sandbox)
+                && item.outcome == Outcome::Removed
+        };
         let mut gone: Vec<&mut Record> = items.iter_mut().filter(is_gone).collect();
-        let until = Instant::now() + patience;
+        let until = Instant::now() + PATIENCE;
         while !gone.is_empty() {
-            let Ok(runtime) = self.runtime_view(&look.pod_keys(), &mut Vec::new()).await else { return };
+            let now = async { self.runtime_view(&look.pod_keys(), &mut Vec::new()).await };
+            let Some(Ok(runtime)) = soon(cancel, Box::pin(now)).await else { return };
             gone.retain(|item| is_listed(&item.candidate.target, &runtime));
-            if gone.is_empty() || Instant::now() >= until {
+            if gone.is_empty() || Instant::now() >= until || cancel.is_cancelled() {
                 break;
             }
             sleep(PAUSE).await;
         }
         for Record { candidate, outcome } in gone {
-            *outcome = Outcome::Failed("the runtime says that it is gone, and lists it".to_owned());
+            *outcome = Outcome::Failed(LISTED.to_owned());
             tell(candidate, outcome);
         }
     }
 
-    /// Removes candidates at the same time, each after another look at it. `users` are those of images.
+    /// Removes candidates at the same time, each after another look at it. `seen` is for images.
     /// `unanswered` counts those in a row that got no answer.
     async fn remove_all(
         &self,
         candidates: &[Candidate],
         look: &Look,
-        users: Result<&Seen, cri::Error>,
+        seen: &Seen,
         unanswered: &mut usize,
     ) -> Vec<Outcome> {
         let removals = candidates.iter().map(async |candidate| {
-            let (outcome, is_unanswered) = match self.remove(candidate, look, users.clone()).await {
+            let (outcome, is_unanswered) = match self.remove(candidate, look, seen).await {
                 // What somebody else has removed meanwhile is gone as well.
                 Ok(()) | Err(Fault::Refused(Refusal::AlreadyGone)) => (Outcome::Removed, false),
                 Err(Fault::Refused(refusal)) => (Outcome::Refused(refusal), false),
@@ -229,13 +225,8 @@ impl NodeCollector {
         outcomes
     }
 
-    /// Removes one candidate, after another look at it. The users of images have been looked at together.
-    async fn remove(
-        &self,
-        candidate: &Candidate,
-        look: &Look,
-        users: Result<&Seen, cri::Error>,
-    ) -> Result<(), Fault> {
+    /// Removes one candidate, after another look at it. Images and what uses them were seen together.
+    async fn remove(&self, candidate: &Candidate, look: &Look, seen: &Seen) -> Result<(), Fault> {
         // What there is now of a candidate that is no file.
         let is_removable = |runtime: &RuntimeView| still_removable(candidate, &fresh(look, runtime, None));
         match &candidate.target {
@@ -281,8 +272,7 @@ impl NodeCollector {
                 Ok(self.with_logs(name, Logs::remove_symlink).await?)
             }
             Target::Image { id, runtime_handler, .. } => {
-                let Seen { runtime, pods } = users?;
-                still_removable(candidate, &fresh(look, runtime, pods.as_ref()))?;
+                still_removable(candidate, &fresh(look, &seen.runtime, seen.pods.as_ref()))?;
                 let spec = ImageSpec {
                     image: id.clone(),
                     runtime_handler: runtime_handler.clone().unwrap_or_default(),

@@ -4,11 +4,15 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use futures::{StreamExt as _, stream};
+use futures::{FutureExt as _, StreamExt as _, stream};
 use kube_gc_cri::{self as cri, Client};
+use kube_gc_node::pass::PATIENCE;
+use kube_gc_node::plan::Candidate;
 use kube_gc_node::view::{Answer, Listed, Proof};
 use kube_gc_node::{Ledger, Moment, PodRef, PodView, Rules, Timestamp, Tried};
 use rustix::time::{ClockId, clock_gettime};
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
 
 use super::StateFile;
 use super::disk::{self, Disk};
@@ -111,6 +115,16 @@ impl NodeCollector {
         }
     }
 
+    /// Keeps the ages of all images but these, which go next: if this process is killed then, and somebody pulls one
+    /// again, it is new to the next process. A disk may take long, so this is done before the last look at them.
+    pub(super) fn save_without(&mut self, candidates: &[Candidate]) {
+        if let Some(state) = &mut self.state {
+            let mut kept = self.ledger.clone();
+            candidates.iter().for_each(|candidate| kept.forget(candidate));
+            state.write(&kept);
+        }
+    }
+
     /// The runtime, as it calls itself: name and version.
     pub fn runtime(&self) -> String {
         let runtime = self.client.runtime();
@@ -123,6 +137,15 @@ impl NodeCollector {
 pub async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, String> {
     let ended = tokio::task::spawn_blocking(work).await;
     ended.map_err(|error| format!("a task failed unexpectedly: {error}"))
+}
+
+/// What this comes to, unless it takes much longer than until the pass is asked to end: somebody waits for that.
+pub(super) async fn soon<T>(cancel: &CancellationToken, work: impl Future<Output = T>) -> Option<T> {
+    tokio::select! {
+        biased;
+        done = work => Some(done),
+        () = cancel.cancelled().then(|()| sleep(PATIENCE)) => None,
+    }
 }
 
 /// The time by both clocks.

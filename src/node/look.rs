@@ -13,7 +13,7 @@ use kube_gc_node::plan::{Candidate, Inputs, Plan, Target};
 use kube_gc_node::pods::{PodState, Pods, UnknownReason};
 use kube_gc_node::rules::Effects;
 use kube_gc_node::safety;
-use kube_gc_node::view::{Extent, Listed, LogDirectory, SandboxImage};
+use kube_gc_node::view::{Extent, Image, Listed, LogDirectory, SandboxImage};
 use kube_gc_node::{Files, Moment, PodRef, PodView, RuntimeView, Timestamp, plan, pods};
 
 use super::files::Entries;
@@ -237,33 +237,36 @@ impl NodeCollector {
         }
     }
 
-    /// Lists containers, images and pods again, before images are removed (B2). Pods are those of the
-    /// look if they cannot be listed now.
-    pub(super) async fn look_again(&mut self, look: &Look) -> Result<Seen, NodeError> {
-        let mut runtime = self.runtime_view(&look.pod_keys(), &mut Vec::new()).await?;
-        let pods = self.pods_now(true).await;
+    /// Lists what may use images by now, and then the images, right before some of these are removed (B2).
+    ///
+    /// Whatever is listed first is the oldest at the removal, so the API server, which may take long, comes first.
+    /// containerd has a container before CRI lists it, and is asked after CRI, so it tells one that was made meanwhile.
+    /// The images come last: who gives one a new name, and uses it by that, may have come after the lists of users,
+    /// but then the image has that name, and stays. What comes after the lists, nobody can see.
+    pub(super) async fn see(&mut self, look: &Look, consistent: bool) -> Result<Seen, cri::Error> {
+        let pods = self.pods_now(consistent).await;
+        let containers = self.client.all_containers(&look.pod_keys()).await?;
+        let mut runtime = RuntimeView {
+            containers_extent: view::extent(containers.is_whole),
+            containers: containers.items.into_iter().map(view::container).collect(),
+            ..RuntimeView::default()
+        };
         self.learn_users(&mut runtime, pods.as_ref().unwrap_or(&look.pods)).await?;
+        runtime.images = self.images().await?;
         Ok(Seen { runtime, pods })
     }
 
-    /// Lists only what may use an image by now, right before it is removed: containers, and the pods that the
-    /// watch knows. Before them the images: by a name that is new, a user would not be known.
-    pub(super) async fn see_users(&mut self, look: &Look, seen: &mut Seen) -> Result<(), cri::Error> {
-        seen.runtime.images = self.client.all_images().await?.into_iter().map(view::image).collect();
-        let containers = self.client.all_containers(&look.pod_keys()).await?;
-        seen.runtime.containers_extent = view::extent(containers.is_whole);
-        seen.runtime.containers = containers.items.into_iter().map(view::container).collect();
-        seen.pods = self.pods_now(false).await;
-        let pods = seen.pods.as_ref().unwrap_or(&look.pods);
-        self.learn_users(&mut seen.runtime, pods).await?;
-        Ok(())
+    /// The images now.
+    pub(super) async fn images(&self) -> Result<Vec<Image>, cri::Error> {
+        Ok(self.client.all_images().await?.into_iter().map(view::image).collect())
     }
 
-    /// The pods of this node now, if they can be listed.
+    /// The pods of this node now, by a consistent list if one is wanted and can be had.
     async fn pods_now(&self, consistent: bool) -> Option<PodView> {
-        match &self.pods {
-            Some(source) => source.view(consistent).await.ok(),
-            None => None,
+        let source = self.pods.as_ref()?;
+        match source.view(consistent).await {
+            Err(_) if consistent => source.view(false).await.ok(),
+            pods => pods.ok(),
         }
     }
 }

@@ -8,8 +8,8 @@ use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use kube_gc_node::Ledger;
 use kube_gc_node::ledger::LONGEST;
+use kube_gc_node::{Ledger, Moment};
 use rustix::fs::OFlags;
 use rustix::process::geteuid;
 
@@ -20,7 +20,7 @@ const RUNTIME_DIRECTORY: &str = "RUNTIME_DIRECTORY";
 /// Where that is for the service of `deploy/systemd`, and without systemd. The DaemonSet has it in memory.
 const IN_MEMORY: &str = "/run/kube-gc-node";
 
-/// Nobody writes a state file for so long.
+/// Nobody needs so long to lock a file that is new.
 const LEFT: Duration = Duration::from_secs(60);
 
 /// Where the ages of images are kept.
@@ -49,14 +49,18 @@ impl StateFile {
 
     /// What the copies that can be used say; an empty ledger if there is none. Also returns what cannot be used.
     pub fn read(&self) -> (Ledger, Vec<String>) {
+        self.read_at(&now())
+    }
+
+    fn read_at(&self, now: &Moment) -> (Ledger, Vec<String>) {
         let (mut copies, mut problems) = (Vec::new(), Vec::new());
         for path in [&self.path].into_iter().chain(&self.volatile) {
-            match read(path) {
+            match read(path, now) {
                 Ok(copy) => copies.extend(copy),
                 Err(why) => problems.push(format!("cannot use the state file {}: {why}", path.display())),
             }
         }
-        let newest = Ledger::newest(copies, &now());
+        let newest = Ledger::newest(copies, now);
         let instead =
             if newest.is_some() { "another copy is used" } else { "all images count as first seen now" };
         let problems = problems.into_iter().map(|problem| format!("{problem}; {instead}")).collect();
@@ -108,19 +112,25 @@ impl StateFile {
 }
 
 /// What a file has; nothing if there is none.
-fn read(path: &Path) -> Result<Option<Ledger>, String> {
-    match open(path) {
-        Ok(content) => Ok(Some(Ledger::parse(&content).map_err(|error| error.to_string())?)),
+fn read(path: &Path, now: &Moment) -> Result<Option<Ledger>, String> {
+    match content(path) {
+        Ok(content) => {
+            Ledger::parse(&content).and_then(|it| it.until(now)).map(Some).map_err(|it| it.to_string())
+        }
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),
         Err(error) => Err(error.to_string()),
     }
 }
 
-/// Reads a regular file that is not too long and that nobody else can write. Neither a symlink nor a pipe is
-/// opened.
-fn open(path: &Path) -> io::Result<Vec<u8>> {
+/// Opens a file to read it, but no symlink, and without waiting for a pipe.
+fn open(path: &Path) -> io::Result<File> {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
-    let file = OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path)?;
+    OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path)
+}
+
+/// Reads a regular file that is not too long and that nobody else can write.
+fn content(path: &Path) -> io::Result<Vec<u8>> {
+    let file = open(path)?;
     let metadata = file.metadata()?;
     if !metadata.is_file() {
         return Err(io::Error::other("it is not a regular file"));
@@ -147,7 +157,7 @@ fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     // Another process may write at the same time, and have the same id in a namespace of its own.
     temporary.push(format!("{:x}", RandomState::new().build_hasher().finish()));
     let new = PathBuf::from(temporary);
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
+    let mut file = create(&new)?;
     let written =
         file.write_all(content).and_then(|()| file.sync_all()).and_then(|()| fs::rename(&new, path));
     if let Err(error) = written {
@@ -159,15 +169,25 @@ fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     File::open(directory)?.sync_all()
 }
 
-/// Removes what killed processes have left: files whose names begin so and that are too old to be written just now.
+/// A new file, locked as long as it is open. Where there are no locks, nobody takes one for left.
+fn create(path: &Path) -> io::Result<File> {
+    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    let _ = file.lock();
+    Ok(file)
+}
+
+/// Removes what killed processes have left: files whose names begin so, and that nobody has locked. A new one may not
+/// be locked yet.
 fn tidy(directory: &Path, beginning: &Path) {
     let Some(beginning) = beginning.file_name().and_then(OsStr::to_str) else { return };
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         let is_temporary = entry.file_name().to_str().is_some_and(|name| name.starts_with(beginning));
         let modified = entry.metadata().and_then(|metadata| metadata.modified()).ok();
         let age = modified.and_then(|modified| modified.elapsed().ok());
-        if is_temporary && age.is_some_and(|age| age > LEFT) {
-            let _ = fs::remove_file(entry.path());
+        let path = entry.path();
+        let is_left = is_temporary && age.is_some_and(|age| age > LEFT);
+        if is_left && open(&path).is_ok_and(|file| file.try_lock().is_ok()) {
+            let _ = fs::remove_file(path);
         }
     }
 }
@@ -182,6 +202,11 @@ mod tests {
     use kube_gc_node::{Moment, PodView, RuntimeView, Timestamp};
 
     use super::*;
+
+    /// Twenty days after this boot.
+    fn at_end() -> Moment {
+        Moment { uptime: Duration::from_secs(20 * 86_400), ..now() }
+    }
 
     /// A ledger of this boot that has counted for so many times five minutes.
     fn ledger(count: u64) -> Ledger {
@@ -202,7 +227,7 @@ mod tests {
     }
 
     fn read(state: &StateFile) -> Ledger {
-        let (ledger, problems) = state.read();
+        let (ledger, problems) = state.read_at(&at_end());
         assert_eq!(problems, [""; 0]);
         ledger
     }
@@ -225,11 +250,11 @@ mod tests {
         assert_eq!(read(&state), ledger(1));
         let sub = directory.path().join("sub");
         let now = SystemTime::now();
-        for (id, age) in [("1", 0), ("2", 30), ("3", 90)] {
-            let path = sub.join(format!("state.json.new.{id}"));
-            fs::write(&path, "{\"versi").unwrap();
-            let modified = now - Duration::from_secs(age);
-            File::options().write(true).open(path).unwrap().set_modified(modified).unwrap();
+        let mut writing = Vec::new();
+        for (id, age, is_written) in [("1", 0, false), ("2", 90, true), ("3", 90, false)] {
+            let file = create(&sub.join(format!("state.json.new.{id}"))).unwrap();
+            file.set_modified(now - Duration::from_secs(age)).unwrap();
+            writing.extend(is_written.then_some(file));
         }
         state.write(&Ledger::default());
         assert!(read(&state).is_empty());
@@ -250,11 +275,13 @@ mod tests {
                 fs::write(path, ledger(if place == newest { 9 } else { 1 }).to_json().unwrap()).unwrap();
             }
             assert_eq!(read(&state), ledger(9), "{newest}");
-            // A damaged copy hides no other one.
-            fs::write(places[newest], "{").unwrap();
-            let (found, problems) = state.read();
-            assert_eq!(found, ledger(1));
-            assert!(problems.len() == 1 && problems[0].contains("another copy is used"), "{problems:?}");
+            // A damaged copy hides no other one, nor does one that is ahead of this boot.
+            for content in [b"{".to_vec(), ledger(6000).to_json().unwrap()] {
+                fs::write(places[newest], content).unwrap();
+                let (found, problems) = state.read_at(&at_end());
+                assert_eq!(found, ledger(1));
+                assert!(problems.len() == 1 && problems[0].contains("another copy is used"), "{problems:?}");
+            }
         }
     }
 

@@ -9,6 +9,8 @@ use tempfile::TempDir;
 
 use crate::process::{Ended, Place};
 
+/// However full the disk is that this test runs on.
+const NEVER_FULL: &str = "high = 100";
 const SCHEMA: &str = include_str!("../../docs/node-plan.schema.json");
 
 /// A runtime with a pod that has three dead containers, and with an image that nothing uses. The file system
@@ -67,7 +69,7 @@ async fn a_wide_plan_has_states_ages_and_all_tags_and_only_some_are_shown_on_req
 async fn once_names_what_went_in_its_output_in_json_and_in_the_log() -> Result<()> {
     let (server, _directory) = node()?;
     let place = Place::new(server.endpoint())?;
-    place.configure("images.min_age = \"0s\"")?;
+    place.configure(&format!("{NEVER_FULL}\nimages.min_age = \"0s\""))?;
     let ids = server.world(|world| world.images().map(|image| image.id.clone()).collect::<Vec<_>>());
     let once = place.run(&["once", "--all"]).await?;
     let state = std::fs::read_to_string(place.state())?;
@@ -77,6 +79,7 @@ async fn once_names_what_went_in_its_output_in_json_and_in_the_log() -> Result<(
 
     let (server, _directory) = node()?;
     let place = Place::new(server.endpoint())?;
+    place.configure(NEVER_FULL)?;
     let report = place.run(&["once", "-o", "json"]).await?.json()?;
     check(&serde_json::from_str(SCHEMA)?, &report).map_err(anyhow::Error::msg)?;
     let items = of_kind(&report["result"]["items"], "container");
@@ -90,8 +93,10 @@ async fn once_names_what_went_in_its_output_in_json_and_in_the_log() -> Result<(
 async fn the_first_pass_says_why_no_image_goes_and_with_wait_they_go() -> Result<()> {
     let (server, _directory) = node()?;
     let place = Place::new(server.endpoint())?;
-    let why =
-        ["1 unused image (", "stays only because kube-gc first saw it", "once --all --wait` waits 2m for it"];
+    place.configure(NEVER_FULL)?;
+    let config = place.path("config.toml").display().to_string();
+    let command = format!("once --all --config {config} --wait` waits 2m for it");
+    let why = ["1 unused image (", "stays only because kube-gc first saw it", &*command];
     let plan = place.run(&["plan", "--all"]).await?;
     says(&plan, &why)?;
     let plan = place.run(&["plan", "--all", "--older-than", "24h"]).await?;
@@ -99,7 +104,7 @@ async fn the_first_pass_says_why_no_image_goes_and_with_wait_they_go() -> Result
         &plan,
         &[
             "or saw it in use, less than `--older-than` ago",
-            "once --all --older-than 1day --wait` waits 24h for it",
+            &format!("once --all --older-than 1day --config {config} --wait` waits 24h for it"),
         ],
     )?;
     let plan = place.run(&["plan", "--older-than", "24h"]).await?;
@@ -108,7 +113,7 @@ async fn the_first_pass_says_why_no_image_goes_and_with_wait_they_go() -> Result
     once.expect(7, &[])?;
     says(&once, &["Not all that was wanted", "stays only because kube-gc first saw it"])?;
     ensure!(server.calls(Rpc::RemoveImage).is_empty());
-    place.configure("images.min_age = \"1s\"")?;
+    place.configure(&format!("{NEVER_FULL}\nimages.min_age = \"1s\""))?;
     place.run(&["once", "--all", "--wait"]).await?.expect(0, &[])?;
     ensure!(server.calls(Rpc::RemoveImage).len() == 1);
     Ok(())

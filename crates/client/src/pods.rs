@@ -2,7 +2,7 @@
 //! a pod is gone.
 //!
 //! What the watch knows may be behind, as any cache. So it proves nothing: before a pod counts as gone
-//! and before an image is removed, a consistent list is read.
+//! and before images are removed, a consistent list is read.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

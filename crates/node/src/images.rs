@@ -26,7 +26,7 @@ pub struct Selection {
     pub removals: Vec<usize>,
     /// The indexes of those that go next if what goes frees less than it seems.
     pub in_line: Vec<usize>,
-    /// Those that only I5 keeps.
+    /// Those that only their age keeps, and that would go now.
     pub young: Option<Young>,
 }
 
@@ -61,7 +61,7 @@ pub fn decide(
     let (no_goal, reason) = pressure::no_goal(files.image_usage.as_ref(), rules);
     let mut decisions = Vec::with_capacity(runtime.images.len());
     let mut candidates = Vec::new();
-    let mut young: Option<Young> = None;
+    let mut too_young_ones = Vec::new();
     for (index, image) in runtime.images.iter().enumerate() {
         if let Some((rule, reason)) = users.user(image) {
             decisions.push(Decision::keep(*rule, reason.clone()));
@@ -71,7 +71,8 @@ pub fn decide(
         // One that the ledger does not know was detected just now.
         let age = ledger.age(&key).unwrap_or_default();
         // Without that, more than its age keeps it.
-        let is_due = goal.is_some() || rules.all || is_old(age, rules);
+        let goes_anyway = rules.all || is_old(age, rules);
+        let is_due = goal.is_some() || goes_anyway;
         let kept = if whole {
             unusable(image, &users, &ambiguous)
                 .or_else(|| i2(image))
@@ -83,11 +84,7 @@ pub fn decide(
             decision
         } else if let Some((decision, wait)) = too_young(age, is_due, rules) {
             if is_due {
-                let young = young.get_or_insert_default();
-                young.count += 1;
-                young.bytes = young.bytes.saturating_add(image.bytes);
-                let wait = u64::try_from(wait.as_millis().div_ceil(1000)).unwrap_or(u64::MAX);
-                young.wait_seconds = young.wait_seconds.max(wait);
+                too_young_ones.push((image.bytes, wait, goes_anyway));
             }
             decision
         } else {
@@ -98,9 +95,17 @@ pub fn decide(
         });
     }
     candidates.sort_by(|one, other| i3(one).cmp(&i3(other)));
-    let mut selection = Selection { decisions, removals: Vec::new(), in_line: Vec::new(), young };
+    let mut selection = Selection { decisions, removals: Vec::new(), in_line: Vec::new(), young: None };
     i6(&mut candidates, rules, &mut selection);
-    for_space(&candidates, inputs, goal, freed_before, &mut selection);
+    let is_enough = for_space(&candidates, inputs, goal, freed_before, &mut selection);
+    for (bytes, wait, _) in too_young_ones.into_iter().filter(|(.., goes_anyway)| *goes_anyway || !is_enough)
+    {
+        let young = selection.young.get_or_insert_default();
+        young.count += 1;
+        young.bytes = young.bytes.saturating_add(bytes);
+        let wait = u64::try_from(wait.as_millis().div_ceil(1000)).unwrap_or(u64::MAX);
+        young.wait_seconds = young.wait_seconds.max(wait);
+    }
     selection
 }
 
@@ -212,34 +217,37 @@ fn is_old(age: Age, rules: &Rules) -> bool {
 }
 
 /// I4, P1 and `--free`: in order, until the goal seems to be reached. How much really gets free
-/// shows when it is measured after each removal (B3), so the others stay in line. `--all` has no goal.
+/// shows when it is measured after each removal (B3), so the others stay in line. `--all` has no goal. Returns
+/// whether the goal seems to be reached.
 fn for_space(
     candidates: &[Unused<'_>],
     inputs: &Inputs<'_>,
     goal: Option<&Goal>,
     freed_before: u64,
     selection: &mut Selection,
-) {
+) -> bool {
     let images = &inputs.runtime.images;
+    let goal = goal.zip(inputs.files.image_usage.as_ref());
+    let is_reached = |freed| goal.is_some_and(|(goal, usage)| goal.is_reached(&estimate(usage, freed)));
     let by_age = selection.removals.iter().map(|&index| images[index].bytes);
     let mut freed = by_age.fold(freed_before, u64::saturating_add);
     for &Unused { index, age, .. } in candidates {
-        let goal = goal.zip(inputs.files.image_usage.as_ref());
         let decision = &mut selection.decisions[index];
         match goal {
             _ if inputs.rules.all => *decision = Decision::remove(Rule::All, unused(age)),
-            Some((goal, usage)) if goal.is_reached(&estimate(usage, freed)) => {
+            Some((goal, _)) if is_reached(freed) => {
                 let reason = format!("unused; what goes before it seems to be enough for {}", goal.rule);
                 *decision = Decision::keep(goal.rule, reason);
                 selection.in_line.push(index);
                 continue;
             }
             Some((goal, _)) => *decision = Decision::remove(goal.rule, unused(age)),
-            None => return,
+            None => break,
         }
         selection.removals.push(index);
         freed = freed.saturating_add(images[index].bytes);
     }
+    is_reached(freed)
 }
 
 /// How full the file system seems to be when so many bytes have been freed. How many inodes

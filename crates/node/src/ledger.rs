@@ -3,15 +3,15 @@
 //! A ledger counts time by itself, as far as the boot-time clock has shown that it passes. The time of day is no
 //! measure: a host without a battery for its clock boots in 1970.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use crate::mutation::{self, Mutation};
-use crate::plan::{Candidate, Target};
+use crate::plan::Candidate;
 use crate::users::Users;
-use crate::view::{Extent, image_key};
+use crate::view::{Extent, Image};
 use crate::{Moment, PodView, RuntimeView, Timestamp};
 
 /// The version that this program writes. Version 1 had times of day, which nobody can trust.
@@ -230,20 +230,31 @@ impl Ledger {
         Some(Age { detected: ago(*first_detected), used: last_used.map(ago) })
     }
 
+    /// How far it has come in this boot; nothing if it is of another one.
+    fn uptime_in(&self, now: &Moment) -> Option<Timestamp> {
+        let last = self.last.as_ref()?;
+        (last.boot.is_some() && last.boot == now.boot).then_some(last.uptime)
+    }
+
+    /// A copy that this boot can have come to by now.
+    ///
+    /// # Errors
+    /// It is of a moment that has not come yet.
+    pub fn until(self, now: &Moment) -> Result<Self, Damaged> {
+        let is_ahead = self.uptime_in(now) > Some(Timestamp::default().plus(now.uptime));
+        if is_ahead { Err(Damaged::Impossible) } else { Ok(self) }
+    }
+
     /// What several copies say of the ages. How long one has counted says nothing: it may have begun anew. Of those
     /// of this boot, the newest counts. Where no clock tells which one that is, an image is as young as any of them
     /// says.
     pub fn newest(mut copies: Vec<Self>, now: &Moment) -> Option<Self> {
-        let uptime = |copy: &Self| copy.last.as_ref().map(|last| last.uptime);
-        let is_of_this_boot =
-            |copy: &Self| copy.last.as_ref().is_some_and(|last| last.boot.is_some() && last.boot == now.boot);
-        let of_this_boot = copies.iter().filter(|copy| is_of_this_boot(copy));
-        if let Some(newest) = of_this_boot.filter_map(uptime).max() {
+        if let Some(newest) = copies.iter().filter_map(|copy| copy.uptime_in(now)).max() {
             // A copy has its uptime rounded down.
             let earliest = newest.minus(Duration::from_nanos(PRECISION.unsigned_abs()));
-            copies.retain(|copy| is_of_this_boot(copy) && uptime(copy) >= Some(earliest));
+            copies.retain(|copy| copy.uptime_in(now) >= Some(earliest));
         }
-        copies.sort_by_key(uptime);
+        copies.sort_by_key(|copy| copy.last.as_ref().map(|last| last.uptime));
         copies.into_iter().rev().reduce(|one, other| one.merged(&other))
     }
 
@@ -283,11 +294,15 @@ impl Ledger {
 
     /// Forgets an image that was removed. If it is pulled again before the next look, it is new.
     pub fn forget(&mut self, removed: &Candidate) {
-        if let Target::Image { id, runtime_handler, .. } = &removed.target
-            && !mutation::is(Mutation::KeepAgeOfRemoved)
-        {
-            self.images.remove(&*image_key(id, runtime_handler.as_deref()));
+        if let Some(key) = removed.image_key().filter(|_| !mutation::is(Mutation::KeepAgeOfRemoved)) {
+            self.images.remove(&*key);
         }
+    }
+
+    /// Forgets what a whole list of images lacks. If it is pulled again before the next look, it is new.
+    pub fn retain(&mut self, images: &[Image]) {
+        let listed: HashSet<_> = images.iter().map(Image::key).collect();
+        self.images.retain(|key, _| listed.contains(key.as_str()));
     }
 
     /// How many images are known.

@@ -3,7 +3,7 @@
 //! A pass asks for one step after the other and is told what came of each. It never does anything
 //! itself, so tests can let it meet any failure at any step.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::time::Duration;
 
 use serde::ser::{Serialize, SerializeStruct as _, Serializer};
@@ -12,12 +12,10 @@ use strum::EnumCount as _;
 use crate::mutation::{self, Mutation};
 use crate::plan::{Candidate, Plan, What, is_for_space};
 use crate::pressure::{Goal, Usage};
-use crate::recheck::{Fresh, Refusal, still_removable};
+use crate::recheck::Refusal;
 use crate::rules::Effects;
-use crate::view::ContainerDisk;
+use crate::view::{ContainerDisk, Image};
 
-/// How many images are removed before containers are listed again (B2).
-pub const BATCH: usize = 10;
 /// How many candidates may be removed at the same time.
 pub const AT_A_TIME: usize = 8;
 /// How long the file system has to show that an image has gone (B3).
@@ -43,11 +41,9 @@ pub enum Step {
     /// [`AT_A_TIME`], and none depends on another, so they may be removed at the same time. An image
     /// that is removed for space is alone, because the file system is measured after it (B3).
     ///
-    /// Everything but an image is looked at again first, by [`still_removable`]. Images have been
-    /// looked at when containers were listed.
+    /// Each is looked at again first, by [`crate::still_removable`]. For images, that takes lists, of which the
+    /// pass is told with [`Pass::listed`]. If nothing can be listed, end it.
     Remove(Vec<Candidate>),
-    /// List containers and images again, and tell the pass with [`Pass::listed`]. If they cannot be listed, end it.
-    ListContainers,
     /// Measure the file system of the images, and tell the pass with [`Pass::measured`]. After a
     /// removal it may take so long until the file system shows it.
     Measure {
@@ -115,8 +111,6 @@ pub struct Pass {
     images: VecDeque<Candidate>,
     /// What is to be free; nothing if this pass frees no space.
     goal: Option<Goal>,
-    /// How many more images may be removed before containers are listed again.
-    batch: usize,
     /// How many more of each kind this pass may remove. What fails does not count.
     left: [usize; What::COUNT],
     /// What the file system has shown last, unless something has been removed since.
@@ -163,7 +157,6 @@ impl Pass {
             others,
             images,
             goal,
-            batch: 0,
             left,
             usage: None,
             measures_at_end: goal.is_some(),
@@ -210,10 +203,7 @@ impl Pass {
             return Step::Measure { patience: self.patience, until: None };
         }
         let Some(image) = image else { return Step::Done };
-        if self.batch == 0 {
-            return Step::ListContainers;
-        }
-        let most = AT_A_TIME.min(self.batch).min(left);
+        let most = AT_A_TIME.min(left);
         let count = match goes_anyway(image) {
             true => self.images.iter().take(most).take_while(|image| goes_anyway(image)).count(),
             false => 1,
@@ -229,35 +219,25 @@ impl Pass {
                 self.left[what as usize] = self.left[what as usize].saturating_sub(1);
             }
             match what {
-                What::Image => {
-                    self.batch = self.batch.saturating_sub(1);
-                    if is_removed {
-                        // The last measurement is out of date.
-                        self.usage = None;
-                        self.measures_at_end = self.goal.is_some();
-                        self.patience = PATIENCE;
-                    }
+                What::Image if is_removed => {
+                    // The last measurement is out of date.
+                    self.usage = None;
+                    self.measures_at_end = self.goal.is_some();
+                    self.patience = PATIENCE;
                 }
                 What::Container if is_removed && !mutation::is(Mutation::NoPatienceForLayers) => {
                     self.layers = self.layers.saturating_add(candidate.bytes.unwrap_or_default());
                 }
-                What::Container | What::Sandbox | What::LogDirectory | What::LogSymlink => {}
+                What::Container | What::Sandbox | What::LogDirectory | What::LogSymlink | What::Image => {}
             }
             self.records.push(Record { candidate, outcome });
         }
     }
 
-    /// Tells which containers and images there are now. Images that are used by now are dropped.
-    pub fn listed(&mut self, fresh: &Fresh<'_>) {
-        self.batch = BATCH;
-        for image in std::mem::take(&mut self.images) {
-            match still_removable(&image, fresh) {
-                Ok(()) => self.images.push_back(image),
-                Err(refusal) => {
-                    self.records.push(Record { candidate: image, outcome: Outcome::Refused(refusal) });
-                }
-            }
-        }
+    /// Tells which images there are now. Those that are gone leave the line: what is pulled again is another image.
+    pub fn listed(&mut self, images: &[Image]) {
+        let listed: HashSet<_> = images.iter().map(|image| Some(image.key())).collect();
+        self.images.retain(|image| listed.contains(&image.image_key()));
     }
 
     /// Tells how full the file system is now; nothing if it could not be measured. Without a

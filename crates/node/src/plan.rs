@@ -59,7 +59,7 @@ pub struct Plan {
     pub in_line: Vec<Candidate>,
     /// How much is due of each kind of which something is.
     pub due: Vec<Due>,
-    /// The unused images that stay only because they are too young; nothing if there are none.
+    /// The unused images that would go now if they were not too young; nothing if there are none.
     pub young: Option<Young>,
     /// The patterns of `keep` that name no image.
     pub unmatched_keep: Vec<String>,

@@ -109,6 +109,21 @@ impl CommonArgs {
             .flag("--pods", "node.pods", self.pods.as_ref().and_then(name));
         self.log.add_to(loader)
     }
+
+    /// The flags that another command about this node needs, too.
+    fn again(&self) -> String {
+        let Target { kubeconfig, context, .. } = &self.connection;
+        let path = |path: &Option<PathBuf>| path.as_ref().map(|path| path.display().to_string());
+        let flags = [
+            ("--config", path(&self.config)),
+            ("--runtime-endpoint", self.runtime_endpoint.clone()),
+            ("--node", self.node.clone()),
+            ("--pods", self.pods.as_ref().and_then(name)),
+            ("--kubeconfig", path(kubeconfig)),
+            ("--context", context.clone()),
+        ];
+        flags.into_iter().filter_map(|(flag, value)| Some(format!(" {flag} {}", value?))).collect()
+    }
 }
 
 /// What a person asks of one pass.
@@ -173,7 +188,8 @@ enum Only {
 
 impl ShownArgs {
     /// Prints a plan, or what came of it.
-    fn print(&self, mut report: Report) -> Result<(), Error> {
+    fn print(&self, mut report: Report, common: &CommonArgs) -> Result<(), Error> {
+        report.asked.push_str(&common.again());
         let only = self.only.map(|only| match only {
             Only::Remove => Action::Remove,
             Only::Keep => Action::Keep,
@@ -230,7 +246,8 @@ impl PlanArgs {
     /// Plans and shows the plan.
     fn plan(&self) -> Result<Exit, Error> {
         let settings = begin(self.common.loader().load())?;
-        self.shown.print(app::node::plan(&self.common.connection, &settings, &self.asked.asked(false))?)?;
+        let report = app::node::plan(&self.common.connection, &settings, &self.asked.asked(false))?;
+        self.shown.print(report, &self.common)?;
         Ok(Exit::Success)
     }
 }
@@ -284,7 +301,7 @@ impl OnceArgs {
         let is_complete = |result: &PassResult| result.is_complete() && !report.plan.leaves_due;
         // In a dry run, nothing was to be done.
         let is_complete = report.result.as_ref().is_none_or(is_complete);
-        self.shown.print(report)?;
+        self.shown.print(report, &self.common)?;
         Ok(if is_complete { Exit::Success } else { Exit::Incomplete })
     }
 }

@@ -68,8 +68,8 @@ async fn b2_the_image_of_a_pod_that_is_starting_stays() {
 
 #[tokio::test]
 async fn b2_an_image_that_is_used_by_the_time_of_its_removal_stays() {
-    // The second list of containers is the one before the first image. Then there is one for each image.
-    for list in 2..=4 {
+    // After the first list of containers, there is one before each image.
+    for list in 2..=3 {
         let mut node = Node::set_up();
         let living = node.pod().await;
         let images = node.images(18, 50);
@@ -93,8 +93,15 @@ async fn b2_an_image_that_is_used_by_the_time_of_its_removal_stays() {
 /// By a name that the plan does not know, somebody may use it, or `keep` may name it.
 #[tokio::test]
 async fn b2_an_image_with_another_name_by_the_time_of_its_removal_stays() {
-    // The second list of images is the one before the first image. Then there is one for each image.
-    for (list, is_used) in [(2, false), (3, false), (4, true)] {
+    // After the first list of images, there is one before each image and one after it. A container by the new name that
+    // is made right after the list of containers is in no list.
+    for (rpc, list, is_used) in [
+        (Rpc::ListImages, 2, false),
+        (Rpc::ListImages, 3, false),
+        (Rpc::ListImages, 4, true),
+        (Rpc::ListContainers, 3, true),
+        (Rpc::ListNamespaceContainers, 3, true),
+    ] {
         let mut node = Node::set_up();
         let images = node.images(18, 50);
         let id = images[1].clone();
@@ -102,10 +109,10 @@ async fn b2_an_image_with_another_name_by_the_time_of_its_removal_stays() {
             world.add_tag(&id, "registry.example/other:1");
             world.foreign.extend(is_used.then(|| "registry.example/other:1".to_owned()));
         });
-        node.server.fault(server::Fault::nth(Rpc::ListImages, list, tag));
+        node.server.fault(server::Fault::nth(rpc, list, tag));
         let (look, carried) = node.pass().await;
         assert!(planned(&look).contains(&(What::Image, images[1].clone())));
-        assert!(node.image_ids().contains(&images[1]), "list {list}");
+        assert!(node.image_ids().contains(&images[1]), "{rpc:?} {list}");
         assert_eq!(carried.refused, 1);
     }
 }

@@ -265,13 +265,13 @@ impl Node {
     }
 }
 
-/// A client that gets 403 for what has this in its path or query.
-fn refusing(client: &kube::Client, what: &'static str) -> kube::Client {
+/// A client that gets 403 for some paths with queries.
+fn refusing(client: &kube::Client, what: impl Fn(&str) -> bool + Clone + Send + 'static) -> kube::Client {
     let client = client.clone();
     let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
-        let client = client.clone();
+        let (client, is_refused) = (client.clone(), what(&request.uri().to_string()));
         async move {
-            if !request.uri().to_string().contains(what) {
+            if !is_refused {
                 return client.send(request).await;
             }
             let status =

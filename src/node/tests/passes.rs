@@ -93,8 +93,6 @@ async fn i5_the_state_file_lacks_each_image_before_its_removal() {
     let known = move || ids.iter().filter(|id| state.read().0.age(id).is_some()).count();
     let then = Arc::new(Mutex::new(Vec::new()));
     let (each, count) = (Arc::clone(&then), known.clone());
-    let look = server::Effect::before(move |_, _| each.lock().unwrap().push(count()));
-    node.server.fault(server::Fault::every(Rpc::RemoveImage, look));
     // What could not be removed keeps its age.
     let fail = server::Effect::Fail(server::Code::Unknown, "device busy".to_owned());
     node.server.fault(server::Fault::about(Rpc::RemoveImage, &images[1], fail));
@@ -102,8 +100,11 @@ async fn i5_the_state_file_lacks_each_image_before_its_removal() {
     let look = collector.look(now()).await.unwrap();
     collector.save();
     assert_eq!(known(), 3);
+    // Nothing slow may come between the last look at them and the removal.
+    let at_look = server::Effect::before(move |_, _| each.lock().unwrap().push(count()));
+    node.server.fault(server::Fault::every(Rpc::ListContainers, at_look));
     collector.carry_out(&look, Scope::All, &CancellationToken::new()).await.unwrap();
-    assert_eq!(*then.lock().unwrap(), [2, 1, 0]);
+    assert_eq!(*then.lock().unwrap(), [2, 1, 1]);
     collector.save();
     assert_eq!(known(), 1);
 }

@@ -96,7 +96,7 @@ async fn safety_2_a_404_or_403_is_proof_only_if_the_list_has_a_pod_of_the_runtim
         }
         let gone = node.gone_pod();
         let of_gone = node.containers(&gone, 2, ContainerState::ContainerExited);
-        let source = source(refusing(&node.api.client(), refused));
+        let source = source(refusing(&node.api.client(), move |path| path.contains(refused)));
         let look = node.collector_with(Some(source)).await.look(now()).await.unwrap();
         let expected = if is_confirmed { "C3" } else { "C5" };
         assert_eq!(rule(&look, What::Container, &of_gone[1]), expected);

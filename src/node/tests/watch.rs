@@ -78,7 +78,8 @@ async fn the_pods_are_listed_once_and_then_watched() {
 async fn who_may_not_watch_pods_lists_them() {
     let node = Node::set_up();
     let requests = Requests::default();
-    let source = source(requests.of(&refusing(&node.api.client(), "watch=1"))).watched();
+    let source =
+        source(requests.of(&refusing(&node.api.client(), |path| path.contains("watch=1")))).watched();
     let mut collector = node.collector_with(Some(source)).await;
     // The first list is that of the watch.
     while requests.counts()[0] < 2 {
@@ -109,9 +110,11 @@ async fn safety_2_a_pod_that_the_watch_has_lost_is_gone_only_by_a_consistent_lis
 async fn b2_the_image_of_a_pod_that_is_bound_between_two_removals_stays() {
     let mut node = Node::set_up();
     let images = node.images(18, 50);
-    let source = source(node.api.client()).watched();
+    let requests = Requests::default();
+    let source = source(requests.of(&node.api.client())).watched();
     let mut collector = node.collector_with(Some(source.clone())).await;
     let look = collector.look(now()).await.unwrap();
+    assert_eq!(requests.counts()[1], 0);
     // The first removal waits until the watch knows the pod.
     let (reached, mut at_removal) = tokio::sync::mpsc::unbounded_channel();
     let (go_on, waits) = std::sync::mpsc::channel();
@@ -120,20 +123,39 @@ async fn b2_the_image_of_a_pod_that_is_bound_between_two_removals_stays() {
         waits.recv().unwrap();
     });
     node.server.fault(server::Fault::nth(Rpc::RemoveImage, 1, wait));
-    let bind = async {
+    let late = async {
         at_removal.recv().await.unwrap();
-        let pods: kube::Api<Pod> = kube::Api::namespaced(node.api.client(), "default");
-        let container = json!({ "name": "web", "image": "registry.example/i001:1" });
-        let pod = json!({
-            "metadata": { "name": "late" },
-            "spec": { "nodeName": NODE, "containers": [container] },
-        });
-        pods.create(&PostParams::default(), &serde_json::from_value(pod).unwrap()).await.unwrap();
+        bind(&node, "registry.example/i001:1").await;
         knows(&source, 1).await;
         go_on.send(()).unwrap();
     };
     let cancel = CancellationToken::new();
-    let (carried, ()) = tokio::join!(collector.carry_out(&look, Scope::All, &cancel), bind);
+    let (carried, ()) = tokio::join!(collector.carry_out(&look, Scope::All, &cancel), late);
     assert_eq!((carried.unwrap().refused, node.image_ids().contains(&images[1])), (1, true));
     assert!(!node.image_ids().contains(&images[0]));
+    assert!(requests.counts()[1] >= 1, "a watch may be behind");
+}
+
+#[tokio::test]
+async fn b2_if_pods_cannot_be_listed_again_what_the_watch_knows_counts() {
+    let mut node = Node::set_up();
+    let images = node.images(18, 50);
+    let is_consistent = |path: &str| path.starts_with("/api/v1/pods?") && !path.contains("resourceVersion=");
+    let source = source(refusing(&node.api.client(), is_consistent)).watched();
+    let mut collector = node.collector_with(Some(source.clone())).await;
+    let look = collector.look(now()).await.unwrap();
+    bind(&node, "registry.example/i000:1").await;
+    knows(&source, 1).await;
+    let carried = collector.carry_out(&look, Scope::All, &CancellationToken::new()).await.unwrap();
+    assert_eq!((carried.refused, node.image_ids().contains(&images[0])), (1, true));
+}
+
+/// Binds a pod with this image to the node.
+async fn bind(node: &Node, image: &str) {
+    let pods: kube::Api<Pod> = kube::Api::namespaced(node.api.client(), "default");
+    let pod = json!({
+        "metadata": { "name": "late" },
+        "spec": { "nodeName": NODE, "containers": [{ "name": "web", "image": image }] },
+    });
+    pods.create(&PostParams::default(), &serde_json::from_value(pod).unwrap()).await.unwrap();
 }

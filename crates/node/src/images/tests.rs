@@ -149,6 +149,23 @@ fn all_unused_images_go_on_demand_and_older_ones_only_if_that_is_wanted() {
     assert_eq!((decisions[2].rule, young), (Rule::I4, None));
 }
 
+/// They would not go even if they were old enough.
+#[test]
+fn what_is_too_young_counts_only_if_the_goal_is_not_reached_without_it_or_it_goes_anyway() {
+    let mut node = node(&["old", "older", "young"]);
+    node.ledger.set("young", age(60, None));
+    for (available, expected) in [(100, None), (99, Some(1))] {
+        // By low = 70, 300 bytes are to be free, and each image has 100.
+        (node.rules.images.high, node.rules.images.low) = (80, 70);
+        node.usage.available = available;
+        assert_eq!(node.gone(), ["old", "older"]);
+        assert_eq!(node.decide().young.map(|young| young.count), expected);
+    }
+    node.usage.available = 100;
+    node.rules.images.max_age = Some(Duration::from_secs(50));
+    assert_eq!(node.decide().young.map(|young| young.count), Some(1));
+}
+
 /// containerd 2 does not say which one that is, and pins it only under the very name of its configuration.
 #[test]
 fn b5_the_image_of_sandboxes_is_known_by_its_name_if_the_runtime_does_not_tell_it() {

@@ -49,6 +49,27 @@ fn an_image_that_comes_back_is_new_and_an_incomplete_list_makes_none_forgotten()
     assert_eq!(ledger.age("a"), ages(0, None));
 }
 
+/// Between two looks, lists show it.
+#[test]
+fn an_image_that_any_list_lacked_is_new() {
+    let mut ledger = Ledger::default();
+    ledger.observe(&with(&["a", "b"]), &PodView::None, &at(100));
+    ledger.retain(&with(&["b"]).images);
+    ledger.observe(&with(&["a", "b"]), &PodView::None, &at(400));
+    assert_eq!((ledger.age("a"), ledger.age("b")), (ages(0, None), ages(300, None)));
+}
+
+#[test]
+fn a_copy_of_this_boot_that_is_ahead_of_it_is_impossible() {
+    let mut ledger = Ledger::default();
+    ledger.observe(&with(&["a"]), &PodView::None, &at(600));
+    let other_boot = Moment { boot: Some("b".to_owned()), ..at(599) };
+    for (now, is_possible) in [(at(600), true), (at(599), false), (other_boot, true)] {
+        let copy = Ledger::parse(&ledger.to_json().unwrap()).unwrap();
+        assert_eq!(copy.until(&now).is_ok(), is_possible);
+    }
+}
+
 #[test]
 fn what_a_runtime_lists_beyond_the_limit_is_not_kept() {
     let images = (0..=MOST).map(|number| image(&format!("{number:06}"))).collect();

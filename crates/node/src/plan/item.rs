@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
-use crate::view::ContainerState;
+use crate::view::{ContainerState, image_key};
 use crate::{PodRef, Rule, Timestamp};
 
 /// One item, and what becomes of it.
@@ -174,6 +174,12 @@ impl Candidate {
             Target::LogSymlink { .. } => What::LogSymlink,
             Target::Image { .. } => What::Image,
         }
+    }
+
+    /// The [`crate::view::Image::key`] of an image.
+    pub fn image_key(&self) -> Option<Cow<'_, str>> {
+        let Target::Image { id, runtime_handler, .. } = &self.target else { return None };
+        Some(image_key(id, runtime_handler.as_deref()))
     }
 
     /// The runtime's id, or the name of the directory or symlink.

@@ -96,7 +96,7 @@ impl World {
         if random.percent(20) {
             let plan = world.plan();
             let some = plan.removals.iter().filter(|_| random.percent(30)).cloned();
-            let records = some.map(|candidate| Record { candidate, outcome: Outcome::Removed });
+            let records = some.map(|candidate| Record { candidate, outcome: Outcome::Failed(String::new()) });
             world.tried.update(&plan, &records.collect::<Vec<_>>());
         }
         world

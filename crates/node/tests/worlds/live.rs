@@ -50,18 +50,18 @@ pub fn carry_out(world: &World, plan: &Plan, random: &mut Random) -> Vec<String>
                 return node.wrong;
             }
             Step::Remove(candidates) => {
+                if candidates[0].what() == What::Image {
+                    if eventful {
+                        node.live(random);
+                    }
+                    // Nothing can be listed.
+                    if random.percent(2) {
+                        return node.wrong;
+                    }
+                    pass.listed(&node.world.runtime.images);
+                }
                 let outcomes = node.remove_all(&candidates, plan, eventful, random);
                 pass.record(candidates, outcomes);
-            }
-            Step::ListContainers => {
-                if eventful {
-                    node.live(random);
-                }
-                // It cannot be listed.
-                if random.percent(5) {
-                    return node.wrong;
-                }
-                pass.listed(&node.fresh());
             }
             Step::Measure { patience, .. } => {
                 if patience == PATIENCE_FOR_LAYERS {
@@ -87,7 +87,7 @@ impl Node {
     }
 
     /// Removes candidates at the same time: each is looked at, and something happens, before any of
-    /// them goes or after some have gone, as chance has it.
+    /// them goes or after some have gone, as chance has it. Images were listed together.
     fn remove_all(
         &mut self,
         candidates: &[Candidate],
@@ -106,8 +106,7 @@ impl Node {
             if eventful && !is_image {
                 self.live(random);
             }
-            let look = if is_image { Ok(()) } else { still_removable(candidate, &self.fresh()) };
-            outcomes[index] = Some(match look {
+            outcomes[index] = Some(match still_removable(candidate, &self.fresh()) {
                 Err(refusal) => Outcome::Refused(refusal),
                 Ok(()) if random.percent(10) => Outcome::Failed("the runtime has failed".to_owned()),
                 Ok(()) => {
