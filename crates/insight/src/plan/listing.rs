@@ -1,15 +1,17 @@
 //! What a plan says of each object, and of a namespace, a definition or a node that takes others along.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use crate::finalizers::FinalizerReport;
 use crate::hold::grace;
 use crate::knowledge::{Asker, Live, Particulars};
 use crate::name::ObjectName;
 use crate::plan::answer::{Effect, Plan, PlannedObject, TypeEffects, is_precious};
-use crate::plan::consequences::{Cause, Consequences, Goes, Hold};
-use crate::plan::verdict::{Verdict, notes};
-use crate::plan::walk::{Container, Index, Met, Owner, Reference, Visited, Walk};
+use crate::plan::consequences::{Cause, Consequences, Goes, Lingers};
+use crate::plan::outside::Met;
+use crate::plan::verdict::{Tally, Verdict, notes};
+use crate::plan::walk::{Container, Index, Owner, Reference, Visited, Walk};
 use kube_gc_core::object::{
     Catalog, DeletionState, FOREGROUND_FINALIZER, GroupResource, Namespace, ORPHAN_FINALIZER,
 };
@@ -126,29 +128,33 @@ impl Consequences<'_> {
     /// What the verdict says, besides the numbers of the plan.
     fn verdict(&self, asker: &mut Asker<'_>) -> Verdict<'_> {
         let roots = 0..self.walk.roots;
-        let is_held = |at: &Index| self.effect(*at) == Some(Effect::Held);
-        let has_begun = |at: &Index| self.visited(*at).deletion.is_being_deleted();
-        let others = (0..).take(self.goes.len()).skip(roots.len());
-        let held = roots.clone().filter(is_held).count();
-        let is_unsure = |at: &Index| self.is_unsure(*at);
-        let unsure = roots.clone().filter(is_unsure).count();
+        let (of_roots, others) = (self.tally(roots.clone()), self.tally(roots.end..Index::MAX));
         let is_one = roots.len() == 1;
         let braked = Self::braked(asker);
         let has_namespace = roots.clone().any(|root| self.is_namespace(root));
         Verdict {
             contents: (is_one && self.goes_last(0)).then(|| self.contents[0].len()),
-            held,
-            unsure,
-            begun_roots: roots.clone().filter(has_begun).count(),
-            unsure_others: others.clone().filter(is_unsure).count(),
-            leaving: others.filter(|at| is_held(at) && has_begun(at)).count(),
-            held_by: if is_one && held == 1 { self.held_by(asker) } else { None },
-            freed_by: if is_one && unsure == 1 { self.freed_by(asker) } else { None },
+            roots: of_roots,
+            others,
+            held_by: if is_one && of_roots.held == 1 { self.held_by(asker) } else { None },
+            freed_by: if is_one && of_roots.unsure == 1 { self.freed_by(asker) } else { None },
             begun: if is_one { self.begun(asker) } else { None },
             hangs: self.hangs.as_deref().filter(|_| has_namespace),
             is_braked: is_one && self.held_up_by(0).any(|place| braked(self.visited(place))),
             holders: if is_one { self.after(0) } else { Vec::new() },
         }
+    }
+
+    fn tally(&self, places: Range<Index>) -> Tally {
+        let mut tally = Tally::default();
+        for place in places.take_while(|place| (*place as usize) < self.goes.len()) {
+            let is_held = self.effect(place) == Some(Effect::Held);
+            let has_begun = self.visited(place).deletion.is_being_deleted();
+            tally.held += usize::from(is_held);
+            tally.unsure += usize::from(self.is_unsure(place));
+            tally.begun += usize::from(has_begun && (is_held || self.walk.is_root(place)));
+        }
+        tally
     }
 
     /// Whether the brake is engaged where an object is.
@@ -177,7 +183,7 @@ impl Consequences<'_> {
 
     /// Whether it is deleted, and nobody can tell whether it then goes at once.
     fn is_unsure(&self, place: Index) -> bool {
-        self.goes[place as usize] == Goes::InAll && self.holds[place as usize] == Hold::Perhaps
+        self.goes[place as usize] == Goes::InAll && self.lingers[place as usize] == Lingers::Perhaps
     }
 
     /// When the root was deleted, if it was.
@@ -212,9 +218,9 @@ impl Consequences<'_> {
             effect,
             within: visited.container.map(|container| self.name(container)),
             kept_by: Vec::new(),
-            finalizers: match self.holds[place as usize] {
-                Hold::No => Some(Vec::new()),
-                Hold::Perhaps | Hold::Surely => foreign(asker, visited),
+            finalizers: match self.lingers[place as usize] {
+                Lingers::No => Some(Vec::new()),
+                Lingers::Perhaps | Lingers::Surely => foreign(asker, visited),
             },
             after: self.after(place),
             loses: Vec::new(),
