@@ -190,8 +190,10 @@ impl Consequences<'_> {
     fn begun(&self, asker: &mut Asker<'_>) -> Option<String> {
         let Some(Live::Found(live)) = asker.live(&self.visited(0).identity) else { return None };
         let deleted = live.details.deleted.as_ref()?;
-        let grace = grace(&live.details).map(|held| format!(" ({})", held.of_one()));
-        Some(format!("was deleted at {deleted} and is still there{}", grace.unwrap_or_default()))
+        let says = grace(asker, &live.details).map(|held| held.of_one());
+        let says = says.or_else(|| Some(live.details.condition()?.words()));
+        let says = says.map(|says| format!(" ({says})")).unwrap_or_default();
+        Some(format!("was deleted at {deleted} and is still there{says}"))
     }
 
     /// The order in which objects are listed: those whose data or contents go first, then those
@@ -241,10 +243,12 @@ impl Consequences<'_> {
         } else if effect == Effect::Held && self.is_namespace(place) {
             object.why.clone_from(&self.hangs);
         } else if effect == Effect::Held && object.finalizers.as_ref().is_some_and(Vec::is_empty) {
-            let live = asker.live(&visited.identity);
-            let grace =
-                live.and_then(|live| if let Live::Found(live) = live { grace(&live.details) } else { None });
-            object.why = Some(grace.map_or("is being deleted already".to_owned(), |held| held.of_one()));
+            object.why = Some("is being deleted already".to_owned());
+            if let Some(Live::Found(live)) = asker.live(&visited.identity)
+                && let Some(held) = grace(asker, &live.details)
+            {
+                object.why = Some(held.of_one());
+            }
         }
         if self.goes[place as usize] != Goes::InAll {
             let keeps = |met: Met| match met {
@@ -328,7 +332,7 @@ pub(super) fn foreign(asker: &mut Asker<'_>, visited: &Visited) -> Option<Vec<Fi
     let is_definition = matches!(Container::of(&visited.identity), Some(Container::Definition(_)));
     all.retain(|finalizer| match finalizer.name.as_str() {
         FOREGROUND_FINALIZER | ORPHAN_FINALIZER => false,
-        OF_DEFINITIONS => !is_definition,
+        OF_DEFINITIONS => !is_definition || live.details.condition().is_some(),
         _ => true,
     });
     all.extend(in_spec(&live.details.particulars, asker.catalog()));
@@ -337,7 +341,7 @@ pub(super) fn foreign(asker: &mut Asker<'_>, visited: &Visited) -> Option<Vec<Fi
 
 /// The finalizers in the spec of a namespace that its controller does not remove.
 pub(crate) fn in_spec(particulars: &Particulars, catalog: &Catalog) -> Vec<FinalizerReport> {
-    let Particulars::Namespace { finalizers, .. } = particulars else { return Vec::new() };
+    let Particulars::Container { finalizers, .. } = particulars else { return Vec::new() };
     let others = finalizers.iter().filter(|name| **name != *OF_NAMESPACES);
     others.map(|name| FinalizerReport { in_spec: true, ..FinalizerReport::named(name, catalog) }).collect()
 }

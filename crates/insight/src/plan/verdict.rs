@@ -182,7 +182,8 @@ const NOTES: [(&str, &str); 5] = [
     ),
     (
         "namespaces",
-        "The namespace controller of kube-controller-manager deletes what is in a namespace, whatever its owners.",
+        "The namespace controller of kube-controller-manager, or a collector with --finish-namespaces, deletes what is \
+         in a namespace, whatever its owners.",
     ),
     (DEFINITIONS, "The API server deletes the objects of a type before its definition goes."),
     (
