@@ -6,7 +6,7 @@ use super::InsightError;
 use super::collector::Collector;
 use super::session::{ObjectArgument, Session};
 use kube_gc_client::encode;
-use kube_gc_core::object::{GroupResource, Identity, Namespace, Scope};
+use kube_gc_core::object::{GroupResource, Identity, Scope};
 use kube_gc_core::text::{listed, word};
 use kube_gc_insight::{NAMESPACE_CONTROLLER, ObjectName};
 
@@ -84,7 +84,11 @@ impl Session {
                 if let Some(namespace) = namespace.filter(|_| resource.scope == Scope::Namespaced) {
                     add("namespace", namespace.as_str());
                     audit.push_str(&format!("namespace {namespace}, "));
-                    emptied = self.is_ending(namespace).await.then_some(namespace);
+                    let is_ending = match self.namespace_named(namespace).await {
+                        Ok(found) => found.is_some_and(|(_, live)| live.facts.being_deleted),
+                        Err(error) => matches!(error, InsightError::NoSuchObject(_)),
+                    };
+                    emptied = is_ending.then_some(namespace);
                 }
                 add("name", name);
                 audit.push_str(&format!(
@@ -122,14 +126,6 @@ impl Session {
                 InsightError::NoSuchObject(format!("{none}{who}; if it ever existed, {audit}"))
             }
             none => none,
-        }
-    }
-
-    /// Whether a namespace is being deleted or gone.
-    async fn is_ending(&self, namespace: &Namespace) -> bool {
-        match self.namespace_named(namespace).await {
-            Ok(found) => found.is_some_and(|(_, live)| live.facts.being_deleted),
-            Err(error) => matches!(error, InsightError::NoSuchObject(_)),
         }
     }
 

@@ -163,14 +163,9 @@ impl StuckItem {
     /// does not keep that, and may have seen a part of the time only. Nothing holds a pod that has its time to end.
     pub fn beside(mut self, explanation: &mut Explanation) -> Option<Self> {
         let acts = matches!(explanation.outcome, Outcome::Goes | Outcome::LosesReferences);
-        let fails = [
-            (StuckReason::Denied, "and the API server refuses it"),
-            (StuckReason::Failed, "and that fails"),
-            (StuckReason::Throttled, "and that fails"),
-            (StuckReason::Deferred, "and has to wait"),
-        ];
-        let fails = fails.iter().find(|(reason, _)| acts && self.reason == reason.name());
-        if let Some((_, fails)) = fails {
+        if acts && self.attempts.is_some() {
+            let is_denied = self.reason == StuckReason::Denied.name();
+            let fails = if is_denied { "and the API server refuses it" } else { "and that fails" };
             explanation.is_tried(fails, &self.message);
         }
         if self.reason == StuckReason::Held.name() {
@@ -348,7 +343,8 @@ mod tests {
     fn a_pod_that_has_its_time_is_not_held_and_what_is_refused_waits() {
         let beside = |reason, outcome, held: Option<Hold>| {
             let waited = Duration::from_secs(90);
-            let item = item((&config_map("ns", "c", "u")).into(), reason, waited, SystemTime::now());
+            let mut item = item((&config_map("ns", "c", "u")).into(), reason, waited, SystemTime::now());
+            item.attempts = (reason != StuckReason::Held).then_some(3);
             let held_by = held.map(|cause| HeldBy { cause, what: String::new() }).into_iter().collect();
             let mut explanation = Explanation { outcome, held_by, ..Explanation::default() };
             let is_shown = item.beside(&mut explanation).is_some();
@@ -361,9 +357,11 @@ mod tests {
         assert_eq!(beside(held, waits, None), (true, waits, false));
         assert_eq!(beside(denied, goes, None), (true, waits, true));
         assert_eq!(beside(denied, Outcome::Stays, None), (true, Outcome::Stays, false));
-        for reason in [StuckReason::Failed, StuckReason::Throttled, StuckReason::Deferred] {
+        for reason in
+            [StuckReason::Failed, StuckReason::Throttled, StuckReason::Deferred, StuckReason::Panicked]
+        {
             assert_eq!(beside(reason, goes, None), (true, waits, true));
         }
-        assert_eq!(beside(StuckReason::Conflict, goes, None), (true, goes, false));
+        assert_eq!(beside(held, goes, None), (true, goes, false));
     }
 }

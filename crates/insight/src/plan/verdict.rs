@@ -100,31 +100,21 @@ impl Verdict<'_> {
             (_, 0) => text.push_str(&format!("; {least}{} {go}", counted(others, "other"))),
             _ => text.push_str(&format!("; {least}{} more {go}", Thousands(others))),
         }
-        let mut add = |count: usize, one: &str, several: &str| match count {
+        let mut add = |count: usize, [one, several]: [&str; 2], rest: &str| match count {
             0 => {}
-            1 => text.push_str(&format!("; 1 {one}")),
-            _ => text.push_str(&format!("; {} {several}", Thousands(count))),
+            1 => text.push_str(&format!("; 1 {one}{rest}")),
+            _ => text.push_str(&format!("; {} {several}{rest}", Thousands(count))),
         };
-        add(
-            plan.braked,
-            "waits until the brake of the collector is released",
-            "wait until the brake of the collector is released",
-        );
-        add(self.others.begun, "is being deleted already", "are being deleted already");
-        add(
-            plan.braked_held,
-            "waits for the brake and until its finalizers are removed",
-            "wait for the brake and until finalizers are removed",
-        );
-        add(
-            held - self.others.begun - plan.braked_held,
-            "stays until its finalizers are removed",
-            "stay until finalizers are removed",
-        );
-        add(sum(|of| of.blocks), &format!("blocks {it}"), &format!("block {it}"));
-        add(sum(|of| of.orphaned), "is orphaned", "are orphaned");
-        add(sum(|of| of.kept), "is kept by another owner", "are kept by other owners");
-        add(plan.perhaps_deletes + self.others.unsure, "may go or stay", "may go or stay");
+        let held_now = held - self.others.begun - plan.braked_held;
+        add(plan.braked, ["waits", "wait"], " until the brake of the collector is released");
+        add(self.others.begun, ["is", "are"], " being deleted already");
+        let both = ["waits for the brake and until its", "wait for the brake and until"];
+        add(plan.braked_held, both, " finalizers are removed");
+        add(held_now, ["stays until its", "stay until"], " finalizers are removed");
+        add(sum(|of| of.blocks), ["blocks ", "block "], it);
+        add(sum(|of| of.orphaned), ["is", "are"], " orphaned");
+        add(sum(|of| of.kept), ["is kept by another owner", "are kept by other owners"], "");
+        add(plan.perhaps_deletes + self.others.unsure, ["may go or stay"; 2], "");
         text.push('.');
         let until = self.held_by.as_ref();
         match self.hangs {
