@@ -8,7 +8,7 @@ use super::session::{ObjectArgument, Session};
 use kube_gc_client::encode;
 use kube_gc_core::object::{GroupResource, Identity, Scope};
 use kube_gc_core::text::{listed, word};
-use kube_gc_insight::ObjectName;
+use kube_gc_insight::{NAMESPACE_CONTROLLER, ObjectName};
 
 /// The most owners of a deleted object that are named.
 const NAMED: usize = 3;
@@ -70,7 +70,7 @@ impl Session {
             path.push_str(&format!("&{parameter}="));
             encode(&mut path, value);
         };
-        let mut audit = String::new();
+        let (mut audit, mut emptied) = (String::new(), None);
         match object {
             ObjectArgument::Uid(uid) => add("uid", &uid.to_string()),
             ObjectArgument::Named { of_type, namespace, name } => {
@@ -84,6 +84,11 @@ impl Session {
                 if let Some(namespace) = namespace.filter(|_| resource.scope == Scope::Namespaced) {
                     add("namespace", namespace.as_str());
                     audit.push_str(&format!("namespace {namespace}, "));
+                    let is_ending = match self.namespace_named(namespace).await {
+                        Ok(found) => found.is_some_and(|(_, live)| live.facts.being_deleted),
+                        Err(error) => matches!(error, InsightError::NoSuchObject(_)),
+                    };
+                    emptied = is_ending.then_some(namespace);
                 }
                 add("name", name);
                 audit.push_str(&format!(
@@ -110,9 +115,13 @@ impl Session {
         }
         match none {
             InsightError::NoSuchObject(none) if !audit.is_empty() => {
-                let who = match collector {
-                    Some(_) => ", and the collector does not remember that it deleted it",
-                    None => "; a collector may remember it (--collector)",
+                let who = match (emptied, collector) {
+                    (Some(namespace), _) => format!(
+                        ": namespace {namespace} is being deleted or gone, and {NAMESPACE_CONTROLLER}, deletes what is \
+                         in it and remembers no single object"
+                    ),
+                    (None, Some(_)) => ", and the collector does not remember that it deleted it".to_owned(),
+                    (None, None) => "; a collector may remember it (--collector)".to_owned(),
                 };
                 InsightError::NoSuchObject(format!("{none}{who}; if it ever existed, {audit}"))
             }

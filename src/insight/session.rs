@@ -160,14 +160,17 @@ impl Session {
             named.unwrap_or_else(|| pattern.clone())
         };
         let all = |patterns: &[String]| patterns.iter().map(name).collect();
-        let resolved = TypeFilter { only: all(&filter.only), without: all(&filter.without) };
+        let resolved =
+            TypeFilter { only: all(&filter.only), without: all(&filter.without), ..filter.clone() };
         let types = self.types_to_name();
         let is_nothing = |pattern: &&String| !types.iter().any(|name| WildMatch::new(pattern).matches(name));
         let is_served = |pattern: &String| {
             let mut all = self.discovered.catalog.types();
             all.any(|served| WildMatch::new(pattern).matches(&served.group_resource.to_string()))
         };
-        match resolved.only.iter().find(is_nothing) {
+        // What is never listed may be left out.
+        let unknown = resolved.without.iter().find(|pattern| !is_served(pattern));
+        match resolved.only.iter().find(is_nothing).or(unknown) {
             Some(pattern) if is_served(pattern) => Err(InsightError::NotCollected(pattern.clone())),
             // A type of a part of the API that does not answer is not known.
             Some(pattern) if self.outside().silent_objects.is_empty() => {
@@ -282,19 +285,21 @@ pub struct TypeFilter {
     pub only: Vec<String>,
     /// None of these.
     pub without: Vec<String>,
+    /// Nor of these, which the server need not have.
+    pub ignored: Vec<String>,
 }
 
 impl TypeFilter {
     /// Whether it leaves nothing out.
     pub const fn is_empty(&self) -> bool {
-        self.only.is_empty() && self.without.is_empty()
+        self.only.is_empty() && self.without.is_empty() && self.ignored.is_empty()
     }
 
     /// Whether objects of a type are looked at.
     pub fn admits(&self, resource: &GroupResource) -> bool {
         let name = resource.to_string();
         let any = |patterns: &[String]| patterns.iter().any(|pattern| WildMatch::new(pattern).matches(&name));
-        (self.only.is_empty() || any(&self.only)) && !any(&self.without)
+        (self.only.is_empty() || any(&self.only)) && !any(&self.without) && !any(&self.ignored)
     }
 }
 
@@ -333,7 +338,11 @@ mod tests {
 
     #[test]
     fn a_type_is_left_out_or_the_only_one() {
-        let filter = TypeFilter { only: vec!["*.example.com".into()], without: vec!["b.*".into()] };
+        let filter = TypeFilter {
+            only: vec!["*.example.com".into()],
+            without: vec!["b.*".into()],
+            ..TypeFilter::default()
+        };
         let admits = |name: &str| filter.admits(&GroupResource::parse(name));
         assert!(admits("a.example.com") && !admits("b.example.com") && !admits("pods"));
         assert!(TypeFilter::default().admits(&GroupResource::parse("pods")));

@@ -198,11 +198,11 @@ impl CollectorIntrospection {
                 stuck.waited > older
                     && namespace.is_none_or(|within| stuck.object.namespace.as_ref() == Some(within))
             });
-            if let Some(NamedStuck { waited, message, .. }) = stuck.first() {
+            if let Some(NamedStuck { waited, .. }) = stuck.first() {
                 let since = SystemTime::now().checked_sub(*waited).unwrap_or(SystemTime::UNIX_EPOCH);
                 let since = humantime::format_rfc3339_seconds(since).to_string();
-                let objects: Vec<Identity> = stuck.iter().map(|stuck| stuck.object.clone()).collect();
-                report.add_unfinished((reason.name(), hint(reason)), &objects, message, since);
+                let objects: Vec<_> = stuck.into_iter().map(|stuck| (stuck.object, stuck.message)).collect();
+                report.add_unfinished((reason.name(), hint(reason)), &objects, since);
             }
         }
         Ok(())

@@ -155,8 +155,10 @@ impl StuckItem {
     /// does not keep that, and may have seen a part of the time only. Nothing holds a pod that has its time to end.
     pub fn beside(mut self, explanation: &mut Explanation) -> Option<Self> {
         let acts = matches!(explanation.outcome, Outcome::Goes | Outcome::LosesReferences);
-        if acts && self.reason == StuckReason::Denied.name() {
-            explanation.is_refused(&self.message);
+        if acts && self.attempts.is_some() {
+            let is_denied = self.reason == StuckReason::Denied.name();
+            let fails = if is_denied { "and the API server refuses it" } else { "and that fails" };
+            explanation.is_tried(fails, &self.message);
         }
         if self.reason == StuckReason::Held.name() {
             if let [HeldBy { cause: Hold::GracePeriod, .. }] = &explanation.held_by[..] {
@@ -317,14 +319,8 @@ fn in_graph(stuck: StuckObject, now: SystemTime) -> Found {
         StuckDetail::Held { by_finalizers: true } => {
             "it was deleted, and finalizers of others hold it".to_owned()
         }
-        StuckDetail::Held { .. } if &*object.resource.kind == "Namespace" => {
-            "it was deleted; `explain` says what is left in it, or holds it".to_owned()
-        }
-        StuckDetail::Held { by_finalizers: false } if &*object.resource.kind == "Pod" => {
-            "it was deleted; `explain` says whether its grace period has ended".to_owned()
-        }
         StuckDetail::Held { by_finalizers: false } => {
-            "it was deleted, and is still there without a finalizer of others".to_owned()
+            "it was deleted; `explain` says what it waits for, such as the end of a grace period".to_owned()
         }
     };
     Found { identity: Some(object), waited, item }
@@ -339,11 +335,12 @@ mod tests {
     fn a_pod_that_has_its_time_is_not_held_and_what_is_refused_waits() {
         let beside = |reason, outcome, held: Option<Hold>| {
             let waited = Duration::from_secs(90);
-            let item = item((&config_map("ns", "c", "u")).into(), reason, waited, SystemTime::now());
+            let mut item = item((&config_map("ns", "c", "u")).into(), reason, waited, SystemTime::now());
+            item.attempts = (reason != StuckReason::Held).then_some(3);
             let held_by = held.map(|cause| HeldBy { cause, what: String::new() }).into_iter().collect();
             let mut explanation = Explanation { outcome, held_by, ..Explanation::default() };
             let is_shown = item.beside(&mut explanation).is_some();
-            (is_shown, explanation.outcome, explanation.verdict.contains("refuses"))
+            (is_shown, explanation.outcome, explanation.verdict.contains("tries to do that, and "))
         };
         let (held, denied) = (StuckReason::Held, StuckReason::Denied);
         let (waits, goes) = (Outcome::Waits, Outcome::Goes);
@@ -352,6 +349,11 @@ mod tests {
         assert_eq!(beside(held, waits, None), (true, waits, false));
         assert_eq!(beside(denied, goes, None), (true, waits, true));
         assert_eq!(beside(denied, Outcome::Stays, None), (true, Outcome::Stays, false));
-        assert_eq!(beside(StuckReason::Deferred, goes, None), (true, goes, false));
+        for reason in
+            [StuckReason::Failed, StuckReason::Throttled, StuckReason::Deferred, StuckReason::Panicked]
+        {
+            assert_eq!(beside(reason, goes, None), (true, waits, true));
+        }
+        assert_eq!(beside(held, goes, None), (true, goes, false));
     }
 }

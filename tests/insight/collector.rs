@@ -23,6 +23,7 @@ kube_gc_testkit::scenarios! {
     a_namespace_that_nobody_knows_is_not_in_order,
     a_collector_in_a_dry_run_says_so,
     what_was_created_anew_is_not_said_to_be_deleted_by_a_collector,
+    what_was_in_a_namespace_that_a_collector_empties_is_said_to_be,
     what_is_not_found_is_said_or_answered_from_lists,
 }
 
@@ -367,6 +368,32 @@ async fn what_was_created_anew_is_not_said_to_be_deleted_by_a_collector() -> Res
     let later = "; if one was created after that and is gone, the API server's audit log says who deleted it: resource secrets";
     caller.says(&format!("explain secret/item {url}"), 8, &[&deleted, later]).await?;
     caller.says(&format!("explain uid:{} {url}", item.uid), 8, &[&deleted, "!after that"]).await?;
+    collector.stop().await
+}
+
+/// It keeps no record of each object, while the namespace is being deleted and after that.
+async fn what_was_in_a_namespace_that_a_collector_empties_is_said_to_be() -> Result<()> {
+    let world = World::set().await?;
+    let (cluster, _, caller) = world.parts();
+    let doomed = cluster.namespace().await?;
+    let item = doomed.secret("item").create().await?;
+    let held = doomed.configmap("held").finalizer("example.com/x").create().await?;
+    let options = Options::config("[namespaces]\nquiet = \"100ms\"\n").arg("--finish-namespaces");
+    let collector = world.stage.collector_with(options).await?;
+    cluster.delete(doomed.as_object(), Policy::Background).await?;
+    cluster.gone(&item).await?;
+    let caller = Caller { namespace: doomed.name(), ..caller };
+    let line = format!("explain secret/item --collector http://{}", collector.debug_address());
+    let emptied = format!(
+        ": namespace {} is being deleted or gone, and the namespace controller of kube-controller-manager, or a collector \
+         with --finish-namespaces, deletes what is in it and remembers no single object; if it ever existed, ",
+        doomed.name()
+    );
+    let said = [&*emptied, "audit log", "!does not remember"];
+    caller.says(&line, 8, &said).await?;
+    cluster.set_finalizers(&held, &[]).await?;
+    cluster.gone(doomed.as_object()).await?;
+    caller.says(&line, 8, &said).await?;
     collector.stop().await
 }
 

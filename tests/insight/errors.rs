@@ -39,12 +39,15 @@ async fn each_kind_of_failure_has_its_exit_code() -> Result<()> {
     for command in COMMANDS {
         let said = ["the server doesn't have a resource type \"nonsense\""];
         caller.says(&format!("{command} --kinds nonsense"), 8, &said).await?;
+        caller.says(&format!("{command} --exclude secrets,nonsense"), 8, &said).await?;
         caller.says(&format!("{command} --kinds="), 2, &["'--kinds <PATTERN>'", "--help"]).await?;
         let said = [
             "the server has the type \"tokenreviews.authentication.k8s.io\", but its objects cannot be listed",
         ];
         caller.says(&format!("{command} --kinds tokenreviews"), 8, &said).await?;
     }
+    // Of what is never listed, nothing is left out.
+    caller.says("check --exclude tokenreviews,*.k8s.io", 0, &[]).await?;
     let nobody = tempfile::NamedTempFile::new()?;
     // Nobody listens on this port.
     let server = json!({ "server": "http://127.0.0.1:1" });

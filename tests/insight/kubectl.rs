@@ -3,14 +3,16 @@
 use std::os::unix::fs::symlink;
 
 use anyhow::{Context as _, Result, ensure};
+use serde_json::json;
 use tempfile::TempDir;
 
 use super::Ran;
 use crate::conformance::stage::Stage;
-use kube_gc_testkit::target;
+use kube_gc_testkit::{Policy, target};
 
 kube_gc_testkit::scenarios! {
     kubectl_runs_the_plugin,
+    the_command_that_removes_a_finalizer_fits_each_object,
     kubectl_completes_the_plugin,
     shells_complete_the_command_line,
 }
@@ -68,6 +70,28 @@ async fn kubectl_runs_the_plugin() -> Result<()> {
         ("kubectl plugin list".to_owned(), 0, &["/kubectl-gc\n"]),
     ] {
         says(&stage, &line, code, said).await?;
+    }
+    Ok(())
+}
+
+/// Whatever the place of the finalizer in the list of an object.
+async fn the_command_that_removes_a_finalizer_fits_each_object() -> Result<()> {
+    let stage = Stage::set().await?;
+    let (cluster, ns) = (&stage.cluster, stage.cluster.namespace().await?);
+    let (one, two) = ("one.example.net/x", "two.example.net/x");
+    let a = ns.configmap("a").finalizer(one).finalizer(two).create().await?;
+    let b = ns.configmap("b").finalizer(two).finalizer(one).create().await?;
+    cluster.delete_all(&[a.clone(), b.clone()], Policy::Background).await?;
+    let ran = run(&stage, "kubectl", &["gc", "explain", "cm/a", "-n", ns.name()]).await?;
+    let removes = |line: &&str| line.starts_with(&format!("Removing {one} by hand"));
+    let advice = ran.out.lines().find(removes).with_context(|| format!("{ran:?}"))?;
+    let command = advice.split_once(" clean up: ").with_context(|| advice.to_owned())?.1;
+    for (object, command) in [(&b, command.replace(" a ", " b ")), (&a, command.to_owned())] {
+        let ran = run(&stage, "bash", &["-o", "pipefail", "-c", &command]).await?;
+        ensure!(ran.code == 0, "{command}: {ran:?}");
+        let left = cluster.fresh(object).await?.raw["metadata"]["finalizers"].clone();
+        ensure!(left == json!([two]), "{command}: {left}");
+        cluster.set_finalizers(object, &[]).await?;
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! `kube-gc stuck`: causes, ages and exit codes.
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use serde_json::json;
@@ -15,6 +15,7 @@ kube_gc_testkit::scenarios! {
     a_claim_waits_for_the_pods_that_use_it,
     what_a_collector_cannot_finish_is_named,
     what_holds_a_namespace_and_a_definition_is_named,
+    a_definition_whose_objects_cannot_be_deleted_says_why,
     a_selector_says_what_is_reported,
 }
 
@@ -140,8 +141,9 @@ async fn what_holds_a_namespace_and_a_definition_is_named() -> Result<()> {
     if world.stage.plane.embedded().is_none() {
         an_api_that_does_not_answer_holds_a_namespace_and_nothing_else(&world, &of_namespace).await?;
     }
-    waits(&world, &of_namespace, namespace, "nothing is left in it: the namespace controller removes it.")
-        .await?;
+    let said =
+        "nothing is left in it, but it waits for the namespace controller of kube-controller-manager, or ";
+    waits(&world, &of_namespace, namespace, said).await?;
     ns.finalize().await?;
     cluster.assert_gone([namespace]).await?;
     poll("the definition to go", async || Ok(!cluster.exists_with_uid(definition).await?)).await
@@ -178,6 +180,54 @@ async fn an_api_that_does_not_answer_holds_a_namespace_and_nothing_else(
     caller.says("check", 0, &["!Not looked at"]).await?;
     cluster.delete(&api, Policy::Background).await?;
     silent(0).await
+}
+
+/// Its objects are stored in a version that only a webhook converts, and nobody answers there.
+async fn a_definition_whose_objects_cannot_be_deleted_says_why() -> Result<()> {
+    let world = World::set().await?;
+    // The embedded server converts without a webhook.
+    if world.stage.plane.embedded().is_some() {
+        return Ok(());
+    }
+    let (cluster, _, caller) = world.parts();
+    let gadgets = cluster.crd("gadgets.stuck.example.org", Scope::Cluster, &["v1"]).await?;
+    let definition = gadgets.definition();
+    let gadget = cluster.object(gadgets.resource(), "one").create().await?;
+    let old = &definition.raw["spec"]["versions"][0];
+    let version = |name: &str, is_stored: bool| {
+        let mut version = old.clone();
+        (version["name"], version["storage"]) = (name.into(), is_stored.into());
+        version
+    };
+    let client = json!({ "url": "https://127.0.0.1:1/" });
+    let webhook = json!({ "clientConfig": client, "conversionReviewVersions": ["v1"] });
+    let conversion = json!({ "strategy": "Webhook", "webhook": webhook });
+    let versions = [version("v1", false), version("v2", true)];
+    let broken = json!({ "spec": { "versions": versions, "conversion": conversion } });
+    cluster.patch(definition, &broken).await?;
+    let is_broken = async || {
+        let ran = caller.ask("explain gadgets.v2.stuck.example.org/one").await?;
+        Ok(ran.err.contains("conversion webhook"))
+    };
+    poll("the conversion to fail", is_broken).await?;
+    cluster.delete(definition, Policy::Background).await?;
+    let what = format!("crd/{}", definition.name);
+    let says = "its condition Terminating says: could not list instances: conversion webhook for ";
+    for command in ["explain", "plan"] {
+        let is_said = async || Ok(caller.ask(&format!("{command} {what}")).await?.out.contains(says));
+        poll("the API server to say why", is_said).await.with_context(|| command.to_owned())?;
+    }
+    ensure!(caller.ask(&format!("explain {what} -o json")).await?.json()?["outcome"] == "waits");
+    let plan = caller.ask(&format!("plan {what} -o json")).await?.json()?;
+    ensure!(plan["objects"][0]["effect"] == "held", "{plan}");
+    let everywhere = super::kube_gc(caller.kubeconfig, "stuck -A --older 0s").await?;
+    ensure!(everywhere.out.contains(says), "{everywhere:?}");
+    ensure!(cluster.exists_with_uid(definition).await?, "it is gone");
+    let conversion = json!({ "strategy": "None", "webhook": null });
+    cluster.patch(definition, &json!({ "spec": { "conversion": conversion } })).await?;
+    cluster.gone(definition).await?;
+    cluster.forget(&gadget.resource);
+    Ok(())
 }
 
 async fn a_selector_says_what_is_reported() -> Result<()> {

@@ -153,14 +153,19 @@ pub(super) fn each(list: &Value) -> impl Iterator<Item = &Value> {
 /// Whether the whole objects of a type say why they are still there.
 fn has_particulars(resource: &ResourceType) -> bool {
     let GroupResource { group, resource } = &resource.group_resource;
-    group.is_empty() && ["namespaces", "persistentvolumes", "pods"].contains(&&**resource)
+    matches!(
+        (&**group, &**resource),
+        ("", "namespaces" | "persistentvolumes" | "pods")
+            | ("apiextensions.k8s.io", "customresourcedefinitions")
+    )
 }
 
 /// What only the whole object says.
 fn particulars(resource: &ResourceType, spec: &Value, status: &Value) -> Particulars {
     let text =
         |value: &Value| value.as_str().filter(|text| !text.is_empty()).map(|text| word(text).to_string());
-    match &*resource.group_resource.resource {
+    let of_type = &*resource.group_resource.resource;
+    match of_type {
         _ if !has_particulars(resource) => Particulars::None,
         "pods" => Particulars::Pod { node: text(&spec["nodeName"]) },
         "persistentvolumes" => {
@@ -171,12 +176,16 @@ fn particulars(resource: &ResourceType, spec: &Value, status: &Value) -> Particu
         }
         _ => {
             let finalizers = each(&spec["finalizers"]).filter_map(text).take(MOST_FINALIZERS);
-            let conditions = each(&status["conditions"]).filter(|condition| condition["status"] == "True");
+            // Of a definition, others say nothing of its deletion, and this only if that does not go on.
+            let fails =
+                |of: &Value| of["type"] == "Terminating" && of["reason"] != "InstanceDeletionInProgress";
+            let matters = |of: &&Value| of["status"] == "True" && (of_type == "namespaces" || fails(of));
+            let conditions = each(&status["conditions"]).filter(matters);
             let conditions = conditions.take(MOST_CONDITIONS).map(|condition| NamespaceCondition {
                 kind: text(&condition["type"]).unwrap_or_default(),
                 message: bounded(condition["message"].as_str().unwrap_or_default()),
             });
-            Particulars::Namespace { finalizers: finalizers.collect(), conditions: conditions.collect() }
+            Particulars::Container { finalizers: finalizers.collect(), conditions: conditions.collect() }
         }
     }
 }

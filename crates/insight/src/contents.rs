@@ -24,7 +24,7 @@ pub struct NamespaceContents {
     pub is_all: bool,
 }
 
-/// A condition of a namespace that is true.
+/// A condition of a namespace that is true, or of a definition that says why it does not go.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -53,6 +53,12 @@ pub struct NamespaceReport {
     pub not_read: usize,
     pub conditions: Vec<NamespaceCondition>,
     pub silent_apis: Vec<Unseen>,
+}
+
+impl NamespaceCondition {
+    pub(super) fn words(&self) -> String {
+        format!("its condition {} says: {}", self.kind, self.message)
+    }
 }
 
 impl NamespaceReport {
@@ -112,7 +118,7 @@ pub fn explain_namespace(
     }
     let (mut report, of_others) = report(asker, contents);
     if let Some(Live::Found(live)) = asker.live(identity)
-        && let Particulars::Namespace { conditions, .. } = &live.details.particulars
+        && let Particulars::Container { conditions, .. } = &live.details.particulars
     {
         report.conditions.clone_from(conditions);
     }
@@ -192,8 +198,7 @@ fn report(asker: &mut Asker<'_>, contents: &NamespaceContents) -> (NamespaceRepo
         let manager = manager.filter(|manager| !is_a_tool(manager));
         of_finalizer.last_write = manager.and_then(|manager| writes.get(manager)).map(ToString::to_string);
     }
-    // A command names the place of a finalizer, so the last of an object is to be removed first.
-    held.sort_by_key(|held| std::cmp::Reverse((held.count, held.finalizer.place)));
+    held.sort_by_key(|held| std::cmp::Reverse(held.count));
     held.truncate(LISTED);
     others.truncate(LISTED);
     let report = NamespaceReport {

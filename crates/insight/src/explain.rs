@@ -122,6 +122,11 @@ pub fn explain(asker: &mut Asker<'_>, identity: &Identity) -> Explanation {
         explanation.chain = chain(asker, identity);
         explanation.advice.extend(sentence::advice_on_chain(&explanation.chain, asker.outside().source));
     }
+    if asker.outside().source == Source::DryRun
+        && matches!(explanation.outcome, Outcome::Goes | Outcome::LosesReferences)
+    {
+        explanation.verdict.push_str(" But the collector that answers is in a dry run, and does not.");
+    }
     explanation.references = judged;
     explanation.references.truncate(LISTED_REFERENCES);
     explanation
@@ -173,13 +178,12 @@ impl Explanation {
         self.verdict = format!("{} stays at most as long as {others}.", self.object);
     }
 
-    /// The API server refuses what the collector would do with it, in these words.
-    pub fn is_refused(&mut self, message: &str) {
+    /// What the collector would do with it `fails`, in the words of the API server.
+    pub fn is_tried(&mut self, fails: &str, message: &str) {
         let deletes =
             self.verdict.rsplit_once(" The collector deletes it ").map(|(why, _)| (why, "delete it"));
         let (why, what) = deletes.unwrap_or((&self.verdict, "do that"));
-        self.verdict =
-            format!("{why} The collector tries to {what}, and the API server refuses it: {message}.");
+        self.verdict = format!("{why} The collector tries to {what}, {fails}: {message}.");
         self.outcome = Outcome::Waits;
     }
 

@@ -118,9 +118,6 @@ pub struct FinalizerReport {
     pub set_by: Option<FinalizerSetter>,
     /// Whether an API is served of whoever removes it; `null` if no API tells.
     pub api_is_served: Option<bool>,
-    /// The place in the object's list.
-    #[serde(skip)]
-    pub place: usize,
     /// It is in the spec of a namespace.
     #[serde(default)]
     pub in_spec: bool,
@@ -136,9 +133,9 @@ impl FinalizerReport {
 
     /// The finalizers of an object.
     pub fn of(details: &Details, catalog: &Catalog) -> Vec<Self> {
-        let reports = details.finalizers.iter().enumerate().map(|(place, name)| {
+        let reports = details.finalizers.iter().map(|name| {
             let set_by = details.setters.iter().find(|setter| setter.finalizer == *name).cloned();
-            Self { set_by, place, ..Self::named(name, catalog) }
+            Self { set_by, ..Self::named(name, catalog) }
         });
         reports.collect()
     }
@@ -212,9 +209,9 @@ impl FinalizerReport {
         }
     }
 
-    /// The command that removes it, and only it.
+    /// The command that removes it, and only it, whatever its place in the list of the object.
     fn by_hand(&self, of: &ObjectName) -> Option<String> {
-        let Self { name, place, in_spec, .. } = self;
+        let Self { name, in_spec, .. } = self;
         let ObjectName { resource, namespace, name: object, .. } = of;
         let resource = resource.as_deref()?;
         let namespace = namespace.as_ref().map(|namespace| format!(" -n {namespace}")).unwrap_or_default();
@@ -226,19 +223,15 @@ impl FinalizerReport {
         if !(is_plain(name) && is_plain(object) && is_plain(resource)) {
             return None;
         }
-        Some(if *in_spec {
-            // A patch does not change the spec.
-            format!(
-                "kubectl get namespace {object} -o json | jq '.spec.finalizers -= [\"{name}\"]' | kubectl replace \
-                 --raw /api/v1/namespaces/{object}/finalize -f -"
-            )
+        let (part, to) = if *in_spec {
+            ("spec", format!(" --raw /api/v1/namespaces/{object}/finalize"))
         } else {
-            format!(
-                "kubectl patch {resource} {object}{namespace} --type=json -p \
-                 '[{{\"op\":\"test\",\"path\":\"/metadata/finalizers/{place}\",\"value\":\"{name}\"}},\
-                 {{\"op\":\"remove\",\"path\":\"/metadata/finalizers/{place}\"}}]'"
-            )
-        })
+            ("metadata", String::new())
+        };
+        Some(format!(
+            "kubectl get {resource} {object}{namespace} -o json | jq '.{part}.finalizers -= [\"{name}\"]' | \
+             kubectl replace{to} -f -"
+        ))
     }
 }
 

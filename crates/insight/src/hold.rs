@@ -19,6 +19,10 @@ const OF_CLAIMS: &str = "kubernetes.io/pvc-protection";
 /// The finalizer of a volume that is bound.
 const OF_VOLUMES: &str = "kubernetes.io/pv-protection";
 
+/// Who empties namespaces that are being deleted, and finishes them.
+pub const NAMESPACE_CONTROLLER: &str =
+    "the namespace controller of kube-controller-manager, or a collector with --finish-namespaces";
+
 /// What an object waits for. It is also the cause of a group of stuck objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, IntoStaticStr)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
@@ -128,8 +132,10 @@ fn terminating(
     let mut finalizers = FinalizerReport::of(details, asker.catalog());
     // The collector removes its own finalizer, and others hold the object after that.
     let is_unblocked = deletion == DeletionState::DeletingDependents && finalizers.len() == 1;
-    finalizers.retain(|finalizer| {
-        finalizer.name != FOREGROUND_FINALIZER && !(around.has_contents && finalizer.name == OF_DEFINITIONS)
+    finalizers.retain(|finalizer| match &*finalizer.name {
+        FOREGROUND_FINALIZER => false,
+        OF_DEFINITIONS => !around.has_contents || details.condition().is_some(),
+        _ => true,
     });
     let mut all = Vec::new();
     if is_unblocked {
@@ -140,8 +146,8 @@ fn terminating(
         let detail = protects(asker, identity, details, &finalizers);
         all.push(Held { detail, ..Held::finalizers(Hold::Finalizers, finalizers) });
     }
-    all.extend(grace_on(details, |node| asker.is_absent("nodes", node)));
-    if let Particulars::Namespace { finalizers, conditions } = &details.particulars {
+    all.extend(grace(asker, details));
+    if let Particulars::Container { finalizers, .. } = &details.particulars {
         let others = in_spec(&details.particulars, asker.catalog());
         if !others.is_empty() {
             all.push(Held::finalizers(Hold::SpecFinalizers, others));
@@ -152,13 +158,14 @@ fn terminating(
             all.push(Held { about, ..Held::new(Hold::SilentApi) });
         }
         if all.is_empty() && !around.has_contents && finalizers.iter().any(|name| **name == *OF_NAMESPACES) {
-            let (hold, whose) = if around.is_all {
-                (Hold::NamespaceController, "the namespace controller of kube-controller-manager, which says")
+            let (hold, who) = if around.is_all {
+                (Hold::NamespaceController, NAMESPACE_CONTROLLER)
             } else {
-                (Hold::Unknown, "what could not be listed, of which its own condition says")
+                (Hold::Unknown, "what could not be listed")
             };
-            let detail = conditions.first().map(|condition| format!("{whose}: {}", condition.message));
-            all.push(Held { detail, ..Held::new(hold) });
+            let says = details.condition().map(|condition| format!(", and {}", condition.words()));
+            let detail = Some(who.to_owned() + &says.unwrap_or_default());
+            all.push(Held { about: who.to_owned(), detail, ..Held::new(hold) });
         }
     }
     if all.is_empty() && !around.has_contents {
@@ -183,6 +190,9 @@ fn protects(
             "{names}: it is bound to PersistentVolumeClaim/{claim} in namespace {namespace}"
         ));
     }
+    if let Some(condition) = details.condition().filter(|_| has(OF_DEFINITIONS)) {
+        return Some(format!("{names}, and {}", condition.words()));
+    }
     let is_claim = &*identity.resource.group_resource.resource == "persistentvolumeclaims";
     let pods = if is_claim && has(OF_CLAIMS) { asker.users(identity)? } else { return None };
     let used = listed(", ", pods.len(), pods);
@@ -190,12 +200,7 @@ fn protects(
 }
 
 /// The grace period of a pod, or of another object to which the API gives one.
-pub(super) fn grace(details: &Details) -> Option<Held> {
-    grace_on(details, |_| false)
-}
-
-/// The same, where it may be known that there is no such node.
-fn grace_on(details: &Details, is_lost: impl FnOnce(&str) -> bool) -> Option<Held> {
+pub(super) fn grace(asker: &mut Asker<'_>, details: &Details) -> Option<Held> {
     let overdue = details.overdue().filter(|_| details.grace > 0)?;
     let time = age(overdue.unsigned_abs());
     let period = format!("its grace period of {} s", details.grace);
@@ -207,7 +212,7 @@ fn grace_on(details: &Details, is_lost: impl FnOnce(&str) -> bool) -> Option<Hel
     let Particulars::Pod { node: Some(node) } = &details.particulars else {
         return Some(Held { detail: Some(detail), ..Held::new(Hold::Kubelet) });
     };
-    let is_lost = is_lost(node);
+    let is_lost = asker.is_absent("nodes", node);
     detail += &if is_lost {
         format!(", and node {node} does not exist")
     } else {
@@ -262,11 +267,10 @@ impl Held {
         let (its, it, s) = if several { ("their", "them", "s") } else { ("its", "it", "") };
         let (about, lost) = (&self.about, if self.is_lost { ", which does not exist," } else { "" });
         match self.hold {
-            Hold::Finalizers => about.clone(),
+            Hold::Finalizers | Hold::NamespaceController => about.clone(),
             Hold::SpecFinalizers => format!("{about} in {its} spec"),
             Hold::SilentApi if about.contains(", ") => format!("APIs that do not answer: {about}"),
             Hold::SilentApi => format!("an API that does not answer: {about}"),
-            Hold::NamespaceController => "the namespace controller of kube-controller-manager".to_owned(),
             Hold::GracePeriod => format!("the end of {its} grace period{s}"),
             Hold::Kubelet if about.is_empty() => format!("somebody to confirm {its} end"),
             Hold::Kubelet => format!("the kubelet of node {about}{lost} to confirm {its} end"),
@@ -288,22 +292,20 @@ impl Held {
     pub fn advice(&self, of: &ObjectName, count: usize, source: Source) -> Vec<String> {
         let (about, each) = (&self.about, if count > 1 { ", for each pod as for this one" } else { "" });
         match self.hold {
-            // A command names the place of a finalizer, so the last is to be removed first.
             Hold::Finalizers | Hold::SpecFinalizers => {
-                self.finalizers.iter().rev().flat_map(|finalizer| finalizer.advice(of, count)).collect()
+                self.finalizers.iter().flat_map(|finalizer| finalizer.advice(of, count)).collect()
             }
             Hold::SilentApi => vec![format!(
                 "A namespace only goes after every API has answered. Repair {about}, or remove its APIService."
             )],
-            Hold::NamespaceController => vec![
-                "If that does not change, look at the namespace controller of kube-controller-manager."
-                    .to_owned(),
-            ],
+            Hold::NamespaceController => {
+                vec![format!("If that does not change, look at {NAMESPACE_CONTROLLER}.")]
+            }
             Hold::Kubelet if self.is_lost => vec![format!(
                 "kube-controller-manager removes the pods of a node that does not exist. If it does not, this removes a \
-                 pod that no finalizer holds from the API without a confirmation that its containers have ended (if the machine of {about} \
-                 still runs, they may run on, beside a new pod of the same name){each}: kubectl delete pod {} -n {} \
-                 --force",
+                 pod that no finalizer holds from the API without a confirmation that its containers have ended (if \
+                 the machine of {about} still runs, they may run on, beside a new pod of the same name){each}: \
+                 kubectl delete pod {} -n {} --force",
                 of.name,
                 of.namespace.as_deref().unwrap_or_default()
             )],

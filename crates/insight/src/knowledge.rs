@@ -121,6 +121,12 @@ pub struct Details {
 }
 
 impl Details {
+    /// What a namespace or a definition says of its own deletion.
+    pub(super) fn condition(&self) -> Option<&NamespaceCondition> {
+        let Particulars::Container { conditions, .. } = &self.particulars else { return None };
+        conditions.first()
+    }
+
     /// The seconds since its grace period has ended; negative before that. `None` if it is not being deleted,
     /// or if the time is not known.
     pub fn overdue(&self) -> Option<i64> {
@@ -140,9 +146,11 @@ pub enum Particulars {
     Pod {
         node: Option<String>,
     },
-    Namespace {
-        /// Those in its spec.
+    /// A namespace or a definition.
+    Container {
+        /// Those in the spec of a namespace.
         finalizers: Vec<String>,
+        /// Of a definition, only that the API server fails to delete its objects.
         conditions: Vec<NamespaceCondition>,
     },
     Volume {

@@ -48,7 +48,7 @@ pub use contents::{
 };
 pub use explain::{Chain, ChainLink, Explanation, HeldBy, Leaf, Outcome, explain};
 pub use finalizers::FinalizerReport;
-pub use hold::{Hold, contents_of};
+pub use hold::{Hold, NAMESPACE_CONTROLLER, contents_of};
 pub use judge::{Evidence, JudgedReference, classify};
 pub use knowledge::{
     AbsenceEvidence, Asker, Details, Fact, FinalizerSetter, Knowledge, Live, LiveObject, LocalGraph, Need,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::contents::NamespaceReport;
 use crate::explain::{Chain, Leaf, Outcome};
 use crate::finalizers::FinalizerReport;
-use crate::hold::{Held, Hold};
+use crate::hold::{Held, Hold, NAMESPACE_CONTROLLER};
 use crate::judge::{Evidence, JudgedReference};
 use crate::knowledge::AbsenceEvidence;
 use crate::name::{ObjectName, Source};
@@ -201,7 +201,7 @@ pub(super) fn advice_on_chain(chain: &Chain, source: Source) -> Vec<String> {
         }
     }
     let mut held: Vec<_> = held.into_values().collect();
-    held.sort_by_key(|(count, finalizer, _)| std::cmp::Reverse((*count, finalizer.place)));
+    held.sort_by_key(|(count, ..)| std::cmp::Reverse(*count));
     let mut advice: Vec<String> = held
         .iter()
         .take(LISTED)
@@ -228,20 +228,10 @@ pub(super) fn namespace(
     let also = also.join(", and for ");
     if *left == 0 {
         let known = if is_all { "" } else { " that can be listed" };
-        let verdict = match own {
-            [Held { hold: Hold::Unknown, detail: Some(_), .. }] => {
-                format!("cannot go: not all that is left in it can be listed, and it waits for {also}.")
-            }
-            [Held { hold: Hold::Unknown, .. }] => {
-                let why = "It is not known what it waits for: not all in it can be listed.";
-                return (Outcome::Unknown, format!("{object} is being deleted. {why}"));
-            }
-            [Held { hold: Hold::NamespaceController, .. }] => {
-                "is being deleted, and nothing is left in it: the namespace controller removes it.".to_owned()
-            }
-            _ => format!("cannot go: nothing is left in it{known}, but it waits for {also}."),
-        };
-        return (Outcome::Waits, format!("{object} {verdict}"));
+        let is_unsaid = report.conditions.is_empty() && matches!(own, [Held { hold: Hold::Unknown, .. }]);
+        let outcome = if is_unsaid { Outcome::Unknown } else { Outcome::Waits };
+        let left = format!("nothing is left in it{known}, but it waits for {also}");
+        return (outcome, format!("{object} is being deleted: {left}."));
     }
     let at_least = if is_all { "" } else { "at least " };
     let objects = counted(*left, "object");
@@ -275,8 +265,7 @@ pub(super) fn advice_on_namespace(report: &NamespaceReport, nothing_else: bool) 
     if not_deleted > 0 {
         let are = if not_deleted == 1 { "is" } else { "are" };
         advice.push(format!(
-            "{} {are} not deleted yet. If that does not change, look at the namespace controller of \
-             kube-controller-manager.",
+            "{} {are} not deleted yet. If that does not change, look at {NAMESPACE_CONTROLLER}.",
             counted(not_deleted, "object")
         ));
     }

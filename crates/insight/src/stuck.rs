@@ -45,38 +45,30 @@ impl StuckReport {
     pub fn add_unfinished(
         &mut self,
         (reason, hint): (&str, &str),
-        objects: &[Identity],
-        message: &str,
+        objects: &[(Identity, String)],
         since: String,
     ) {
         self.unfinished += objects.len();
-        let mut names: Vec<ObjectName> = objects.iter().map(ObjectName::from).collect();
-        let named = names.first().cloned().unwrap_or_default();
+        let mut left: Vec<(ObjectName, &String)> =
+            objects.iter().map(|(object, message)| (object.into(), message)).collect();
         for group in &mut self.groups {
             // What others wait for is named with them.
-            let is_named = names.iter().find(|name| group.holders.contains(name)).cloned();
-            if let Some(name) = is_named {
-                names.retain(|name| !group.holders.contains(name));
-                let words = if name == named { format!(": {message}") } else { String::new() };
-                group.advice.push(format!("The collector cannot finish with {name} ({reason}){words}"));
+            if let Some((name, message)) = left.iter().find(|(name, _)| group.holders.contains(name)) {
+                group.advice.push(format!("The collector cannot finish with {name} ({reason}): {message}."));
                 group.advice.push(format!("What to do ({reason}): {hint}."));
+                left.retain(|(name, _)| !group.holders.contains(name));
             }
         }
-        let count = names.len();
-        names.truncate(NAMED);
-        let Some(first) = names.first() else { return };
-        let who = match counted(count, "object") {
-            _ if count == 1 => format!("{first}: the collector cannot finish with it"),
-            several => format!("{several}, such as {first}: the collector cannot finish with them"),
+        let Some((first, message)) = left.first() else { return };
+        let (count, cannot) = (left.len(), "the collector cannot finish with");
+        let sentence = match counted(count, "object") {
+            _ if count == 1 => format!("{first}: {cannot} it ({reason}): {message}"),
+            several => format!("{several}, such as {first}: {cannot} them ({reason}); of {first}: {message}"),
         };
-        let words = match count {
-            _ if *first != named => String::new(),
-            1 => format!(": {message}"),
-            _ => format!("; of {first}: {message}"),
-        };
+        let names: Vec<ObjectName> = left.iter().take(NAMED).map(|(name, _)| name.clone()).collect();
         self.groups.push(StuckGroup {
             cause: reason.to_owned(),
-            sentence: format!("{who} ({reason}){words}"),
+            sentence,
             holders: names.clone(),
             holder_count: count,
             objects: names,

@@ -176,7 +176,7 @@ impl ReachArgs {
 
     /// Which types are listed.
     pub fn filter(&self) -> TypeFilter {
-        TypeFilter { only: self.kinds.clone(), without: self.exclude.clone() }
+        TypeFilter { only: self.kinds.clone(), without: self.exclude.clone(), ..TypeFilter::default() }
     }
 
     /// How an answer is shown in a format.

@@ -100,7 +100,7 @@ impl PlanArgs {
         let (settings, mut filter) = (self.settings()?, reach.filter());
         // The collector of this configuration deletes nothing that it ignores.
         let ignored = settings.iter().flat_map(|settings| &settings.discovery.ignored);
-        filter.without.extend(ignored.map(ToString::to_string));
+        filter.ignored.extend(ignored.map(ToString::to_string));
         let asked = PlanArgument {
             objects,
             is_manifest: !self.filename.is_empty(),

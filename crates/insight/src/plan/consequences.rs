@@ -10,7 +10,8 @@ use crate::finalizers::{FinalizerReport, is_protected};
 use crate::knowledge::Asker;
 use crate::plan::answer::Effect;
 use crate::plan::listing::{foreign, hangs};
-use crate::plan::walk::{Container, Index, Met, Owner, Visited, Walk, outside};
+use crate::plan::outside::{Met, outside};
+use crate::plan::walk::{Container, Index, Owner, Visited, Walk};
 use kube_gc_core::object::{DeletionState, PropagationPolicy};
 use kube_gc_core::text::LISTED;
 use kube_gc_core::verdict::{Decision, ReferenceClass};
@@ -34,7 +35,7 @@ pub(super) struct Consequences<'a> {
     /// How each object that may go is deleted.
     pub(super) modes: Vec<Mode>,
     /// Whether finalizers of others hold it when it goes, or an API that does not answer.
-    pub(super) holds: Vec<Hold>,
+    pub(super) lingers: Vec<Lingers>,
     /// Why a namespace never goes, if the server has an API that does not answer.
     pub(super) hangs: Option<String>,
     /// The objects that stay and that something happens to.
@@ -51,9 +52,9 @@ pub(super) enum Goes {
     InAll,
 }
 
-/// Whether something holds an object when it goes.
+/// Whether an object lingers when it is deleted, because something holds it.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Hold {
+pub(super) enum Lingers {
     No,
     /// Only until kube-controller-manager finds that nothing uses it, which may be at once.
     Perhaps,
@@ -117,7 +118,7 @@ impl<'a> Consequences<'a> {
             owners: owners.into_iter().collect::<Option<_>>()?,
             goes: Vec::new(),
             modes: Vec::new(),
-            holds: Vec::new(),
+            lingers: Vec::new(),
             hangs: hangs(asker),
             stays: BTreeMap::new(),
             after: Vec::new(),
@@ -129,8 +130,8 @@ impl<'a> Consequences<'a> {
         });
         all.goes = goes.collect();
         all.modes = all.modes();
-        all.holds =
-            (0..).zip(&walk.visited).map(|(place, visited)| all.hold(asker, place, visited)).collect();
+        all.lingers =
+            (0..).zip(&walk.visited).map(|(place, visited)| all.lingers(asker, place, visited)).collect();
         let stays = (0..).zip(&all.goes).filter(|(_, goes)| **goes == Goes::Never);
         all.stays = stays.filter_map(|(place, _)| Some((place, all.stay(place)?))).collect();
         all.after = all.delays();
@@ -247,24 +248,25 @@ impl<'a> Consequences<'a> {
     }
 
     /// Whether somebody else than the collector has to do something before it goes.
-    fn hold(&self, asker: &mut Asker<'_>, place: Index, visited: &Visited) -> Hold {
+    fn lingers(&self, asker: &mut Asker<'_>, place: Index, visited: &Visited) -> Lingers {
         let container = Container::of(&visited.identity);
         let is_namespace = matches!(container, Some(Container::Namespace(_)));
         // Somebody has to confirm the end of what has no finalizer and is being deleted.
         let waits = visited.deletion == DeletionState::Terminating && !self.goes_last(place);
         let may_be_held = visited.held_by_others || is_namespace || self.walk.is_root(place);
         if !self.may_go(place) || !(waits || may_be_held) {
-            return Hold::No;
+            return Lingers::No;
         }
-        let otherwise = if waits || (is_namespace && self.hangs.is_some()) { Hold::Surely } else { Hold::No };
+        let otherwise =
+            if waits || (is_namespace && self.hangs.is_some()) { Lingers::Surely } else { Lingers::No };
         match if may_be_held { foreign(asker, visited) } else { Some(Vec::new()) } {
             Some(finalizers) if finalizers.is_empty() => otherwise,
-            Some(finalizers) if finalizers.iter().all(FinalizerReport::is_of_kubernetes) => Hold::Perhaps,
-            Some(_) => Hold::Surely,
-            None if is_protected(&visited.identity.resource.group_resource) => Hold::Perhaps,
+            Some(finalizers) if finalizers.iter().all(FinalizerReport::is_of_kubernetes) => Lingers::Perhaps,
+            Some(_) => Lingers::Surely,
+            None if is_protected(&visited.identity.resource.group_resource) => Lingers::Perhaps,
             // A definition always has a finalizer, which the API server removes.
             None if visited.held_by_others && !matches!(container, Some(Container::Definition(_))) => {
-                Hold::Surely
+                Lingers::Surely
             }
             None => otherwise,
         }
@@ -325,7 +327,7 @@ impl<'a> Consequences<'a> {
         let mut lingers = late.clone();
         let mut open: Vec<(Index, bool, Cause)> = Vec::new();
         for (place, _) in (0..).zip(&self.walk.visited).filter(|(place, _)| self.may_go(*place)) {
-            if self.holds[place as usize] != Hold::No {
+            if self.lingers[place as usize] != Lingers::No {
                 open.push((place, false, Cause::Visited(place)));
             }
             if self.has_owner(place, Met::Leaving) && !self.has_begun(place) {
@@ -386,10 +388,10 @@ impl<'a> Consequences<'a> {
 
     pub(super) fn effect(&self, place: Index) -> Option<Effect> {
         match self.goes[place as usize] {
-            Goes::InAll => Some(match self.holds[place as usize] {
-                Hold::No => Effect::Deleted,
-                Hold::Perhaps => Effect::Unknown,
-                Hold::Surely => Effect::Held,
+            Goes::InAll => Some(match self.lingers[place as usize] {
+                Lingers::No => Effect::Deleted,
+                Lingers::Perhaps => Effect::Unknown,
+                Lingers::Surely => Effect::Held,
             }),
             Goes::InSome => Some(Effect::Unknown),
             Goes::Never => self.stays.get(&place).map(|stay| stay.effect),

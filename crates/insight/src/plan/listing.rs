@@ -1,15 +1,17 @@
 //! What a plan says of each object, and of a namespace, a definition or a node that takes others along.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use crate::finalizers::FinalizerReport;
 use crate::hold::grace;
 use crate::knowledge::{Asker, Live, Particulars};
 use crate::name::ObjectName;
 use crate::plan::answer::{Effect, Plan, PlannedObject, TypeEffects, is_precious};
-use crate::plan::consequences::{Cause, Consequences, Goes, Hold};
-use crate::plan::verdict::{Verdict, notes};
-use crate::plan::walk::{Container, Index, Met, Owner, Reference, Visited, Walk};
+use crate::plan::consequences::{Cause, Consequences, Goes, Lingers};
+use crate::plan::outside::Met;
+use crate::plan::verdict::{Tally, Verdict, notes};
+use crate::plan::walk::{Container, Index, Owner, Reference, Visited, Walk};
 use kube_gc_core::object::{
     Catalog, DeletionState, FOREGROUND_FINALIZER, GroupResource, Namespace, ORPHAN_FINALIZER,
 };
@@ -126,29 +128,33 @@ impl Consequences<'_> {
     /// What the verdict says, besides the numbers of the plan.
     fn verdict(&self, asker: &mut Asker<'_>) -> Verdict<'_> {
         let roots = 0..self.walk.roots;
-        let is_held = |at: &Index| self.effect(*at) == Some(Effect::Held);
-        let has_begun = |at: &Index| self.visited(*at).deletion.is_being_deleted();
-        let others = (0..).take(self.goes.len()).skip(roots.len());
-        let held = roots.clone().filter(is_held).count();
-        let is_unsure = |at: &Index| self.is_unsure(*at);
-        let unsure = roots.clone().filter(is_unsure).count();
+        let (of_roots, others) = (self.tally(roots.clone()), self.tally(roots.end..Index::MAX));
         let is_one = roots.len() == 1;
         let braked = Self::braked(asker);
         let has_namespace = roots.clone().any(|root| self.is_namespace(root));
         Verdict {
             contents: (is_one && self.goes_last(0)).then(|| self.contents[0].len()),
-            held,
-            unsure,
-            begun_roots: roots.clone().filter(has_begun).count(),
-            unsure_others: others.clone().filter(is_unsure).count(),
-            leaving: others.filter(|at| is_held(at) && has_begun(at)).count(),
-            held_by: if is_one && held == 1 { self.held_by(asker) } else { None },
-            freed_by: if is_one && unsure == 1 { self.freed_by(asker) } else { None },
+            roots: of_roots,
+            others,
+            held_by: if is_one && of_roots.held == 1 { self.held_by(asker) } else { None },
+            freed_by: if is_one && of_roots.unsure == 1 { self.freed_by(asker) } else { None },
             begun: if is_one { self.begun(asker) } else { None },
             hangs: self.hangs.as_deref().filter(|_| has_namespace),
             is_braked: is_one && self.held_up_by(0).any(|place| braked(self.visited(place))),
             holders: if is_one { self.after(0) } else { Vec::new() },
         }
+    }
+
+    fn tally(&self, places: Range<Index>) -> Tally {
+        let mut tally = Tally::default();
+        for place in places.take_while(|place| (*place as usize) < self.goes.len()) {
+            let is_held = self.effect(place) == Some(Effect::Held);
+            let has_begun = self.visited(place).deletion.is_being_deleted();
+            tally.held += usize::from(is_held);
+            tally.unsure += usize::from(self.is_unsure(place));
+            tally.begun += usize::from(has_begun && (is_held || self.walk.is_root(place)));
+        }
+        tally
     }
 
     /// Whether the brake is engaged where an object is.
@@ -177,15 +183,17 @@ impl Consequences<'_> {
 
     /// Whether it is deleted, and nobody can tell whether it then goes at once.
     fn is_unsure(&self, place: Index) -> bool {
-        self.goes[place as usize] == Goes::InAll && self.holds[place as usize] == Hold::Perhaps
+        self.goes[place as usize] == Goes::InAll && self.lingers[place as usize] == Lingers::Perhaps
     }
 
     /// When the root was deleted, if it was.
     fn begun(&self, asker: &mut Asker<'_>) -> Option<String> {
         let Some(Live::Found(live)) = asker.live(&self.visited(0).identity) else { return None };
         let deleted = live.details.deleted.as_ref()?;
-        let grace = grace(&live.details).map(|held| format!(" ({})", held.of_one()));
-        Some(format!("was deleted at {deleted} and is still there{}", grace.unwrap_or_default()))
+        let says = grace(asker, &live.details).map(|held| held.of_one());
+        let says = says.or_else(|| Some(live.details.condition()?.words()));
+        let says = says.map(|says| format!(" ({says})")).unwrap_or_default();
+        Some(format!("was deleted at {deleted} and is still there{says}"))
     }
 
     /// The order in which objects are listed: those whose data or contents go first, then those
@@ -212,9 +220,9 @@ impl Consequences<'_> {
             effect,
             within: visited.container.map(|container| self.name(container)),
             kept_by: Vec::new(),
-            finalizers: match self.holds[place as usize] {
-                Hold::No => Some(Vec::new()),
-                Hold::Perhaps | Hold::Surely => foreign(asker, visited),
+            finalizers: match self.lingers[place as usize] {
+                Lingers::No => Some(Vec::new()),
+                Lingers::Perhaps | Lingers::Surely => foreign(asker, visited),
             },
             after: self.after(place),
             loses: Vec::new(),
@@ -235,10 +243,12 @@ impl Consequences<'_> {
         } else if effect == Effect::Held && self.is_namespace(place) {
             object.why.clone_from(&self.hangs);
         } else if effect == Effect::Held && object.finalizers.as_ref().is_some_and(Vec::is_empty) {
-            let live = asker.live(&visited.identity);
-            let grace =
-                live.and_then(|live| if let Live::Found(live) = live { grace(&live.details) } else { None });
-            object.why = Some(grace.map_or("is being deleted already".to_owned(), |held| held.of_one()));
+            object.why = Some("is being deleted already".to_owned());
+            if let Some(Live::Found(live)) = asker.live(&visited.identity)
+                && let Some(held) = grace(asker, &live.details)
+            {
+                object.why = Some(held.of_one());
+            }
         }
         if self.goes[place as usize] != Goes::InAll {
             let keeps = |met: Met| match met {
@@ -322,7 +332,7 @@ pub(super) fn foreign(asker: &mut Asker<'_>, visited: &Visited) -> Option<Vec<Fi
     let is_definition = matches!(Container::of(&visited.identity), Some(Container::Definition(_)));
     all.retain(|finalizer| match finalizer.name.as_str() {
         FOREGROUND_FINALIZER | ORPHAN_FINALIZER => false,
-        OF_DEFINITIONS => !is_definition,
+        OF_DEFINITIONS => !is_definition || live.details.condition().is_some(),
         _ => true,
     });
     all.extend(in_spec(&live.details.particulars, asker.catalog()));
@@ -331,7 +341,7 @@ pub(super) fn foreign(asker: &mut Asker<'_>, visited: &Visited) -> Option<Vec<Fi
 
 /// The finalizers in the spec of a namespace that its controller does not remove.
 pub(crate) fn in_spec(particulars: &Particulars, catalog: &Catalog) -> Vec<FinalizerReport> {
-    let Particulars::Namespace { finalizers, .. } = particulars else { return Vec::new() };
+    let Particulars::Container { finalizers, .. } = particulars else { return Vec::new() };
     let others = finalizers.iter().filter(|name| **name != *OF_NAMESPACES);
     others.map(|name| FinalizerReport { in_spec: true, ..FinalizerReport::named(name, catalog) }).collect()
 }

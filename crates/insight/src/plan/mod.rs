@@ -2,7 +2,8 @@
 //!
 //! | File | Contents |
 //! |---|---|
-//! | `walk` | collects all objects that the deletion may concern, and what is known of their other owners |
+//! | `walk` | collects all objects that the deletion may concern |
+//! | `outside` | what the owners that it has not visited do |
 //! | `consequences` | which objects go, by the collector's own verdict, what delays those, and what happens to the others |
 //! | `listing` | what is said of each object, and of a namespace, a definition or a node that takes others along |
 //! | `answer` | the answer, and whether the brake would engage |
@@ -11,6 +12,7 @@
 mod answer;
 mod consequences;
 mod listing;
+mod outside;
 mod verdict;
 mod walk;
 

@@ -5,20 +5,24 @@ use crate::plan::answer::{Cascade, Plan, TypeEffects};
 use crate::sentence::counted;
 use kube_gc_core::text::{LISTED, Thousands, listed};
 
+/// How many objects do not simply go.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Tally {
+    pub(super) held: usize,
+    /// They go when controllers of Kubernetes remove their finalizers.
+    pub(super) unsure: usize,
+    /// They are being deleted already.
+    pub(super) begun: usize,
+}
+
 /// What the first sentence says, besides the numbers of the plan.
 #[cfg_attr(test, derive(Default))]
 pub(super) struct Verdict<'a> {
     /// How many objects go before a root that goes last.
     pub(super) contents: Option<usize>,
-    /// How many of the roots are held.
-    pub(super) held: usize,
-    /// How many of the roots, and of the others, go when controllers of Kubernetes remove their finalizers.
-    pub(super) unsure: usize,
-    pub(super) unsure_others: usize,
-    /// How many of the roots are being deleted already.
-    pub(super) begun_roots: usize,
-    /// How many others are held that are being deleted already.
-    pub(super) leaving: usize,
+    pub(super) roots: Tally,
+    /// Of these, only those that are held count as being deleted already.
+    pub(super) others: Tally,
     /// What has to happen before one root goes that finalizers hold.
     pub(super) held_by: Option<String>,
     /// Who removes those finalizers of one root, and when.
@@ -43,20 +47,20 @@ impl Verdict<'_> {
             more => (format!("{object} and {} more", Thousands(more)), ["are", "their", "them", "they"]),
         };
         let (roots, contents) = (1 + plan.others.len(), self.contents.unwrap_or_default());
-        let held = sum(|of| of.held).saturating_sub(self.held);
+        let held = sum(|of| of.held).saturating_sub(self.roots.held);
         // Of what is in it, those that are held are among the last.
-        let said = roots + if contents > 0 { contents } else { held + self.unsure_others };
-        let go = sum(|of| of.deleted) + sum(|of| of.held) + self.unsure + self.unsure_others;
+        let said = roots + if contents > 0 { contents } else { held + self.others.unsure };
+        let go = sum(|of| of.deleted) + sum(|of| of.held) + self.roots.unsure + self.others.unsure;
         let others = go.saturating_sub(said);
         let follow = match plan.cascade {
             Cascade::Orphan => sum(|of| of.orphaned),
-            _ => others + held + self.unsure_others + sum(|of| of.blocks) + plan.perhaps_deletes,
+            _ => others + held + self.others.unsure + sum(|of| of.blocks) + plan.perhaps_deletes,
         };
         let is_alone =
             self.contents == Some(0) || (self.contents.is_none() && follow == 0 && !plan.depends_on_unseen);
         let marked =
             self.held_by.as_ref().filter(|_| is_alone && self.begun.is_none() && self.hangs.is_none());
-        let waits = self.held + self.unsure == roots || self.begun.is_some();
+        let waits = self.roots.held + self.roots.unsure == roots || self.begun.is_some();
         let then = if waits { format!(" when {they} {are} gone") } else { String::new() };
         let is_marked = waits && self.contents.is_none() && plan.cascade != Cascade::Foreground;
         let deleted = if is_marked { "marked for deletion" } else { "deleted" };
@@ -96,31 +100,21 @@ impl Verdict<'_> {
             (_, 0) => text.push_str(&format!("; {least}{} {go}", counted(others, "other"))),
             _ => text.push_str(&format!("; {least}{} more {go}", Thousands(others))),
         }
-        let mut add = |count: usize, one: &str, several: &str| match count {
+        let mut add = |count: usize, [one, several]: [&str; 2], rest: &str| match count {
             0 => {}
-            1 => text.push_str(&format!("; 1 {one}")),
-            _ => text.push_str(&format!("; {} {several}", Thousands(count))),
+            1 => text.push_str(&format!("; 1 {one}{rest}")),
+            _ => text.push_str(&format!("; {} {several}{rest}", Thousands(count))),
         };
-        add(
-            plan.braked,
-            "waits until the brake of the collector is released",
-            "wait until the brake of the collector is released",
-        );
-        add(self.leaving, "is being deleted already", "are being deleted already");
-        add(
-            plan.braked_held,
-            "waits for the brake and until its finalizers are removed",
-            "wait for the brake and until finalizers are removed",
-        );
-        add(
-            held - self.leaving - plan.braked_held,
-            "stays until its finalizers are removed",
-            "stay until finalizers are removed",
-        );
-        add(sum(|of| of.blocks), &format!("blocks {it}"), &format!("block {it}"));
-        add(sum(|of| of.orphaned), "is orphaned", "are orphaned");
-        add(sum(|of| of.kept), "is kept by another owner", "are kept by other owners");
-        add(plan.perhaps_deletes + self.unsure_others, "may go or stay", "may go or stay");
+        let held_now = held - self.others.begun - plan.braked_held;
+        add(plan.braked, ["waits", "wait"], " until the brake of the collector is released");
+        add(self.others.begun, ["is", "are"], " being deleted already");
+        let both = ["waits for the brake and until its", "wait for the brake and until"];
+        add(plan.braked_held, both, " finalizers are removed");
+        add(held_now, ["stays until its", "stay until"], " finalizers are removed");
+        add(sum(|of| of.blocks), ["blocks ", "block "], it);
+        add(sum(|of| of.orphaned), ["is", "are"], " orphaned");
+        add(sum(|of| of.kept), ["is kept by another owner", "are kept by other owners"], "");
+        add(plan.perhaps_deletes + self.others.unsure, ["may go or stay"; 2], "");
         text.push('.');
         let until = self.held_by.as_ref();
         match self.hangs {
@@ -130,13 +124,16 @@ impl Verdict<'_> {
             }
             Some(hangs) => text.push_str(&format!(" A namespace among them {hangs}.")),
             None if roots > 1 => {
-                let stay =
-                    if self.held == 1 { "stays until what holds it" } else { "stay until what holds them" };
-                let are = if self.begun_roots == 1 { "is" } else { "are" };
+                let stay = if self.roots.held == 1 {
+                    "stays until what holds it"
+                } else {
+                    "stay until what holds them"
+                };
+                let are = if self.roots.begun == 1 { "is" } else { "are" };
                 let each = [
-                    (self.begun_roots, format!("{are} being deleted already")),
-                    (self.held, format!("{stay} is gone")),
-                    (self.unsure, "may go or stay".to_owned()),
+                    (self.roots.begun, format!("{are} being deleted already")),
+                    (self.roots.held, format!("{stay} is gone")),
+                    (self.roots.unsure, "may go or stay".to_owned()),
                 ];
                 for (count, what) in each.iter().filter(|(count, _)| *count > 0) {
                     text.push_str(&format!(" {} of those named {what}.", Thousands(*count)));
@@ -175,7 +172,8 @@ const NOTES: [(&str, &str); 5] = [
     ),
     (
         "namespaces",
-        "The namespace controller of kube-controller-manager deletes what is in a namespace, whatever its owners.",
+        "The namespace controller of kube-controller-manager, or a collector with --finish-namespaces, deletes what is \
+         in a namespace, whatever its owners.",
     ),
     (DEFINITIONS, "The API server deletes the objects of a type before its definition goes."),
     (

@@ -110,11 +110,20 @@ fn a_verdict_agrees_with_its_numbers() {
         (3, 2, 0, None, " 2 of those named stay until what holds them is gone."),
     ] {
         let all = of(roots - held + others, held, 0, 0, 0);
-        let text = verdict(Background, roots, all, &Verdict { held, held_by, ..of_contents(None) });
+        let text = verdict(
+            Background,
+            roots,
+            all,
+            &Verdict { roots: Tally { held, ..Tally::default() }, held_by, ..of_contents(None) },
+        );
         assert!(text.ends_with(said), "{text}");
     }
-    let both =
-        Verdict { held: 1, held_by: by(), hangs: Some("cannot go until x answers"), ..of_contents(Some(0)) };
+    let both = Verdict {
+        roots: Tally { held: 1, ..Tally::default() },
+        held_by: by(),
+        hangs: Some("cannot go until x answers"),
+        ..of_contents(Some(0))
+    };
     let text = verdict(Background, 1, of(0, 1, 0, 0, 0), &both);
     assert!(text.ends_with(" Pod/a cannot go until x answers, and finalizer x is removed."), "{text}");
 }

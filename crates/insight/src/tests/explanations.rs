@@ -178,9 +178,8 @@ fn who_removes_a_finalizer_is_said_as_far_as_it_is_certain() {
     };
     let by_hand = |name: &str| {
         format!(
-            "Removing {name} by hand skips its clean-up. If nothing is left to clean up: kubectl patch configmaps c -n ns \
-             --type=json -p '[{{\"op\":\"test\",\"path\":\"/metadata/finalizers/1\",\"value\":\"{name}\"}},\
-             {{\"op\":\"remove\",\"path\":\"/metadata/finalizers/1\"}}]'"
+            "Removing {name} by hand skips its clean-up. If nothing is left to clean up: kubectl get configmaps c -n ns \
+             -o json | jq '.metadata.finalizers -= [\"{name}\"]' | kubectl replace -f -"
         )
     };
     let (served, gone) = ("a.example.com/x", "gone.example.net/x");
@@ -243,13 +242,14 @@ fn an_api_of_kubernetes_is_not_that_of_a_project_below_it() {
 }
 
 #[test]
-fn commands_remove_the_last_finalizer_first_and_say_of_how_many_objects() {
+fn commands_fit_each_object_and_say_of_how_many() {
     let item = config("c").terminating();
     let names = ["one.example.net/x", "two.example.net/x"];
     let advice = Cluster::of(&[&item]).read(&item, &names).explain(&item).advice;
-    let commands: Vec<_> = advice.iter().filter(|line| line.contains("kubectl patch")).collect();
-    assert!(commands[0].starts_with("Removing two.") && commands[0].contains("finalizers/1"), "{advice:?}");
-    assert!(commands[1].starts_with("Removing one.") && commands[1].contains("finalizers/0"), "{advice:?}");
+    let commands: Vec<_> = advice.iter().filter(|line| line.contains("kubectl replace")).collect();
+    // No command names a place, which another object, or this one a moment later, does not share.
+    assert!(commands[0].contains("-= [\"one.") && commands[1].contains("-= [\"two."), "{advice:?}");
+    assert!(commands.len() == 2 && !advice.iter().any(|line| line.contains("/finalizers/")), "{advice:?}");
     let of = ObjectName::from(&item.identity());
     let finalizer = FinalizerReport::named(names[0], catalog());
     assert!(finalizer.advice(&of, 5)[1].contains("to clean up, for each object as for this one: kubectl"));
@@ -354,7 +354,7 @@ fn what_the_api_server_refuses_is_tried_and_does_not_go() {
         ),
     ] {
         assert_eq!(explained.outcome, Outcome::Goes);
-        explained.is_refused("not today");
+        explained.is_tried("and the API server refuses it", "not today");
         assert_eq!((explained.outcome, &*explained.verdict), (Outcome::Waits, said));
     }
 }
@@ -379,7 +379,7 @@ fn who_holds_a_namespace_is_to_be_looked_at() {
         let mut cluster =
             Cluster::of(&held.iter().chain([&namespace]).collect::<Vec<_>>()).with(&namespace, |details| {
                 let (finalizers, conditions) = (vec!["kubernetes".to_owned()], Vec::new());
-                details.particulars = Particulars::Namespace { finalizers, conditions };
+                details.particulars = Particulars::Container { finalizers, conditions };
             });
         for (obj, details) in held.iter().zip(details) {
             let live = LiveObject { facts: obj.facts.clone(), details };
@@ -421,7 +421,11 @@ fn who_holds_a_namespace_is_to_be_looked_at() {
     assert!(nothing.verdict.ends_with("but it waits for an API that does not answer: a.example.com/v1."));
     // Nothing could be listed.
     let unlisted = explained(all(), |contents| *contents = NamespaceContents::default());
-    assert!(unlisted.verdict.ends_with("It is not known what it waits for: not all in it can be listed."));
+    assert!(
+        unlisted.verdict.ends_with(
+            "nothing is left in it that can be listed, but it waits for what could not be listed."
+        )
+    );
     assert_eq!(unlisted.outcome, Outcome::Unknown);
     let many = explained(all(), |contents| {
         let all: Vec<_> = contents.objects.iter().cycle().take(150).cloned().collect();
@@ -469,5 +473,23 @@ proptest! {
                 prop_assert_eq!(seen.as_ref().map(precheck), Some(precheck(&object)));
             }
         }
+    }
+}
+
+/// What a dry run has to do is not done.
+#[test]
+fn a_dry_run_does_not_do_what_it_says() {
+    let (owner, unblocked) = (config("o"), config("u").foreground());
+    let (garbage, kept) = (config("g").owned(&config("gone")), config("k").owned(&owner));
+    let loses = config("l").owned(&config("gone")).owned(&owner);
+    let said = " But the collector that answers is in a dry run, and does not.";
+    for (source, is_said) in [(Source::Lists, false), (Source::Collector, false), (Source::DryRun, true)] {
+        let mut cluster =
+            Cluster::of(&[&owner, &garbage, &kept, &loses]).read(&unblocked, &["foregroundDeletion"]);
+        cluster.outside.source = source;
+        for obj in [&garbage, &unblocked, &loses] {
+            assert_eq!(cluster.explain(obj).verdict.ends_with(said), is_said, "{:?}", cluster.explain(obj));
+        }
+        assert!(!cluster.explain(&kept).verdict.contains(said));
     }
 }

@@ -232,7 +232,7 @@ fn a_finalizer_in_the_spec_of_a_namespace_holds_it() {
     for (root, effect) in [(&namespace, "ns held"), (&owner, "ns held")] {
         let mut cluster = Cluster::of(&[&owner, &namespace]).with(&namespace, |details| {
             let finalizers = ["kubernetes", "example.com/quota"].map(str::to_owned).into();
-            details.particulars = Particulars::Namespace { finalizers, conditions: Vec::new() };
+            details.particulars = Particulars::Container { finalizers, conditions: Vec::new() };
         });
         let plan = cluster.plan(root, Background);
         assert!(effects(&plan).contains(&effect.to_owned()), "{plan:?}");
@@ -302,16 +302,53 @@ fn what_is_being_deleted_already_is_said_to_be() {
     );
     // A pod on a dead node holds its namespace.
     let (namespace, pod) = (obj("namespaces", "", "ns"), pod("p").terminating());
-    let plan = Cluster::of(&[&namespace, &pod])
-        .with(&pod, |details| {
+    for (on, waits) in
+        [("n1", "the kubelet of node n1 has not confirmed its end"), ("n2", "node n2 does not exist")]
+    {
+        let mut cluster = Cluster::of(&[&namespace, &pod, &node("n1")]).with(&pod, |details| {
             details.grace = 5;
-            details.particulars = Particulars::Pod { node: Some("n1".to_owned()) };
-        })
-        .plan(&namespace, Background);
-    assert_eq!(effects(&plan), ["ns deleted after p", "p held"]);
-    let why = plan.objects.iter().find_map(|object| object.why.clone()).unwrap();
-    assert!(why.starts_with("its grace period of 5 s ended 55s ago, and the kubelet of node n1"), "{why}");
-    assert!(plan.verdict.ends_with(" Namespace/ns waits for Pod/p."), "{}", plan.verdict);
+            details.particulars = Particulars::Pod { node: Some(on.to_owned()) };
+        });
+        let plan = cluster.plan(&namespace, Background);
+        assert_eq!(effects(&plan), ["ns deleted after p", "p held"]);
+        let why = plan.objects.iter().find_map(|object| object.why.clone()).unwrap();
+        let said = format!("its grace period of 5 s ended 55s ago, and {waits}");
+        assert_eq!(why, said);
+        assert!(plan.verdict.ends_with(" Namespace/ns waits for Pod/p."), "{}", plan.verdict);
+        let itself = cluster.plan(&pod, Background).verdict;
+        assert!(itself.contains(&said), "{itself}");
+    }
+}
+
+/// The condition of a definition says why the API server fails to delete its objects.
+#[test]
+fn a_definition_whose_objects_cannot_be_deleted_is_not_said_to_go() {
+    let definition =
+        obj("customresourcedefinitions.apiextensions.k8s.io", "", "widgets.example.com").terminating().held();
+    let finalizer = "customresourcecleanup.apiextensions.k8s.io";
+    let says = "could not list instances: conversion webhook failed";
+    for (conditions, effect, is_said) in [(vec![], "deleted", false), (vec![says], "held", true)] {
+        let conditions = conditions
+            .into_iter()
+            .map(|message| NamespaceCondition { kind: "Terminating".into(), message: message.into() });
+        let conditions: Vec<_> = conditions.collect();
+        let mut cluster = Cluster::of(&[&definition]).with(&definition, |details| {
+            details.finalizers = vec![finalizer.to_owned()];
+            details.particulars = Particulars::Container { finalizers: Vec::new(), conditions };
+        });
+        let plan = cluster.plan(&definition, Background);
+        assert_eq!(effects(&plan), [format!("widgets.example.com {effect}")]);
+        assert_eq!(plan.verdict.contains(&format!("its condition Terminating says: {says}")), is_said);
+        let contents = NamespaceContents { is_all: true, ..NamespaceContents::default() };
+        let explained = cluster.ask(|asker| explain_namespace(asker, &definition.identity(), &contents));
+        assert_eq!(explained.verdict.contains(says), is_said, "{explained:?}");
+        let contents = NamespaceContents {
+            objects: vec![(pod("w").identity(), kube_gc_core::object::DeletionState::Live)],
+            ..contents
+        };
+        let explained = cluster.ask(|asker| explain_namespace(asker, &definition.identity(), &contents));
+        assert_eq!(explained.verdict.contains(says), is_said, "{explained:?}");
+    }
 }
 
 /// Nothing that controllers of Kubernetes remove by themselves is promised to keep an object.

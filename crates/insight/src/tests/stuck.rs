@@ -103,17 +103,17 @@ fn what_the_collector_cannot_finish_is_named_once() {
     let (below, alone) = (pod("below").blocking(&root), pod("alone"));
     let mut cluster = cluster(&[(&root, &["foregroundDeletion"]), (&below, &[]), (&alone, &[])]);
     let mut report = report(&mut cluster, NOW, |_| true);
-    let objects = [below.identity(), alone.identity()];
-    report.add_unfinished(("denied", "ask"), &objects, "not today", "2026-01-01T00:00:00Z".to_owned());
+    let objects = [(below.identity(), "not today".to_owned()), (alone.identity(), "never".to_owned())];
+    report.add_unfinished(("denied", "ask"), &objects, "2026-01-01T00:00:00Z".to_owned());
     assert_eq!(
         sentences(&report),
         [
             "ConfigMap/root waits for Pod/below, which the collector has to delete",
-            "Pod/alone: the collector cannot finish with it (denied)",
+            "Pod/alone: the collector cannot finish with it (denied): never",
         ]
     );
     let advice =
-        ["The collector cannot finish with Pod/below (denied): not today", "What to do (denied): ask."];
+        ["The collector cannot finish with Pod/below (denied): not today.", "What to do (denied): ask."];
     assert_eq!((&report.groups[0].advice[1..], report.unfinished), (&advice.map(str::to_owned)[..], 2));
 }
 
@@ -162,7 +162,7 @@ fn only_a_pod_has_a_grace_period_and_each_other_cause_is_its_own() {
     let [on_node, lost] = ["n1", "n2"].map(|node| Particulars::Pod { node: Some(node.into()) });
     let of = |names: &[&str]| {
         let finalizers = names.iter().map(|&name| name.to_owned()).collect();
-        Particulars::Namespace { finalizers, conditions: Vec::new() }
+        Particulars::Container { finalizers, conditions: Vec::new() }
     };
     let own = of(&["kubernetes"]);
     for (obj, particulars, is_all, silent, cause, predicate) in [
@@ -196,9 +196,9 @@ fn only_a_pod_has_a_grace_period_and_each_other_cause_is_its_own() {
             true,
             None,
             "namespaceController",
-            " waits for the namespace controller of kube-controller-manager",
+            " waits for the namespace controller of kube-controller-manager, or a collector with --finish-namespaces",
         ),
-        (&namespace, &own, false, None, "unknown", " waits for something that could not be looked at"),
+        (&namespace, &own, false, None, "unknown", " waits for what could not be listed"),
         (
             &namespace,
             &of(&["kubernetes", "example.com/quota"]),
