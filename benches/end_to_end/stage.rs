@@ -89,10 +89,10 @@ impl Stage {
     ///
     /// The API server does not allow profiling.
     pub async fn collect_garbage(&self) -> Result<()> {
-        // On request, Go collects garbage before it answers with the heap profile.
+        // On request, Go collects garbage before it answers with the heap profile, here as text.
         self.cluster
             .client()
-            .request_text(http::Request::get("/debug/pprof/heap?gc=1").body(Vec::new())?)
+            .request_text(http::Request::get("/debug/pprof/heap?gc=1&debug=1").body(Vec::new())?)
             .await?;
         Ok(())
     }
