@@ -185,8 +185,8 @@ async fn nothing_is_written_to_a_restored_store_before_its_version_is_known() ->
     // The collector has seen its watches break. Now nothing else prevents the DELETE.
     others.hit(1).await?;
     deletes.remove();
-    // A writer checks the store each time it tries. A monitor checks less often.
-    first.hit(first.hits() + 5).await?;
+    // A writer checks the store each time it tries, and its backoff grows. A monitor checks less often.
+    first.hit(first.hits() + 2).await?;
     ensure!(stage.cluster.exists_with_uid(&child).await?, "its owner exists, so it must exist, too");
     first.remove();
     others.remove();
