@@ -10,14 +10,14 @@ use kube_gc_node::logs::{c8_log_file, l2_container_id};
 use kube_gc_node::pass::{Outcome, PATIENCE, Pass, Record, Scope, Step};
 use kube_gc_node::plan::{Candidate, Target, What};
 use kube_gc_node::recheck::Fresh;
-use kube_gc_node::view::{Container, ContainerDisk, ContainerState};
-use kube_gc_node::{Files, PodView, Refusal, Rule, RuntimeView, still_removable};
+use kube_gc_node::view::{Container, ContainerState};
+use kube_gc_node::{Files, Refusal, Rule, RuntimeView, still_removable};
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 use super::collector::soon;
 use super::files::Logs;
-use super::look::Seen;
+use super::look::LastList;
 use super::{Look, NodeCollector, NodeError, PassResult, blocking, disk, view};
 use kube_gc_observe::telemetry::record;
 
@@ -25,13 +25,15 @@ use kube_gc_observe::telemetry::record;
 const MOST_UNANSWERED: usize = 3;
 /// How long an UNKNOWN container has to end, as with the kubelet.
 const GRACE: Duration = Duration::from_secs(2);
-/// How long what a consistent list has told of pods is enough, beside a watch (B2). For one, old API servers read all
-/// pods of the cluster.
-const CONSISTENT: Duration = Duration::from_secs(10);
+/// Why a pass ends if somebody wants it to.
+const END: &str = "it was asked to end";
 /// What has failed although the runtime does not say so.
 const LISTED: &str = "the runtime says that it is gone, and lists it";
 /// How long to wait until it is asked again whether something is still listed.
 const PAUSE: Duration = Duration::from_millis(100);
+
+/// What came of a removal, and whether nothing has answered.
+type Ended = (Outcome, bool);
 
 /// Why a removal did not happen.
 enum Fault {
@@ -78,46 +80,31 @@ impl NodeCollector {
         let before = look.files.image_usage;
         let mut pass = Pass::new(&look.plan, scope);
         let (mut usage, mut unanswered) = (before, 0);
-        let mut consistent: Option<Instant> = None;
+        let mut last: LastList = (look.pods.pods().to_vec(), None);
         let cancel = &cancel.child_token();
         let interrupted = loop {
             if cancel.is_cancelled() {
-                break Some("it was asked to end".to_owned());
+                break Some(END.to_owned());
             }
             match pass.next_step() {
                 Step::Done => break None,
                 Step::Remove(candidates) => {
-                    let is_image = candidates.first().is_some_and(|first| first.what() == What::Image);
-                    let mut seen = Seen::default();
-                    if is_image {
-                        self.save_without(&candidates);
-                        let is_due = consistent.is_none_or(|last| last.elapsed() >= CONSISTENT);
-                        consistent = if is_due { Some(Instant::now()) } else { consistent };
-                        match cancel.run_until_cancelled(Box::pin(self.see(look, is_due))).await {
-                            None => continue,
-                            Some(Ok(now)) => seen = now,
-                            Some(Err(error)) => {
-                                break Some(format!("containers and images cannot be listed again: {error}"));
-                            }
+                    let (ended, why) = match candidates.as_slice() {
+                        [image] if image.what() == What::Image => {
+                            let (removed, why) =
+                                self.remove_image(image, look, &mut last, &mut pass, cancel).await;
+                            (removed.map(|removed| ended(image, removed)).into_iter().collect(), why)
                         }
-                        pass.listed(&seen.runtime.images);
-                        self.ledger.retain(&seen.runtime.images);
-                    }
-                    let mut outcomes = self.remove_all(&candidates, look, &seen, &mut unanswered).await;
-                    // At once: what is not listed now has gone, also if it is pulled again a moment later.
-                    let is_doubtful = is_image && outcomes.contains(&Outcome::Removed);
-                    if is_doubtful && let Some(Ok(images)) = soon(cancel, self.images()).await {
-                        pass.listed(&images);
-                        self.ledger.retain(&images);
-                        let runtime = RuntimeView { images, ..RuntimeView::default() };
-                        for (candidate, outcome) in candidates.iter().zip(&mut outcomes) {
-                            if *outcome == Outcome::Removed && is_listed(&candidate.target, &runtime) {
-                                *outcome = Outcome::Failed(LISTED.to_owned());
-                                tell(candidate, outcome);
-                            }
-                        }
-                    }
+                        others => (self.remove_all(others, look).await, None),
+                    };
+                    let outcomes = ended.into_iter().map(|(outcome, is_unanswered)| {
+                        unanswered = if is_unanswered { unanswered + 1 } else { 0 };
+                        outcome
+                    });
                     pass.record(candidates, outcomes);
+                    if why.is_some() {
+                        break why;
+                    }
                     if unanswered >= MOST_UNANSWERED {
                         break Some(format!(
                             "the container runtime left {MOST_UNANSWERED} calls in a row unanswered"
@@ -195,40 +182,66 @@ impl NodeCollector {
         }
     }
 
-    /// Removes candidates at the same time, each after another look at it. `seen` is for images.
-    /// `unanswered` counts those in a row that got no answer.
-    async fn remove_all(
-        &self,
-        candidates: &[Candidate],
-        look: &Look,
-        seen: &Seen,
-        unanswered: &mut usize,
-    ) -> Vec<Outcome> {
-        let removals = candidates.iter().map(async |candidate| {
-            let (outcome, is_unanswered) = match self.remove(candidate, look, seen).await {
-                // What somebody else has removed meanwhile is gone as well.
-                Ok(()) | Err(Fault::Refused(Refusal::AlreadyGone)) => (Outcome::Removed, false),
-                Err(Fault::Refused(refusal)) => (Outcome::Refused(refusal), false),
-                Err(Fault::Failed { error, is_unanswered }) => (Outcome::Failed(error), is_unanswered),
-            };
-            // At once: the others may take minutes. What went is told when a list has shown it.
-            if outcome != Outcome::Removed {
-                tell(candidate, &outcome);
-            }
-            (outcome, is_unanswered)
-        });
-        let mut outcomes = Vec::with_capacity(candidates.len());
-        for (outcome, is_unanswered) in join_all(removals).await {
-            *unanswered = if is_unanswered { *unanswered + 1 } else { 0 };
-            outcomes.push(outcome);
-        }
-        outcomes
+    /// Removes candidates at the same time, each after another look at it.
+    async fn remove_all(&self, candidates: &[Candidate], look: &Look) -> Vec<Ended> {
+        join_all(candidates.iter().map(async |it| ended(it, self.remove(it, look).await))).await
     }
 
-    /// Removes one candidate, after another look at it. Images and what uses them were seen together.
-    async fn remove(&self, candidate: &Candidate, look: &Look, seen: &Seen) -> Result<(), Fault> {
+    /// Removes an image if nothing uses it now. Returns what came of it, unless it was not tried, and why the pass
+    /// cannot go on.
+    async fn remove_image(
+        &mut self,
+        candidate: &Candidate,
+        look: &Look,
+        last: &mut LastList,
+        pass: &mut Pass,
+        cancel: &CancellationToken,
+    ) -> (Option<Result<(), Fault>>, Option<String>) {
+        let mut spec = ImageSpec { image: candidate.id().to_owned(), ..ImageSpec::default() };
+        if let Target::Image { runtime_handler: Some(handler), .. } = &candidate.target {
+            spec.runtime_handler.clone_from(handler);
+        }
+        self.save_without(candidate);
+        let removed = match cancel.run_until_cancelled(Box::pin(self.see(&spec, look, last))).await {
+            None => return (None, None),
+            Some(Err(error)) => return (None, Some(format!("what uses images cannot be listed: {error}"))),
+            Some(Ok((Err(error), _))) => Err(error.into()),
+            Some(Ok((Ok(runtime), pods))) => {
+                let fresh = Fresh { runtime: &runtime, pods: &pods, files: &Files::default() };
+                match still_removable(candidate, &fresh) {
+                    Ok(()) => self.client.remove_image(spec).await.map_err(Fault::from),
+                    Err(Refusal::AlreadyGone) => Ok(()),
+                    Err(refusal) => return (Some(Err(refusal.into())), None),
+                }
+            }
+        };
+        // At once: what is not listed now has gone, also if it is pulled again a moment later.
+        let images: Vec<_> = match soon(cancel, self.client.all_images()).await {
+            Some(Ok(images)) => images.into_iter().map(view::image).collect(),
+            unknown => {
+                // If it has gone and is pulled again, it is young.
+                self.ledger.forget(candidate);
+                let why = match unknown {
+                    Some(Err(error)) => format!("images cannot be listed: {error}"),
+                    _ => END.to_owned(),
+                };
+                let unknown = format!("it is not known whether it has gone: {why}");
+                return (Some(removed.and(Err(unknown.into()))), Some(why));
+            }
+        };
+        pass.listed(&images);
+        self.ledger.retain(&images);
+        let is_listed = images.iter().any(|image| candidate.image_key() == Some(image.key()));
+        let removed = if is_listed { removed.and(Err(LISTED.to_owned().into())) } else { Ok(()) };
+        (Some(removed), None)
+    }
+
+    /// Removes one candidate that is no image, after another look at it.
+    async fn remove(&self, candidate: &Candidate, look: &Look) -> Result<(), Fault> {
         // What there is now of a candidate that is no file.
-        let is_removable = |runtime: &RuntimeView| still_removable(candidate, &fresh(look, runtime, None));
+        let is_removable = |runtime: &RuntimeView| {
+            still_removable(candidate, &Fresh { runtime, pods: &look.pods, files: &Files::default() })
+        };
         match &candidate.target {
             // C7, C8: its logs and its symlink, then the container.
             Target::Container { id, uid, stop_first, symlink, .. } => {
@@ -256,7 +269,7 @@ impl NodeCollector {
                 let runtime = self.of_pod(uid).await?;
                 let directory = self.with_logs(name, Logs::directory).await?;
                 let files = Files { log_directories: directory.into_iter().collect(), ..Files::default() };
-                still_removable(candidate, &Fresh { files: &files, ..fresh(look, &runtime, None) })?;
+                still_removable(candidate, &Fresh { runtime: &runtime, pods: &look.pods, files: &files })?;
                 Ok(self.with_logs(name, Logs::remove_directory).await?)
             }
             Target::LogSymlink { name } => {
@@ -268,18 +281,11 @@ impl NodeCollector {
                 let runtime = RuntimeView { containers, ..RuntimeView::default() };
                 let symlink = self.with_logs(name, Logs::symlink).await?;
                 let files = Files { log_symlinks: symlink.into_iter().collect(), ..Files::default() };
-                still_removable(candidate, &Fresh { files: &files, ..fresh(look, &runtime, None) })?;
+                still_removable(candidate, &Fresh { runtime: &runtime, pods: &look.pods, files: &files })?;
                 Ok(self.with_logs(name, Logs::remove_symlink).await?)
             }
-            Target::Image { id, runtime_handler, .. } => {
-                still_removable(candidate, &fresh(look, &seen.runtime, seen.pods.as_ref()))?;
-                let spec = ImageSpec {
-                    image: id.clone(),
-                    runtime_handler: runtime_handler.clone().unwrap_or_default(),
-                    ..ImageSpec::default()
-                };
-                Ok(self.client.remove_image(spec).await?)
-            }
+            // These go alone, by `remove_image`.
+            Target::Image { .. } => Err(Refusal::Unknown.into()),
         }
     }
 
@@ -347,15 +353,18 @@ impl NodeCollector {
     }
 }
 
-/// What there is now, without files. Pods are those of the look if they are not listed anew.
-fn fresh<'a>(look: &'a Look, runtime: &'a RuntimeView, pods: Option<&'a PodView>) -> Fresh<'a> {
-    const NO_FILES: &Files = &Files {
-        log_directories: Vec::new(),
-        log_symlinks: Vec::new(),
-        image_usage: None,
-        container_disk: ContainerDisk::OfImages,
+/// What a removal has come to. What somebody else has removed meanwhile is gone as well.
+fn ended(candidate: &Candidate, removed: Result<(), Fault>) -> Ended {
+    let (outcome, is_unanswered) = match removed {
+        Ok(()) | Err(Fault::Refused(Refusal::AlreadyGone)) => (Outcome::Removed, false),
+        Err(Fault::Refused(refusal)) => (Outcome::Refused(refusal), false),
+        Err(Fault::Failed { error, is_unanswered }) => (Outcome::Failed(error), is_unanswered),
     };
-    Fresh { runtime, pods: pods.unwrap_or(&look.pods), files: NO_FILES }
+    // At once: the others may take minutes. What went is told when a list has shown it.
+    if outcome != Outcome::Removed {
+        tell(candidate, &outcome);
+    }
+    (outcome, is_unanswered)
 }
 
 /// Whether a runtime lists something that was to be removed.
@@ -363,10 +372,7 @@ fn is_listed(target: &Target, runtime: &RuntimeView) -> bool {
     match target {
         Target::Container { id, .. } => runtime.containers.iter().any(|container| container.id == *id),
         Target::Sandbox { id, .. } => runtime.sandboxes.iter().any(|sandbox| sandbox.id == *id),
-        Target::Image { id, runtime_handler, .. } => {
-            runtime.images.iter().any(|image| (&image.id, &image.runtime_handler) == (id, runtime_handler))
-        }
-        Target::LogDirectory { .. } | Target::LogSymlink { .. } => false,
+        Target::LogDirectory { .. } | Target::LogSymlink { .. } | Target::Image { .. } => false,
     }
 }
 

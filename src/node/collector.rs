@@ -8,7 +8,7 @@ use futures::{FutureExt as _, StreamExt as _, stream};
 use kube_gc_cri::{self as cri, Client};
 use kube_gc_node::pass::PATIENCE;
 use kube_gc_node::plan::Candidate;
-use kube_gc_node::view::{Answer, Listed, Proof};
+use kube_gc_node::view::{Answer, Listed, Pod, Proof};
 use kube_gc_node::{Ledger, Moment, PodRef, PodView, Rules, Timestamp, Tried};
 use rustix::time::{ClockId, clock_gettime};
 use tokio::time::sleep;
@@ -115,12 +115,12 @@ impl NodeCollector {
         }
     }
 
-    /// Keeps the ages of all images but these, which go next: if this process is killed then, and somebody pulls one
-    /// again, it is new to the next process. A disk may take long, so this is done before the last look at them.
-    pub(super) fn save_without(&mut self, candidates: &[Candidate]) {
+    /// Keeps the ages of all images but this one, which goes next: if this process is killed then, and somebody pulls
+    /// it again, it is new to the next process. A disk may take long, so this is done before the last look at it.
+    pub(super) fn save_without(&mut self, candidate: &Candidate) {
         if let Some(state) = &mut self.state {
             let mut kept = self.ledger.clone();
-            candidates.iter().for_each(|candidate| kept.forget(candidate));
+            kept.forget(candidate);
             state.write(&kept);
         }
     }
@@ -196,6 +196,12 @@ impl PodSource {
             None => self.api.pods_of_node(&self.node, consistent).await?,
         };
         Ok(PodView::Listed(Listed { pods, consistent, proofs: Vec::new() }))
+    }
+
+    /// The pods that a watch knows by now, without a request.
+    pub(super) fn known(&self) -> Vec<Pod> {
+        let known = self.watch.as_ref().and_then(|watch| watch.pods().now_or_never());
+        known.and_then(Result::ok).unwrap_or_default()
     }
 
     /// Asks about pods that the list lacks (safety 2). Also returns one of the failures.

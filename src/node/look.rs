@@ -2,30 +2,32 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::future::join3;
 use kube_gc_core::text::word;
 use kube_gc_cri as cri;
 use kube_gc_cri::client::PodKey;
-use kube_gc_cri::messages::{CONFIG_SEEN, CONFIG_SOURCE, POD_UID, PodSandbox, PodSandboxState};
+use kube_gc_cri::messages::{CONFIG_SEEN, CONFIG_SOURCE, ImageSpec, POD_UID, PodSandbox, PodSandboxState};
 use kube_gc_node::logs::parse_directory;
 use kube_gc_node::plan::{Candidate, Inputs, Plan, Target};
 use kube_gc_node::pods::{PodState, Pods, UnknownReason};
 use kube_gc_node::rules::Effects;
 use kube_gc_node::safety;
-use kube_gc_node::view::{Extent, Image, Listed, LogDirectory, SandboxImage};
+use kube_gc_node::view::{Extent, Listed, LogDirectory, Pod, SandboxImage};
 use kube_gc_node::{Files, Moment, PodRef, PodView, RuntimeView, Timestamp, plan, pods};
+use tokio::time::Instant;
 
 use super::files::Entries;
-use super::{NodeCollector, NodeError, NodeOptions, blocking, now, view};
+use super::{NodeCollector, NodeError, NodeOptions, PodSource, blocking, now, view};
 use kube_gc_client::ApiError;
 
-/// What there is when images are about to be removed. Pods are those of the look if they cannot be listed.
-#[derive(Debug, Default)]
-pub(super) struct Seen {
-    pub(super) runtime: RuntimeView,
-    pub(super) pods: Option<PodView>,
-}
+/// How long what a consistent list has told of pods is enough, beside a watch. For one, old API servers read all pods
+/// of the cluster.
+const CONSISTENT: Duration = Duration::from_secs(10);
+
+/// The pods of the last list, which count until the next one, because a watch may be behind; and when it was made.
+pub(super) type LastList = (Vec<Pod>, Option<Instant>);
 
 /// What there is on a node, and what has to go.
 #[derive(Debug)]
@@ -237,38 +239,52 @@ impl NodeCollector {
         }
     }
 
-    /// Lists what may use images by now, and then the images, right before some of these are removed (B2).
+    /// Looks at what may use an image by now, and at the image, right before its removal (B2).
     ///
     /// Whatever is listed first is the oldest at the removal, so the API server, which may take long, comes first.
     /// containerd has a container before CRI lists it, and is asked after CRI, so it tells one that was made meanwhile.
-    /// The images come last: who gives one a new name, and uses it by that, may have come after the lists of users,
-    /// but then the image has that name, and stays. What comes after the lists, nobody can see.
-    pub(super) async fn see(&mut self, look: &Look, consistent: bool) -> Result<Seen, cri::Error> {
-        let pods = self.pods_now(consistent).await;
+    /// The image comes last: who gives it a new name, and uses it by that, may have come after the lists of users, but
+    /// then the image has that name, and stays. A watch of pods may have heard of one meanwhile. What comes after that,
+    /// nobody can see.
+    pub(super) async fn see(
+        &mut self,
+        image: &ImageSpec,
+        look: &Look,
+        last: &mut LastList,
+    ) -> Result<(Result<RuntimeView, cri::Error>, PodView), cri::Error> {
+        let mut pods = self.pods_now(last).await;
         let containers = self.client.all_containers(&look.pod_keys()).await?;
         let mut runtime = RuntimeView {
             containers_extent: view::extent(containers.is_whole),
             containers: containers.items.into_iter().map(view::container).collect(),
             ..RuntimeView::default()
         };
-        self.learn_users(&mut runtime, pods.as_ref().unwrap_or(&look.pods)).await?;
-        runtime.images = self.images().await?;
-        Ok(Seen { runtime, pods })
+        self.learn_users(&mut runtime, &listed(pods.clone())).await?;
+        let image = self.client.image(image.clone()).await;
+        pods.extend(self.pods.iter().flat_map(PodSource::known));
+        let seen = image.map(|image| {
+            runtime.images.extend(image.map(view::image));
+            runtime
+        });
+        Ok((seen, listed(pods)))
     }
 
-    /// The images now.
-    pub(super) async fn images(&self) -> Result<Vec<Image>, cri::Error> {
-        Ok(self.client.all_images().await?.into_iter().map(view::image).collect())
-    }
-
-    /// The pods of this node now, by a consistent list if one is wanted and can be had.
-    async fn pods_now(&self, consistent: bool) -> Option<PodView> {
-        let source = self.pods.as_ref()?;
-        match source.view(consistent).await {
-            Err(_) if consistent => source.view(false).await.ok(),
-            pods => pods.ok(),
+    /// The pods now, by a new list if it is time for one. If they cannot be listed, a pass goes on.
+    async fn pods_now(&self, (last, asked): &mut LastList) -> Vec<Pod> {
+        let Some(source) = &self.pods else { return Vec::new() };
+        if asked.is_none_or(|asked| asked.elapsed() >= CONSISTENT) {
+            *asked = Some(Instant::now());
+            if let Ok(pods) = source.view(true).await {
+                *last = pods.pods().to_vec();
+                return last.clone();
+            }
         }
+        [&**last, source.view(false).await.unwrap_or_default().pods()].concat()
     }
+}
+
+fn listed(pods: Vec<Pod>) -> PodView {
+    PodView::Listed(Listed { pods, ..Listed::default() })
 }
 
 impl Look {

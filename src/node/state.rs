@@ -80,7 +80,8 @@ impl StateFile {
                 problem
             }
             Err(error) => Some(format!(
-                "cannot write the state file {}: {error}; the ages of images are forgotten when this process ends",
+                "cannot write the state file {}: {error}; when this process ends, the ages of images that it knows \
+                 are forgotten, and the next process believes an older file, if there is one",
                 self.path.display()
             )),
         };
@@ -306,6 +307,17 @@ mod tests {
         state.write(&ledger(2));
         assert_eq!((names(&directory.path().join("memory")).len(), read(&state)), (0, ledger(2)));
         assert_eq!(state.problem, None);
+    }
+
+    #[test]
+    fn if_nothing_can_be_written_a_warning_says_what_the_next_process_believes() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut state = state(directory.path());
+        for place in ["sub", "given", "memory"] {
+            fs::write(directory.path().join(place), "in the way").unwrap();
+        }
+        state.write(&ledger(1));
+        assert!(state.problem.is_some_and(|problem| problem.contains("believes an older file")));
     }
 
     #[test]

@@ -38,11 +38,11 @@ pub enum Scope {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Remove these, and tell the pass with [`Pass::record`]. They are of one kind, at most
-    /// [`AT_A_TIME`], and none depends on another, so they may be removed at the same time. An image
-    /// that is removed for space is alone, because the file system is measured after it (B3).
+    /// [`AT_A_TIME`], and none depends on another, so they may be removed at the same time. An image is
+    /// alone, because what uses it is listed right before (B2).
     ///
-    /// Each is looked at again first, by [`crate::still_removable`]. For images, that takes lists, of which the
-    /// pass is told with [`Pass::listed`]. If nothing can be listed, end it.
+    /// Each is looked at again first, by [`crate::still_removable`]. After an image, the pass is told with
+    /// [`Pass::listed`] which images there are. If nothing can be listed, end it.
     Remove(Vec<Candidate>),
     /// Measure the file system of the images, and tell the pass with [`Pass::measured`]. After a
     /// removal it may take so long until the file system shows it.
@@ -186,7 +186,7 @@ impl Pass {
             let until = Some(goal.available.min(before.saturating_add(self.layers)));
             return Step::Measure { patience: PATIENCE_FOR_LAYERS, until };
         }
-        // B3, B6: images that go for space go one by one, and only until enough is free.
+        // B3, B6: images go for space only until enough is free.
         let is_reached = |goal: Goal| self.usage.is_some_and(|usage| goal.is_reached(&usage));
         if self.goal.is_none_or(is_reached) {
             self.images.retain(goes_anyway);
@@ -202,13 +202,10 @@ impl Pass {
         if measures {
             return Step::Measure { patience: self.patience, until: None };
         }
-        let Some(image) = image else { return Step::Done };
-        let most = AT_A_TIME.min(left);
-        let count = match goes_anyway(image) {
-            true => self.images.iter().take(most).take_while(|image| goes_anyway(image)).count(),
-            false => 1,
-        };
-        Step::Remove(self.images.drain(..count).collect())
+        if image.is_none() {
+            return Step::Done;
+        }
+        Step::Remove(self.images.drain(..1).collect())
     }
 
     /// Tells what came of the removals that were asked for. One without an outcome was not tried.

@@ -9,7 +9,7 @@ use crate::mutation::{self, Mutation};
 use crate::plan::{Candidate, Target};
 use crate::pods::{PodState, Pods, is_whole};
 use crate::users::Users;
-use crate::view::{ContainerState, Extent, SandboxState, SymlinkState};
+use crate::view::{ContainerState, Extent, Image, SandboxState, SymlinkState};
 use crate::{Files, PodView, Rule, RuntimeView};
 
 /// What there is now, as far as a candidate needs it:
@@ -20,7 +20,7 @@ use crate::{Files, PodView, Rule, RuntimeView};
 /// | sandbox | the sandbox itself and all containers in it | none |
 /// | log directory | all containers and sandboxes | the directory itself |
 /// | symlink | all containers | the symlink itself |
-/// | image | all containers and images | none |
+/// | image | all containers, and the image itself | none |
 #[derive(Clone, Copy, Debug)]
 pub struct Fresh<'a> {
     /// What the runtime says.
@@ -163,14 +163,17 @@ fn image(
         .iter()
         .find(|image| image.id == *id && image.runtime_handler.as_deref() == handler)
         .ok_or(Refusal::AlreadyGone)?;
-    if found.pinned || !found.names().collect::<BTreeSet<_>>().into_iter().eq(names) {
+    let found_names: BTreeSet<&str> = found.names().collect();
+    // CRI-O lists an image without names by one that it had, and its status has none.
+    if found.pinned || !(found_names.is_empty() || found_names.into_iter().eq(names)) {
         return Err(Refusal::Changed);
     }
+    let known = Image { repo_tags: names.iter().cloned().collect(), ..found.clone() };
     let users = Users::of(runtime, pods);
     if users.unclear().is_some() {
         return Err(Refusal::Unknown);
     }
-    if users.uses(found) { Err(Refusal::InUse) } else { Ok(()) }
+    if users.uses(&known) { Err(Refusal::InUse) } else { Ok(()) }
 }
 
 #[cfg(test)]

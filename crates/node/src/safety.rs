@@ -69,13 +69,11 @@ pub fn nothing_in_use_goes(inputs: &Inputs<'_>, plan: &Plan) -> Vec<String> {
     let mut used: HashSet<&str> = HashSet::new();
     used.extend(stay().flat_map(|container| &container.image_refs).map(String::as_str));
     used.extend(runtime.image_volumes.iter().chain(&runtime.foreign_images).map(String::as_str));
-    if let PodView::Listed(Listed { pods, .. }) = pods {
-        let may_start = |pod: &&Pod| {
-            let has_ended = matches!(pod.phase, Phase::Failed | Phase::Succeeded);
-            pod.mirror_of.is_some() || !(has_ended || (pod.deleting && !pod.containers_running))
-        };
-        used.extend(pods.iter().filter(may_start).flat_map(|pod| &pod.images).map(String::as_str));
-    }
+    let may_start = |pod: &&Pod| {
+        let has_ended = matches!(pod.phase, Phase::Failed | Phase::Succeeded);
+        pod.mirror_of.is_some() || !(has_ended || (pod.deleting && !pod.containers_running))
+    };
+    used.extend(pods.pods().iter().filter(may_start).flat_map(|pod| &pod.images).map(String::as_str));
     let sandbox_image = match &runtime.sandbox_image {
         SandboxImage::Named(reference) => Some(reference.as_str()),
         SandboxImage::None | SandboxImage::Unknown => None,
@@ -234,8 +232,7 @@ fn is_gone(inputs: &Inputs<'_>, uid: &str) -> bool {
 }
 
 fn is_terminated(inputs: &Inputs<'_>, uid: &str) -> bool {
-    let PodView::Listed(Listed { pods, .. }) = inputs.pods else { return false };
-    pods.iter().any(|pod| {
+    inputs.pods.pods().iter().any(|pod| {
         pod.pod.uid == uid
             && (matches!(pod.phase, Phase::Failed | Phase::Succeeded)
                 || (pod.deleting && !pod.containers_running))

@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet};
 use crate::mutation::{self, Mutation};
 use crate::pods::has_ended;
 use crate::rule::escaped;
-use crate::view::{ContainerState, Image, Listed, Pod};
+use crate::view::{ContainerState, Image, Pod};
 use crate::{PodRef, PodView, Rule, RuntimeView};
 
 /// What uses images (I1, B2): `detectImages` and `handleImageVolumes` in `image_gc_manager.go`.
@@ -51,14 +51,11 @@ impl Users {
                 "a sandbox, or a container that CRI does not list, uses it".to_owned()
             });
         }
-        if let PodView::Listed(Listed { pods, .. }) = pods {
-            // What has ended starts no more.
-            let may_start = |pod: &&Pod| !has_ended(pod) || mutation::is(Mutation::EndedPodsUseImages);
-            for Pod { pod: PodRef { namespace, name, .. }, images, .. } in pods.iter().filter(may_start) {
-                let reason =
-                    || format!("the spec of pod {} names it", escaped(&format!("{namespace}/{name}")));
-                images.iter().for_each(|reference| users.add(reference, Rule::B2, reason));
-            }
+        // What has ended starts no more.
+        let may_start = |pod: &&Pod| !has_ended(pod) || mutation::is(Mutation::EndedPodsUseImages);
+        for Pod { pod: PodRef { namespace, name, .. }, images, .. } in pods.pods().iter().filter(may_start) {
+            let reason = || format!("the spec of pod {} names it", escaped(&format!("{namespace}/{name}")));
+            images.iter().for_each(|reference| users.add(reference, Rule::B2, reason));
         }
         users
     }
@@ -94,11 +91,9 @@ impl Users {
 /// in its spec, or whose spec is not known. Whoever looks asks them which images these are.
 pub fn i1_may_mount(runtime: &RuntimeView, pods: &PodView) -> Vec<usize> {
     let mut without: HashSet<&str> = HashSet::new();
-    if let PodView::Listed(Listed { pods, .. }) = pods {
-        for pod in pods.iter().filter(|pod| pod.without_image_volumes) {
-            without.insert(&pod.pod.uid);
-            without.extend(pod.mirror_of.as_deref());
-        }
+    for pod in pods.pods().iter().filter(|pod| pod.without_image_volumes) {
+        without.insert(&pod.pod.uid);
+        without.extend(pod.mirror_of.as_deref());
     }
     without.remove("");
     let containers = runtime.containers.iter().enumerate();

@@ -229,6 +229,16 @@ pub enum PodView {
     Listed(Listed),
 }
 
+impl PodView {
+    /// The pods that are known.
+    pub fn pods(&self) -> &[Pod] {
+        match self {
+            Self::Listed(listed) => &listed.pods,
+            Self::None | Self::Unavailable { .. } => &[],
+        }
+    }
+}
+
 /// An answer of the API server.
 #[derive(Clone, Debug, Default)]
 pub struct Listed {

@@ -122,8 +122,15 @@ impl CommonArgs {
             ("--kubeconfig", path(kubeconfig)),
             ("--context", context.clone()),
         ];
-        flags.into_iter().filter_map(|(flag, value)| Some(format!(" {flag} {}", value?))).collect()
+        flags.into_iter().filter_map(|(flag, value)| Some(format!(" {flag} {}", quoted(value?)))).collect()
     }
+}
+
+/// A value as a shell takes it for one word.
+fn quoted(value: String) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._/:@".contains(&byte);
+    let is_word = !value.is_empty() && value.bytes().all(is_plain);
+    if is_word { value } else { format!("'{}'", value.replace('\'', r"'\''")) }
 }
 
 /// What a person asks of one pass.
@@ -353,5 +360,20 @@ impl RunArgs {
             .flag("--debug-listen", "http.debug_listen", debug_listen.map(|address| address.to_string()));
         let settings = begin(loader.load())?;
         Ok(ended(app::node::run(&common.connection, &settings)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_to_repeat_can_be_given_to_a_shell() {
+        let common = CommonArgs {
+            config: Some("/a b/it's $HOME.toml".into()),
+            node: Some("n-1".to_owned()),
+            ..CommonArgs::default()
+        };
+        assert_eq!(common.again(), r" --config '/a b/it'\''s $HOME.toml' --node n-1");
     }
 }

@@ -93,12 +93,12 @@ async fn b2_an_image_that_is_used_by_the_time_of_its_removal_stays() {
 /// By a name that the plan does not know, somebody may use it, or `keep` may name it.
 #[tokio::test]
 async fn b2_an_image_with_another_name_by_the_time_of_its_removal_stays() {
-    // After the first list of images, there is one before each image and one after it. A container by the new name that
-    // is made right after the list of containers is in no list.
+    // After the first list of images, there is one after each image. A container by the new name that is made right
+    // after the list of containers is in no list.
     for (rpc, list, is_used) in [
         (Rpc::ListImages, 2, false),
-        (Rpc::ListImages, 3, false),
-        (Rpc::ListImages, 4, true),
+        (Rpc::ImageStatus, 1, false),
+        (Rpc::ImageStatus, 2, true),
         (Rpc::ListContainers, 3, true),
         (Rpc::ListNamespaceContainers, 3, true),
     ] {

@@ -109,6 +109,29 @@ async fn i5_the_state_file_lacks_each_image_before_its_removal() {
     assert_eq!(known(), 1);
 }
 
+/// Whatever it goes for. Nothing is asked that need not be.
+#[tokio::test]
+async fn b2_each_image_has_a_look_of_its_own_right_before_its_removal_and_a_list_after_it() {
+    use Rpc::{
+        ImageStatus, ListContainers, ListImages, ListNamespaceContainers, ListNamespaces, RemoveImage,
+    };
+    for is_all in [false, true] {
+        let mut node = Node::set_up();
+        node.images(3, 50);
+        node.rules.images.max_age = (!is_all).then_some(HOUR / 2);
+        node.rules.all = is_all;
+        let mut collector = node.collector().await;
+        let look = collector.look(now()).await.unwrap();
+        node.server.clear_journal();
+        let carried = collector.carry_out(&look, Scope::All, &CancellationToken::new()).await.unwrap();
+        assert_eq!(carried.removed, if is_all { 4 } else { 3 });
+        let each =
+            [ListContainers, ListNamespaces, ListNamespaceContainers, ImageStatus, RemoveImage, ListImages];
+        let calls: Vec<Rpc> = node.server.journal().iter().map(|entry| entry.rpc).collect();
+        assert_eq!(calls, each.repeat(carried.removed));
+    }
+}
+
 /// A running container with an image as a volume.
 fn mount(node: &Node, pod: &OnNode, image: &str) -> String {
     let new = node.new_container(pod, ContainerState::ContainerRunning);

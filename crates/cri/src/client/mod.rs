@@ -238,6 +238,17 @@ impl Client {
         gone(self.call(RemovePodSandboxRequest { pod_sandbox_id }).await)
     }
 
+    /// One image's status, or `None` if the runtime does not have it.
+    ///
+    /// # Errors
+    ///
+    /// As above.
+    pub async fn image(&self, image: ImageSpec) -> Result<Option<Image>, Error> {
+        named::<ImageStatusRequest>(&image.image)?;
+        let request = ImageStatusRequest { image: Some(image), ..ImageStatusRequest::default() };
+        absent(self.call(request).await.map(|answer| answer.image))
+    }
+
     /// Removes an image with all its names. Succeeds if it does not exist.
     ///
     /// **The runtime does not ask whether a container uses it, or whether it is pinned.**

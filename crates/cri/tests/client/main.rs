@@ -175,7 +175,9 @@ async fn a_refusal_has_the_runtimes_words_and_what_is_missing_is_no_error() -> R
     client.stop_container("absent", Duration::ZERO).await?;
     client.stop_sandbox("absent").await?;
     client.remove_sandbox("absent").await?;
-    client.remove_image(ImageSpec { image: "absent".to_owned(), ..ImageSpec::default() }).await?;
+    let image = ImageSpec { image: "absent".to_owned(), ..ImageSpec::default() };
+    assert_eq!(client.image(image.clone()).await?, None);
+    client.remove_image(image).await?;
 
     // Another collector is faster.
     let removing = "failed to set removing state: container is already in removing state".to_owned();
@@ -211,6 +213,7 @@ async fn nothing_is_sent_that_names_nothing() -> Result<()> {
     assert_eq!(client.stop_sandbox("").await, nothing(Rpc::StopPodSandbox));
     assert_eq!(client.remove_sandbox("").await, nothing(Rpc::RemovePodSandbox));
     assert_eq!(client.remove_image(ImageSpec::default()).await, nothing(Rpc::RemoveImage));
+    assert_eq!(client.image(ImageSpec::default()).await.map(drop), nothing(Rpc::ImageStatus));
     assert_eq!(server.journal(), []);
     Ok(())
 }

@@ -1,6 +1,6 @@
 use super::*;
 use crate::testing::{NOW, container, image, listed, log_directory, pod, sandbox, symlink, uid};
-use crate::view::{Container, LogDirectory};
+use crate::view::{Container, Image, LogDirectory, Pod};
 
 /// What there is now; tests change it.
 #[derive(Default)]
@@ -112,6 +112,11 @@ fn an_image_must_still_be_unused_as_far_as_a_whole_list_tells() {
     now.runtime.images = vec![image("a")];
     now.runtime.images[0].repo_tags.push("registry.example/kept:1".to_owned());
     assert_eq!(now.look(&planned), Err(Refusal::Changed));
+    // The status of CRI-O may have none of the names that its list has.
+    now.runtime.images = vec![Image { id: "a".to_owned(), ..Image::default() }];
+    assert_eq!(now.look(&planned), Ok(()));
+    now.pods = listed(vec![Pod { images: vec!["registry.example/a@sha256:a".to_owned()], ..pod(1) }], vec![]);
+    assert_eq!(now.look(&planned), Err(Refusal::InUse));
 }
 
 #[test]

@@ -50,17 +50,18 @@ pub fn carry_out(world: &World, plan: &Plan, random: &mut Random) -> Vec<String>
                 return node.wrong;
             }
             Step::Remove(candidates) => {
-                if candidates[0].what() == What::Image {
-                    if eventful {
-                        node.live(random);
-                    }
-                    // Nothing can be listed.
-                    if random.percent(2) {
-                        return node.wrong;
-                    }
-                    pass.listed(&node.world.runtime.images);
+                let is_image = candidates[0].what() == What::Image;
+                if is_image && candidates.len() > 1 {
+                    node.wrong.push("several images go after one look".to_owned());
                 }
                 let outcomes = node.remove_all(&candidates, plan, eventful, random);
+                // Nothing can be listed.
+                if is_image && random.percent(2) {
+                    return node.wrong;
+                }
+                if is_image && !matches!(outcomes[0], Outcome::Refused(_)) {
+                    pass.listed(&node.world.runtime.images);
+                }
                 pass.record(candidates, outcomes);
             }
             Step::Measure { patience, .. } => {
@@ -87,7 +88,7 @@ impl Node {
     }
 
     /// Removes candidates at the same time: each is looked at, and something happens, before any of
-    /// them goes or after some have gone, as chance has it. Images were listed together.
+    /// them goes or after some have gone, as chance has it.
     fn remove_all(
         &mut self,
         candidates: &[Candidate],
@@ -102,8 +103,7 @@ impl Node {
                 continue;
             }
             let candidate = &candidates[index];
-            let is_image = matches!(candidate.target, Target::Image { .. });
-            if eventful && !is_image {
+            if eventful {
                 self.live(random);
             }
             outcomes[index] = Some(match still_removable(candidate, &self.fresh()) {
