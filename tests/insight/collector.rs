@@ -395,7 +395,7 @@ async fn what_was_in_a_namespace_that_a_collector_empties_is_said_to_be() -> Res
     caller.says(&line, 8, &said).await?;
     cluster.set_finalizers(&held, &[]).await?;
     cluster.gone(doomed.as_object()).await?;
-    caller.says(&line, 8, &[&format!("namespaces \"{}\" not found\n", doomed.name())]).await?;
+    caller.says(&line, 8, &[&format!("kube-gc: namespaces \"{}\" not found", doomed.name())]).await?;
     collector.stop().await
 }
 

@@ -414,7 +414,7 @@ async fn who_sees_nothing_is_promised_nothing() -> Result<()> {
     }
     for (command, said) in [
         ("plan", "configmaps \"root\" not found in namespace nowhere"),
-        ("explain", "namespaces \"nowhere\" not found\n"),
+        ("explain", "namespaces \"nowhere\" not found"),
         ("tree", "configmaps \"root\" not found in namespace nowhere"),
     ] {
         nowhere.says(&format!("{command} cm/root"), 8, &[said]).await?;
