@@ -148,7 +148,7 @@ impl Api {
             let Some(live) = claim.filter(|of| of.facts.being_deleted && is_held(of)) else { continue };
             let (resource, namespace, uid) = (Arc::clone(&resource), namespace.clone(), live.facts.uid);
             let claim = Identity { resource, namespace, name: name.into(), uid };
-            let goes = |user: &ObjectName| pods.iter().any(|pod| user.uid == pod.uid.shown().to_string());
+            let goes = |user: &ObjectName| pods.iter().any(|pod| user.uid == ObjectName::from(pod).uid);
             if self.pods_that_use(&claim).await?.iter().all(goes) {
                 freed.push(claim.key());
             }
