@@ -232,8 +232,10 @@ async fn a_definition_whose_objects_cannot_be_deleted_says_why() -> Result<()> {
     ensure!(caller.ask(&format!("explain {what} -o json")).await?.json()?["outcome"] == "waits");
     let plan = caller.ask(&format!("plan {what} -o json")).await?.json()?;
     ensure!(plan["objects"][0]["effect"] == "held", "{plan}");
-    let everywhere = super::kube_gc(caller.kubeconfig, "stuck -A --older 0s").await?;
-    ensure!(everywhere.out.contains(says), "{everywhere:?}");
+    // The API server takes the condition away whenever it tries again.
+    let everywhere =
+        async || Ok(super::kube_gc(caller.kubeconfig, "stuck -A --older 0s").await?.out.contains(says));
+    poll("the API server to say why", everywhere).await?;
     ensure!(cluster.exists_with_uid(definition).await?, "it is gone");
     let conversion = json!({ "strategy": "None", "webhook": null });
     cluster.patch(definition, &json!({ "spec": { "conversion": conversion } })).await?;
