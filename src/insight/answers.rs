@@ -25,7 +25,7 @@ const MOST_FINDINGS: usize = 10_000;
 const AT_A_TIME: usize = 64;
 
 /// The answer of `kube-gc explain`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ExplainAnswer {
@@ -101,16 +101,7 @@ impl Session {
         }
         let nothing_listed = lists.may_list_nothing();
         let Answer { report, incomplete, left_out, .. } = lists.answer(explanation);
-        let (dry_run, decisions, stuck) = (false, None, None);
-        Ok(ExplainAnswer {
-            explanation: report,
-            incomplete,
-            left_out,
-            nothing_listed,
-            dry_run,
-            decisions,
-            stuck,
-        })
+        Ok(ExplainAnswer { explanation: report, incomplete, left_out, nothing_listed, ..Default::default() })
     }
 
     /// What is wrong with owner references.

@@ -70,7 +70,7 @@ impl Session {
             path.push_str(&format!("&{parameter}="));
             encode(&mut path, value);
         };
-        let (mut audit, mut emptied) = (String::new(), None);
+        let (mut audit, mut emptied, mut nowhere) = (String::new(), None, None);
         match object {
             ObjectArgument::Uid(uid) => add("uid", &uid.to_string()),
             ObjectArgument::Named { of_type, namespace, name } => {
@@ -84,11 +84,13 @@ impl Session {
                 if let Some(namespace) = namespace.filter(|_| resource.scope == Scope::Namespaced) {
                     add("namespace", namespace.as_str());
                     audit.push_str(&format!("namespace {namespace}, "));
-                    let is_ending = match self.namespace_named(namespace).await {
-                        Ok(found) => found.is_some_and(|(_, live)| live.facts.being_deleted),
-                        Err(error) => matches!(error, InsightError::NoSuchObject(_)),
-                    };
-                    emptied = is_ending.then_some(namespace);
+                    match self.namespace_named(namespace).await {
+                        Ok(found) => {
+                            let ends = found.is_some_and(|(_, live)| live.facts.being_deleted);
+                            emptied = ends.then_some(namespace);
+                        }
+                        Err(error) => nowhere = Some(error),
+                    }
                 }
                 add("name", name);
                 audit.push_str(&format!(
@@ -113,12 +115,15 @@ impl Session {
             let (found, later) = (found.unwrap_or_default(), later.unwrap_or_default());
             return InsightError::NoSuchObject(format!("{none}: {what}: {why}{found}{later}"));
         }
+        if let Some(nowhere) = nowhere {
+            return nowhere;
+        }
         match none {
             InsightError::NoSuchObject(none) if !audit.is_empty() => {
                 let who = match (emptied, collector) {
                     (Some(namespace), _) => format!(
-                        ": namespace {namespace} is being deleted or gone, and {NAMESPACE_CONTROLLER}, deletes what is \
-                         in it and remembers no single object"
+                        ": namespace {namespace} is being deleted, and {NAMESPACE_CONTROLLER} deletes what is in it and \
+                         remembers no single object"
                     ),
                     (None, Some(_)) => ", and the collector does not remember that it deleted it".to_owned(),
                     (None, None) => "; a collector may remember it (--collector)".to_owned(),

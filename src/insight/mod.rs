@@ -41,6 +41,9 @@ pub enum InsightError {
     /// The server has no such type.
     #[error("the server doesn't have a resource type {0:?}; `kubectl api-resources` lists its types")]
     NoSuchType(String),
+    /// Nobody can tell, because a part of the API does not answer.
+    #[error("it is not known whether the server has a resource type {name:?}: {silent} does not answer")]
+    UnreadType { name: String, silent: String },
     /// The server has such a type, of which there are no objects to list.
     #[error(
         "the server has the type {0:?}, but its objects cannot be listed, watched and deleted, so garbage collection \

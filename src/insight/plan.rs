@@ -54,13 +54,13 @@ impl Session {
             };
             lists.list(place, filter).await?;
         }
-        let mut pods = Vec::new();
-        for (place, root) in roots.iter().enumerate() {
-            let (found, unlisted) = self.api.pods_on(place, root).await;
-            pods.extend(found);
-            lists.unseen.extend(unlisted);
+        let mut others = Vec::new();
+        for place in 0..roots.len() {
+            let (found, unseen) = self.api.goes_with(&roots, place).await;
+            others.extend(found);
+            lists.unseen.extend(unseen);
         }
-        let query = PlanQuery { roots, policy: asked.policy, pods, limit: MOST_OBJECTS };
+        let query = PlanQuery { roots, policy: asked.policy, others, limit: MOST_OBJECTS };
         let mut walk = Walk::new(query);
         let mut plan = loop {
             lists.graph.walk(&mut walk);

@@ -9,7 +9,7 @@ use wildmatch::WildMatch;
 use super::InsightError;
 use kube_gc_client::{Api, ApiError, Discovered, GroupFailure};
 use kube_gc_core::object::{GroupResource, Identity, Namespace, ObjectFacts, ResourceType, Scope, Uid};
-use kube_gc_insight::{AbsenceEvidence, Live, LiveObject, ObjectName, Outside};
+use kube_gc_insight::{AbsenceEvidence, Live, LiveObject, ObjectName, Outside, Unseen};
 
 /// The most names that are offered for completion.
 const MOST_NAMES: u32 = 500;
@@ -146,7 +146,16 @@ impl Session {
     /// The type that a name stands for.
     pub(super) fn type_named(&self, name: &str) -> Result<Arc<ResourceType>, InsightError> {
         let resource = self.discovered.type_named(name);
-        resource.cloned().ok_or_else(|| InsightError::NoSuchType(name.to_owned()))
+        resource.cloned().ok_or_else(|| {
+            let is_its =
+                |silent: &&Unseen| silent.what.split('/').next().is_some_and(|of| name.ends_with(of));
+            match self.outside().silent_objects.iter().find(is_its) {
+                Some(silent) => {
+                    InsightError::UnreadType { name: name.to_owned(), silent: silent.what.clone() }
+                }
+                None => InsightError::NoSuchType(name.to_owned()),
+            }
+        })
     }
 
     /// A filter with the names of types as the server has them, for `deploy` or `Deployment`, too.

@@ -68,7 +68,7 @@ impl Session {
             Source::Collector(endpoint) => {
                 let collector = self.wait(Collector::at(Endpoint::clone(endpoint))).await?;
                 self.is_known_to(&collector).await?;
-                let dry = format!("The collector at {collector} is in a dry run: it writes nothing");
+                let dry = format!("The collector at {collector} is in a dry run: it writes nothing.");
                 let note = collector.is_dry_run.then_some(dry);
                 Ok((Some(collector), note))
             }
@@ -76,7 +76,8 @@ impl Session {
                 match Box::pin(self.wait(find(&self.api, namespace.as_deref(), credentials))).await {
                     Ok(collector) => {
                         let standby = if collector.is_standby() { ", a standby" } else { "" };
-                        let dry = if collector.is_dry_run { ", in a dry run: it writes nothing" } else { "" };
+                        let dry =
+                            if collector.is_dry_run { ", in a dry run: it writes nothing." } else { "" };
                         let note = format!("From the collector at {collector}{standby}{dry}");
                         Ok((Some(collector), Some(note)))
                     }

@@ -228,8 +228,22 @@ impl From<Vec<(String, String)>> for Cells {
 const INTERVAL: Duration = Duration::from_secs(2);
 
 impl Session {
+    /// What there is to say of an object that is gone, with these dependents at last.
+    async fn farewell(&self, root: &ObjectName, below: &[Identity]) -> String {
+        // What was at the end of a chain has stood longest.
+        for one in below.iter().rev().take(MOST_ROWS) {
+            if let Live::Found(_) = self.api.read_live(one).await {
+                return format!(
+                    "{root} is gone, and {}, which was below it, is still there",
+                    ObjectName::from(one)
+                );
+            }
+        }
+        format!("{root} is gone")
+    }
+
     /// Shows what belongs to an object every two seconds, until nothing of it is left or somebody ends the
-    /// command. Returns the name of an object that is gone.
+    /// command. Says of an object that is gone what of its dependents is still there.
     ///
     /// # Errors
     ///
@@ -239,8 +253,8 @@ impl Session {
         collector: Option<&Collector>,
         query: &TreeQuery,
         mut show: impl FnMut(&Answer<Neighbourhood>) -> bool,
-    ) -> Result<Option<ObjectName>, InsightError> {
-        let mut root: Option<Identity> = None;
+    ) -> Result<Option<String>, InsightError> {
+        let (mut root, mut below): (Option<Identity>, Vec<Identity>) = (None, Vec::new());
         loop {
             let next = Instant::now() + INTERVAL;
             let answer = match collector {
@@ -255,15 +269,17 @@ impl Session {
                     let Some(first) = shown.nodes.first() else { return Ok(None) };
                     let is_alone = shown.nodes.len() == 1 && shown.more.is_empty();
                     if root.is_some() && first.state == State::Absent && is_alone {
-                        return Ok(Some(first.name.clone()));
+                        return Ok(Some(self.farewell(&first.name, &below).await));
                     }
+                    let nodes = shown.nodes.iter().filter(|node| node.distance > 0);
+                    below = nodes.filter_map(|node| node.identity.clone()).collect();
                     root = root.or_else(|| first.identity.clone());
                     if !show(&answer) {
                         return Ok(None);
                     }
                 }
                 (Err(InsightError::NoSuchObject(_) | InsightError::NotInGraph(_)), Some(root)) => {
-                    return Ok(Some((&root).into()));
+                    return Ok(Some(self.farewell(&(&root).into(), &below).await));
                 }
                 // The collector may have been restarted.
                 (Err(InsightError::Collector(CollectorError::Unreachable { .. })), Some(_)) => {}

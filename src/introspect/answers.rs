@@ -90,7 +90,7 @@ impl CollectorIntrospection {
             ..DecisionQuery::default()
         };
         let decisions = self.decision_log.page(&of_object).decisions;
-        let stuck = self.stuck_entry(&root).await?.and_then(|item| item.beside(&mut explanation));
+        let stuck = self.stuck_entry(&root).await?.map(|item| item.beside(&mut explanation));
         Ok(Some(ExplanationPage { explanation, incomplete, decisions, stuck }))
     }
 
@@ -218,8 +218,8 @@ impl CollectorIntrospection {
         let ending = contents_of(&root).and_then(|contents| contents.namespace);
         let mut outside = self.questions.outside(root.namespace.as_ref(), ending.as_ref()).await?;
         outside.paused = brake.engaged();
-        let (pods, unlisted) = self.questions.pods_on(&root).await;
-        let query = PlanQuery { roots: vec![root], policy: request.policy, pods, limit: MOST_PLANNED };
+        let (others, unseen) = self.questions.goes_with(&root).await;
+        let query = PlanQuery { roots: vec![root], policy: request.policy, others, limit: MOST_PLANNED };
         let mut all = Walk::new(query);
         let mut answer = loop {
             walk(graph, &mut all).await?;
@@ -230,8 +230,13 @@ impl CollectorIntrospection {
                 break answer;
             }
         };
-        unlisted.into_iter().for_each(|unseen| answer.miss(unseen));
+        unseen.into_iter().for_each(|unseen| answer.miss(unseen));
         let plan = &mut answer.report;
+        let stuck = self.status.stuck(&StuckQuery::default()).await?.stuck.into_iter();
+        let is_tried =
+            |item: &StuckItem| item.attempts.is_some() && item.reason != StuckReason::Braked.name();
+        let failures = stuck.filter(is_tried).map(|item| (item.object.uid, item.message));
+        all.has_failed(plan, &failures.collect());
         let limits = brake.limits();
         let mut populations: HashMap<GroupResource, u64> = HashMap::new();
         if limits.share.is_some() {

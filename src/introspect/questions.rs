@@ -206,10 +206,10 @@ impl Questions {
         }))
     }
 
-    /// The pods of a node; nothing of other objects.
-    pub async fn pods_on(&self, root: &Identity) -> (Vec<(usize, Key)>, Option<Unseen>) {
+    /// What goes with an object that does not own it.
+    pub async fn goes_with(&self, root: &Identity) -> (Vec<(usize, Key)>, Option<Unseen>) {
         self.pace.acquire().await;
-        self.api.pods_on(0, root).await
+        self.api.goes_with(std::slice::from_ref(root), 0).await
     }
 
     /// The best objects that the first of these searches finds that finds anything, with its place, the

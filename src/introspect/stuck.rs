@@ -16,7 +16,7 @@ use kube_gc_controller::actors::pool::{AskStuck, StuckKey, StuckKeys};
 use kube_gc_core::graph::{StuckCause, StuckCount, StuckDetail, StuckFilter, StuckObject, StuckObjects};
 use kube_gc_core::object::{GroupResource, Identity, Key, OwnerReference};
 use kube_gc_core::text::{listed, word};
-use kube_gc_insight::{Explanation, HeldBy, Hold, Outcome};
+use kube_gc_insight::{Explanation, Outcome};
 use kube_gc_observe::telemetry::{PrintedObject, StuckReason, Timestamp};
 
 pub use warnings::warn;
@@ -152,8 +152,8 @@ pub struct StuckItem {
 
 impl StuckItem {
     /// The same beside an explanation of the object, which says what is refused, and when it was deleted: the graph
-    /// does not keep that, and may have seen a part of the time only. Nothing holds a pod that has its time to end.
-    pub fn beside(mut self, explanation: &mut Explanation) -> Option<Self> {
+    /// does not keep that, and may have seen a part of the time only.
+    pub fn beside(mut self, explanation: &mut Explanation) -> Self {
         let acts = matches!(explanation.outcome, Outcome::Goes | Outcome::LosesReferences);
         if acts && self.attempts.is_some() {
             let is_denied = self.reason == StuckReason::Denied.name();
@@ -161,9 +161,8 @@ impl StuckItem {
             explanation.is_tried(fails, &self.message);
         }
         if self.reason == StuckReason::Held.name() {
-            if let [HeldBy { cause: Hold::GracePeriod, .. }] = &explanation.held_by[..] {
-                return None;
-            }
+            // An explanation does not point to itself.
+            self.hint = "what is said above has to end first";
             let at = explanation.deleted.as_deref();
             let deleted = at.and_then(|time| humantime::parse_rfc3339_weak(time).ok());
             if let Some(deleted) = deleted.filter(|deleted| *deleted < self.since.0) {
@@ -172,7 +171,7 @@ impl StuckItem {
                 self.since = Timestamp(deleted);
             }
         }
-        Some(self)
+        self
     }
 }
 
@@ -320,7 +319,7 @@ fn in_graph(stuck: StuckObject, now: SystemTime) -> Found {
             "it was deleted, and finalizers of others hold it".to_owned()
         }
         StuckDetail::Held { by_finalizers: false } => {
-            "it was deleted; `explain` says what it waits for, such as the end of a grace period".to_owned()
+            "it was deleted, and what holds it is no finalizer in its metadata".to_owned()
         }
     };
     Found { identity: Some(object), waited, item }
@@ -332,28 +331,26 @@ mod tests {
     use kube_gc_core::object::config_map;
 
     #[test]
-    fn a_pod_that_has_its_time_is_not_held_and_what_is_refused_waits() {
-        let beside = |reason, outcome, held: Option<Hold>| {
+    fn what_is_refused_waits_and_an_explanation_does_not_point_to_itself() {
+        let beside = |reason, outcome| {
             let waited = Duration::from_secs(90);
             let mut item = item((&config_map("ns", "c", "u")).into(), reason, waited, SystemTime::now());
             item.attempts = (reason != StuckReason::Held).then_some(3);
-            let held_by = held.map(|cause| HeldBy { cause, what: String::new() }).into_iter().collect();
-            let mut explanation = Explanation { outcome, held_by, ..Explanation::default() };
-            let is_shown = item.beside(&mut explanation).is_some();
-            (is_shown, explanation.outcome, explanation.verdict.contains("tries to do that, and "))
+            let mut explanation = Explanation { outcome, ..Explanation::default() };
+            let hint = item.beside(&mut explanation).hint;
+            assert!(!hint.contains("explain"), "{hint}");
+            (explanation.outcome, explanation.verdict.contains("tries to do that, and "))
         };
         let (held, denied) = (StuckReason::Held, StuckReason::Denied);
         let (waits, goes) = (Outcome::Waits, Outcome::Goes);
-        assert_eq!(beside(held, waits, Some(Hold::GracePeriod)), (false, waits, false));
-        assert_eq!(beside(held, waits, Some(Hold::Kubelet)), (true, waits, false));
-        assert_eq!(beside(held, waits, None), (true, waits, false));
-        assert_eq!(beside(denied, goes, None), (true, waits, true));
-        assert_eq!(beside(denied, Outcome::Stays, None), (true, Outcome::Stays, false));
+        assert_eq!(beside(held, waits), (waits, false));
+        assert_eq!(beside(denied, goes), (waits, true));
+        assert_eq!(beside(denied, Outcome::Stays), (Outcome::Stays, false));
         for reason in
             [StuckReason::Failed, StuckReason::Throttled, StuckReason::Deferred, StuckReason::Panicked]
         {
-            assert_eq!(beside(reason, goes, None), (true, waits, true));
+            assert_eq!(beside(reason, goes), (waits, true));
         }
-        assert_eq!(beside(held, goes, None), (true, goes, false));
+        assert_eq!(beside(held, goes), (goes, false));
     }
 }

@@ -482,7 +482,7 @@ mod tests {
         ] {
             let deleted = Some("2026-11-20T11:00:00Z".to_owned());
             let mut explanation = Explanation { deleted, ..Explanation::default() };
-            let item = StuckItem { reason: reason.name(), ..stuck.clone() }.beside(&mut explanation).unwrap();
+            let item = StuckItem { reason: reason.name(), ..stuck.clone() }.beside(&mut explanation);
             assert_eq!((json!(item.since), item.waiting_seconds), (json!(since), waited));
         }
         let page = StuckPage { standby: false, totals: BTreeMap::from([("denied", 1)]), stuck: vec![stuck] };

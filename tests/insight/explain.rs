@@ -53,14 +53,15 @@ async fn what_is_garbage_is_said_and_then_collected() -> Result<()> {
     let decided = async || Ok(caller.json(&line).await?["decisions"][0]["outcome"] == "dry_run");
     poll("a decision", decided).await?;
     let decided = "collector decided about it: delete (dry run: nothing was sent).\n";
-    let verdict = format!("{} But the collector that answers is in a dry run", verdict.trim_end());
-    caller.says(&line, 0, &[&verdict, decided, "in a dry run: it writes nothing\n"]).await?;
+    let verdict = verdict.replace("The collector deletes it", "The collector would delete it");
+    caller.says(&line, 0, &[&verdict, decided, "in a dry run: it writes nothing.\n"]).await?;
     let ran = caller.ask(&line).await?;
     ensure!(ran.out.matches("nothing").count() == 2, "besides that nothing was sent: {ran:?}");
     ensure!(caller.json(&line).await?["dryRun"] == true);
     // What its graph remembers does not say who has the name.
     let new = ns.configmap("owner").create().await?;
-    let taken = format!("any more (another object has that name now: {}). The collector deletes", new.uid);
+    let taken =
+        format!("any more (another object has that name now: {}). The collector would delete", new.uid);
     caller.says(&line, 0, &[&taken]).await?;
     dry.stop().await?;
     let collector = world.stage.collector().await?;

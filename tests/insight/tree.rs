@@ -1,20 +1,51 @@
 //! `kube-gc tree`: lists, and what they cannot show.
 
-use anyhow::{Result, ensure};
+use std::process::Stdio;
+
+use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
+use tokio::io::{AsyncBufReadExt as _, BufReader};
 
 use super::fixtures::World;
 use super::{samples, words};
 use crate::conformance::stage::HOLD;
-use kube_gc_testkit::{Policy, Scope};
+use kube_gc_testkit::{Policy, Scope, target};
 
 kube_gc_testkit::scenarios! {
     owners_are_above_and_dependents_below,
     a_cluster_scoped_object_shows_dependents_everywhere,
     the_worst_dependents_are_shown,
+    what_stays_below_an_object_that_is_gone_is_said,
+}
+
+/// Nothing refers to the object any more, and what is at the end of the chain is held.
+async fn what_stays_below_an_object_that_is_gone_is_said() -> Result<()> {
+    let world = World::set().await?;
+    let (cluster, ns, caller) = world.parts();
+    let top = ns.configmap("top").create().await?;
+    let middle = ns.configmap("middle").owned_by(&top).create().await?;
+    let held = ns.secret("held").owned_by(&middle).finalizer(HOLD).create().await?;
+    let collector = world.stage.collector().await?;
+    let mut watching = tokio::process::Command::new(target::binary())
+        .args(["tree", "cm/top", "--watch", "-n", ns.name()])
+        .env("KUBECONFIG", caller.kubeconfig)
+        .stdout(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()?;
+    let mut lines = BufReader::new(watching.stdout.take().context("no output")?).lines();
+    while !lines.next_line().await?.context("it has ended")?.contains("Secret/held") {}
+    cluster.delete(&top, Policy::Background).await?;
+    let mut last = String::new();
+    while let Some(line) = lines.next_line().await? {
+        last = line;
+    }
+    ensure!(last == "ConfigMap/top is gone, and Secret/held, which was below it, is still there", "{last}");
+    ensure!(watching.wait().await?.success(), "it has failed");
+    cluster.set_finalizers(&held, &[]).await?;
+    collector.stop().await
 }
 
 async fn owners_are_above_and_dependents_below() -> Result<()> {

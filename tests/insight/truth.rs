@@ -306,9 +306,12 @@ async fn what_protects_a_claim_or_a_volume_keeps_it() -> Result<()> {
             line: format!("plan {kind}/{}", object.name),
             says: &[
                 &format!(
-                    "{0}/{1} is marked for deletion; no other object goes. {0}/{1} itself may go or stay: \
-                     kube-controller-manager removes finalizer {finalizer} as soon as ",
-                    object.resource.kind, object.name
+                    "{0}/{1} is marked for deletion; no other object goes{2}. {0}/{1} itself may go or stay: \
+                     kube-controller-manager or a collector with --remove-protection-finalizers removes finalizer \
+                     {finalizer} as soon as ",
+                    object.resource.kind,
+                    object.name,
+                    if kind == "pvc" { ", but perhaps its volume (by its reclaim policy)" } else { "" },
                 ),
                 "goes when its finalizers do, perhaps at once, finalizer kubernetes.io/",
                 &format!("\nunknown {}/{} is deleted", object.resource.kind, object.name),
@@ -376,6 +379,8 @@ async fn a_webhook_that_denies_keeps_what_is_planned_to_go() -> Result<()> {
     caller.says(&format!("explain secret/denied {asked}"), 0, &said).await?;
     let ran = caller.ask(&format!("explain secret/denied {asked}")).await?;
     ensure!(ran.out.matches("not today").count() == 1, "{ran:?}");
+    let failed = "The collector has failed with Secret/denied, which may stay: ";
+    caller.says(&format!("plan secret/denied {asked}"), 7, &[failed, "not today"]).await?;
     ensure!(cluster.exists_with_uid(&denied).await?, "it was not denied");
     drop(webhook);
     // The embedded server asks nobody any more.
@@ -407,9 +412,12 @@ async fn who_sees_nothing_is_promised_nothing() -> Result<()> {
         let said = format!("you may not list anything in namespace {}; ", ns.name());
         user.says(&format!("{command} cm/root"), 6, &[&said]).await?;
     }
-    for command in ["plan", "explain", "tree"] {
-        let said = ["configmaps \"root\" not found in namespace nowhere"];
-        nowhere.says(&format!("{command} cm/root"), 8, &said).await?;
+    for (command, said) in [
+        ("plan", "configmaps \"root\" not found in namespace nowhere"),
+        ("explain", "namespaces \"nowhere\" not found"),
+        ("tree", "configmaps \"root\" not found in namespace nowhere"),
+    ] {
+        nowhere.says(&format!("{command} cm/root"), 8, &[said]).await?;
     }
     let collector = world.stage.collector().await?;
     cluster.delete(&root, Policy::Background).await?;

@@ -94,6 +94,8 @@ impl Api {
     }
 }
 
+/// The most claims of a pod that are looked at.
+const MOST_CLAIMS: usize = 64;
 /// The most pods of a namespace among which the users of a claim are looked for.
 const MOST_USERS: usize = 500;
 
@@ -110,20 +112,48 @@ pub(super) fn claims_of(pod: &Value) -> impl Iterator<Item = String> {
 }
 
 impl Api {
-    /// The pods of a node, each with this place, and what could not be listed; nothing of other objects.
-    pub async fn pods_on(&self, place: usize, node: &Identity) -> (Vec<(usize, Key)>, Option<Unseen>) {
-        let mut pods = Vec::new();
-        if node.resource.group_resource != GroupResource::new("", "nodes") {
-            return (pods, None);
+    /// What goes with the object at this place of those that are deleted, though it owns nothing of that: the pods of
+    /// a node, or the claims that a pod frees. Or what could not be looked at.
+    pub async fn goes_with(&self, all: &[Identity], place: usize) -> (Vec<(usize, Key)>, Option<Unseen>) {
+        let of = &all[place];
+        let (what, found) = match &*of.resource.group_resource.to_string() {
+            "nodes" => ("pods of the node", self.pods_on(of).await),
+            "pods" => ("claims of the pod", self.freed_by(all, of).await),
+            _ => return (Vec::new(), None),
+        };
+        match found {
+            Ok(keys) => (keys.into_iter().map(|key| (place, key)).collect(), None),
+            Err(error) => (Vec::new(), Some(Unseen { what: what.to_owned(), why: bounded(&error) })),
         }
-        let resource = Arc::new(path::built_in("pods", "Pod", Scope::Namespaced));
+    }
+
+    async fn pods_on(&self, node: &Identity) -> Result<Vec<Key>, ApiError> {
+        let (mut pods, resource) = (Vec::new(), Arc::new(path::built_in("pods", "Pod", Scope::Namespaced)));
         let selector = ("fieldSelector", &*format!("spec.nodeName={}", node.name));
-        let listed =
-            self.list_selected(&resource, None, Some(selector), |ObjectFacts { uid, namespace, .. }| {
-                pods.push((place, Key { uid, resource: Arc::clone(&resource), namespace }));
-            });
-        let failed = listed.await.err();
-        (pods, failed.map(|error| Unseen { what: "pods of the node".to_owned(), why: bounded(&error) }))
+        let visit = |ObjectFacts { uid, namespace, .. }| {
+            pods.push(Key { uid, resource: Arc::clone(&resource), namespace });
+        };
+        self.list_selected(&resource, None, Some(selector), visit).await?;
+        Ok(pods)
+    }
+
+    /// The claims that are being deleted, that nothing but their use holds, and that only these pods use.
+    async fn freed_by(&self, pods: &[Identity], pod: &Identity) -> Result<Vec<Key>, ApiError> {
+        let resource = path::built_in("persistentvolumeclaims", "PersistentVolumeClaim", Scope::Namespaced);
+        let (resource, namespace, mut freed) = (Arc::new(resource), &pod.namespace, Vec::new());
+        let pod: Value = Box::pin(self.call(Call::object(Verb::Get, pod)?.accepting(JSON))).await?.json()?;
+        for name in claims_of(&pod).take(MOST_CLAIMS) {
+            let claim = Box::pin(self.read_named(&resource, namespace.as_ref(), &name)).await?;
+            let is_held = |of: &LiveObject| of.details.finalizers == ["kubernetes.io/pvc-protection"];
+            let Some(live) = claim.filter(|of| of.facts.being_deleted && is_held(of)) else { continue };
+            let (resource, namespace, uid) = (Arc::clone(&resource), namespace.clone(), live.facts.uid);
+            let claim = Identity { resource, namespace, name: name.into(), uid };
+            let goes = |user: &ObjectName| pods.iter().any(|pod| user.uid == ObjectName::from(pod).uid);
+            if self.pods_that_use(&claim).await?.iter().all(goes) {
+                freed.push(claim.key());
+            }
+        }
+        Ok(freed)
     }
 
     /// The names of the first objects of a type, without more requests than one.

@@ -83,6 +83,7 @@ impl<'a> ObjectView<'a> {
             being_deleted: metadata.deletion_timestamp.is_some(),
             finalizers,
             held_by_others,
+            grace: metadata.deletion_grace_period_seconds.map_or(0, |grace| grace.try_into().unwrap_or(0)),
         })
     }
 }
@@ -169,7 +170,7 @@ mod tests {
     #[test]
     fn facts_are_what_the_graph_needs_of_an_object() {
         let json = r#"{"kind":"Widget","metadata":{"name":"w","namespace":"ns","uid":"u","resourceVersion":"7",
-            "deletionTimestamp":"t","deletionGracePeriodSeconds":null,"finalizers":["orphan",null],"ownerReferences":[
+            "deletionTimestamp":"t","deletionGracePeriodSeconds":30,"finalizers":["orphan",null],"ownerReferences":[
             {"apiVersion":"v1","kind":"Pod","name":"p","uid":"o","controller":true,"blockOwnerDeletion":null},
             {"apiVersion":"v1","kind":"Pod","name":"of no uid"}]},"spec":{}}"#;
         let owner = OwnerReference {
@@ -189,12 +190,13 @@ mod tests {
             being_deleted: true,
             finalizers: Finalizers { foreground: false, orphan: true },
             held_by_others: true,
+            grace: 30,
         };
         assert_eq!(read(json).unwrap().facts(), Some(expected));
         let nothing =
             r#"{"metadata":{"uid":"u","deletionTimestamp":null,"finalizers":null,"ownerReferences":null}}"#;
         let facts = read(nothing).unwrap().facts().unwrap();
-        assert!(!facts.being_deleted && !facts.held_by_others && facts.owners.is_empty());
+        assert!(!facts.being_deleted && !facts.held_by_others && facts.owners.is_empty() && facts.grace == 0);
         assert_eq!(read(r#"{"metadata":{"uid":""}}"#).unwrap().facts(), None);
     }
 

@@ -6,9 +6,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::explain::{Explanation, HeldBy, explain};
 use crate::finalizers::{FinalizerReport, is_a_tool};
-use crate::hold::{Around, holds};
+use crate::hold::{Around, NAMESPACE_CONTROLLER, holds, is_pod};
 use crate::knowledge::{Asker, Live, Particulars};
 use crate::name::{ObjectName, Unseen};
+use crate::plan::Container;
 use crate::sentence;
 use kube_gc_core::object::{DeletionState, Identity};
 use kube_gc_core::text::LISTED;
@@ -128,7 +129,14 @@ pub fn explain_namespace(
     explanation.held_by = own.iter().map(HeldBy::from).collect();
     (explanation.outcome, explanation.verdict) =
         sentence::namespace(&explanation.object, &report, *is_all, &own);
-    explanation.advice = sentence::advice_on_namespace(&report, *is_all && own.is_empty());
+    let pod = contents.objects.iter().find(|(object, state)| is_pod(object) && state.is_being_deleted());
+    let look = |at: &str| format!(". If that does not change, look at {at}.");
+    let why = match (Container::of(identity), pod) {
+        (Some(Container::Definition(_)), _) => look("the API server, which deletes them"),
+        (_, Some((pod, _))) => format!(": pods go first, and {} is still there.", ObjectName::from(pod)),
+        (_, None) => look(NAMESPACE_CONTROLLER),
+    };
+    explanation.advice = sentence::advice_on_namespace(&report, &why, *is_all && own.is_empty());
     let source = asker.outside().source;
     explanation.advice.extend(own.iter().flat_map(|held| held.advice(&explanation.object, 1, source)));
     explanation.advice.extend(of_others);

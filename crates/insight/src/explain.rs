@@ -125,7 +125,10 @@ pub fn explain(asker: &mut Asker<'_>, identity: &Identity) -> Explanation {
     if asker.outside().source == Source::DryRun
         && matches!(explanation.outcome, Outcome::Goes | Outcome::LosesReferences)
     {
-        explanation.verdict.push_str(" But the collector that answers is in a dry run, and does not.");
+        for does in ["deletes", "removes", "breaks", "loses"] {
+            let would = format!(" would {} ", does.trim_end_matches('s'));
+            explanation.verdict = explanation.verdict.replace(&format!(" {does} "), &would);
+        }
     }
     explanation.references = judged;
     explanation.references.truncate(LISTED_REFERENCES);

@@ -21,9 +21,9 @@ const KNOWN: &[&str] = &[
     // kubernetes/kubernetes: pkg/controller/namespace/deletion/namespaced_resources_deleter.go, Delete
     "kubernetes: the namespace controller of kube-controller-manager: the namespace has no objects left: -",
     // kubernetes/kubernetes: pkg/controller/volume/pvcprotection/pvc_protection_controller.go, podUsesPVC
-    "kubernetes.io/pvc-protection: kube-controller-manager: no pod uses the claim any more: -",
+    "kubernetes.io/pvc-protection: kube-controller-manager or a collector with --remove-protection-finalizers: no pod uses the claim any more: -",
     // kubernetes/kubernetes: pkg/controller/volume/pvprotection/pv_protection_controller.go, isBeingUsed
-    "kubernetes.io/pv-protection: kube-controller-manager: the volume is no longer bound to a claim: -",
+    "kubernetes.io/pv-protection: kube-controller-manager or a collector with --remove-protection-finalizers: the volume is no longer bound to a claim: -",
     // kubernetes/cloud-provider: controllers/service/controller.go, syncLoadBalancerIfNeeded
     "service.kubernetes.io/load-balancer-cleanup: the service controller of the cloud provider: the load balancer has been removed: -",
     // kubernetes/kubernetes: pkg/controller/job/job_controller.go, syncOrphanPod and trackJobStatusAndRemoveFinalizers
@@ -155,7 +155,7 @@ impl FinalizerReport {
 
     /// Whether a controller of Kubernetes removes it by itself, perhaps at once.
     pub(super) fn is_of_kubernetes(&self) -> bool {
-        self.remover.as_ref().is_some_and(|remover| remover.ends_with("kube-controller-manager"))
+        self.remover.as_ref().is_some_and(|remover| remover.contains("kube-controller-manager"))
     }
 
     /// What a person can do about it, and how to remove it by hand from this object, one of so many, where nobody
@@ -223,15 +223,18 @@ impl FinalizerReport {
         if !(is_plain(name) && is_plain(object) && is_plain(resource)) {
             return None;
         }
-        let (part, to) = if *in_spec {
-            ("spec", format!(" --raw /api/v1/namespaces/{object}/finalize"))
+        let get = format!("kubectl get {resource} {object}{namespace} -o json | jq");
+        Some(if *in_spec {
+            let to = format!("/api/v1/namespaces/{object}/finalize");
+            format!("{get} '.spec.finalizers -= [\"{name}\"]' | kubectl replace --raw {to} -f -")
         } else {
-            ("metadata", String::new())
-        };
-        Some(format!(
-            "kubectl get {resource} {object}{namespace} -o json | jq '.{part}.finalizers -= [\"{name}\"]' | \
-             kubectl replace{to} -f -"
-        ))
+            // Only the list goes through jq, which changes large numbers.
+            format!(
+                "kubectl patch {resource} {object}{namespace} --type=json -p \"$({get} -c \
+                 '.metadata.finalizers|index(\"{name}\") as $i|\"/metadata/finalizers/\\($i)\" as $path|\
+                 [{{op:\"test\",$path,value:\"{name}\"}},{{op:\"remove\",$path}}]')\""
+            )
+        })
     }
 }
 

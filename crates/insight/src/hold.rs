@@ -10,7 +10,7 @@ use crate::name::{ObjectName, Source, Unseen};
 use crate::plan::{Container, OF_DEFINITIONS, OF_NAMESPACES, in_spec};
 use crate::sentence::age;
 use kube_gc_core::graph::SearchQuery;
-use kube_gc_core::object::{DeletionState, FOREGROUND_FINALIZER, Identity};
+use kube_gc_core::object::{DeletionState, FOREGROUND_FINALIZER, GroupResource, Identity};
 use kube_gc_core::text::listed;
 use kube_gc_core::verdict::Decision;
 
@@ -21,7 +21,7 @@ const OF_VOLUMES: &str = "kubernetes.io/pv-protection";
 
 /// Who empties namespaces that are being deleted, and finishes them.
 pub const NAMESPACE_CONTROLLER: &str =
-    "the namespace controller of kube-controller-manager, or a collector with --finish-namespaces";
+    "the namespace controller of kube-controller-manager or a collector with --finish-namespaces";
 
 /// What an object waits for. It is also the cause of a group of stuck objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, IntoStaticStr)]
@@ -95,6 +95,11 @@ pub fn contents_of(identity: &Identity) -> Option<SearchQuery> {
     Some(SearchQuery { namespace, resource, ..SearchQuery::default() })
 }
 
+/// Whether it is one of what goes first of a namespace.
+pub(super) fn is_pod(identity: &Identity) -> bool {
+    identity.resource.group_resource == GroupResource::new("", "pods")
+}
+
 /// What an object waits for, which blocks others or is being deleted, and waits for no dependent.
 pub(super) fn holds(
     asker: &mut Asker<'_>,
@@ -158,14 +163,14 @@ fn terminating(
             all.push(Held { about, ..Held::new(Hold::SilentApi) });
         }
         if all.is_empty() && !around.has_contents && finalizers.iter().any(|name| **name == *OF_NAMESPACES) {
-            let (hold, who) = if around.is_all {
-                (Hold::NamespaceController, NAMESPACE_CONTROLLER)
+            let (hold, about) = if around.is_all {
+                (Hold::NamespaceController, NAMESPACE_CONTROLLER.to_owned())
             } else {
-                (Hold::Unknown, "what could not be listed")
+                (Hold::Unknown, format!("{NAMESPACE_CONTROLLER}, or for what could not be listed"))
             };
             let says = details.condition().map(|condition| format!(", and {}", condition.words()));
-            let detail = Some(who.to_owned() + &says.unwrap_or_default());
-            all.push(Held { about: who.to_owned(), detail, ..Held::new(hold) });
+            let detail = Some(about.clone() + &says.unwrap_or_default());
+            all.push(Held { about, detail, ..Held::new(hold) });
         }
     }
     if all.is_empty() && !around.has_contents {

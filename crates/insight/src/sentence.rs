@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::contents::NamespaceReport;
 use crate::explain::{Chain, Leaf, Outcome};
 use crate::finalizers::FinalizerReport;
-use crate::hold::{Held, Hold, NAMESPACE_CONTROLLER};
+use crate::hold::{Held, Hold};
 use crate::judge::{Evidence, JudgedReference};
 use crate::knowledge::AbsenceEvidence;
 use crate::name::{ObjectName, Source};
@@ -250,8 +250,8 @@ pub(super) fn namespace(
     (Outcome::Waits, format!("{object} cannot go: {at_least}{objects} {are} left, {holding}{also}."))
 }
 
-/// What a person can do about what is left in a namespace, or of a definition.
-pub(super) fn advice_on_namespace(report: &NamespaceReport, nothing_else: bool) -> Vec<String> {
+/// What a person can do about what is left in a namespace, or of a definition, and why some is not deleted yet.
+pub(super) fn advice_on_namespace(report: &NamespaceReport, why: &str, nothing_else: bool) -> Vec<String> {
     let nobody = ObjectName::default();
     let of_held = report
         .held
@@ -264,10 +264,7 @@ pub(super) fn advice_on_namespace(report: &NamespaceReport, nothing_else: bool) 
     let not_deleted = report.left - report.being_deleted;
     if not_deleted > 0 {
         let are = if not_deleted == 1 { "is" } else { "are" };
-        advice.push(format!(
-            "{} {are} not deleted yet. If that does not change, look at {NAMESPACE_CONTROLLER}.",
-            counted(not_deleted, "object")
-        ));
+        advice.push(format!("{} {are} not deleted yet{why}", counted(not_deleted, "object")));
     }
     advice
 }

@@ -82,6 +82,7 @@ impl From<InsightError> for Failed {
             | InsightError::NotInGraph(_) => Exit::NoSuchObject,
             InsightError::Selector(_) => Exit::Usage,
             InsightError::Forbidden(_) => Exit::Forbidden,
+            InsightError::UnreadType { .. } => Exit::Incomplete,
             InsightError::Api(_) => Exit::Unreachable,
             InsightError::Interrupted => Exit::Unanswered,
             InsightError::Collector(error) => match error {
@@ -89,8 +90,9 @@ impl From<InsightError> for Failed {
                 CollectorError::Forbidden { .. }
                 | CollectorError::PodsForbidden(_)
                 | CollectorError::ForwardForbidden(_) => Exit::Forbidden,
-                CollectorError::Unreachable { .. } | CollectorError::NotFound { .. } => Exit::Unreachable,
-                CollectorError::NotKubeGc { .. }
+                CollectorError::Unreachable { .. }
+                | CollectorError::NotFound { .. }
+                | CollectorError::NotKubeGc { .. }
                 | CollectorError::OtherCluster { .. }
                 | CollectorError::Unverified { .. }
                 | CollectorError::OtherVersion { .. }

@@ -229,9 +229,10 @@ fn text(plan: &Plan, look: &Look) -> String {
         let (go, them) = if rest == 1 { ("goes", "it") } else { ("go", "them") };
         let how = if look.wide { String::new() } else { format!(" (-o wide lists {them})") };
         // What is to be looked at comes first, so without it, everything simply goes, unless the brake holds it.
-        text += &match shown.is_empty() && !matches!(plan.brake, Forecast::Engaged { .. }) {
-            true => format!("\n{} {go}{how}.\n", counted(rest, "object")),
-            false => format!("And {}{how}.\n", counted(rest, "more object")),
+        text += &match (shown.is_empty(), &plan.brake) {
+            (true, Forecast::Engaged { .. }) => format!("\n{}{how}.\n", counted(rest, "object")),
+            (true, _) => format!("\n{} {go}{how}.\n", counted(rest, "object")),
+            (false, _) => format!("And {}{how}.\n", counted(rest, "more object")),
         };
     }
     text.push('\n');

@@ -116,14 +116,14 @@ impl TreeArgs {
             async |session, collector| session.tree_from(collector, &query, None).await,
             async |session| session.tree(&query).await,
         )?;
-        print(&self.written(&answer, 0, note.as_deref())?)?;
+        print(&self.written(&answer, (0, false), note.as_deref())?)?;
         Ok(complete(answer.incomplete.is_empty()))
     }
 
     /// Shows the tree whenever it has changed.
     fn watched(&self, query: &TreeQuery, source: &Source) -> Result<Exit, Failed> {
         let mut screen = Redraw::new(self.output == TreeFormat::Json);
-        let (mut last, mut failed, mut most) = (None, None, 0);
+        let (mut last, mut failed, mut most, mut at_end) = (None, None, (0, false), String::new());
         // Progress would be in the way of the tree.
         let ended = insight::ask(
             &self.reach.connection(self.common.namespace.as_ref()),
@@ -135,6 +135,10 @@ impl TreeArgs {
                     let now = serde_json::to_string(&answer.report).ok();
                     let has_changed = std::mem::replace(&mut last, now.clone()) != now;
                     most = most.max(below(&answer.report));
+                    if let Some(Shown { name, state, .. }) = answer.report.nodes.first() {
+                        at_end = format!("{} is {}\n", Escaped(name), state.as_str());
+                    }
+                    at_end += &about(&answer.report, most);
                     let written = self.written(answer, most, None);
                     let written = written.map(|text| screen.next(text, has_changed));
                     let written = written.and_then(|text| Ok(text.map_or(Ok(true), |text| print(&text))?));
@@ -146,13 +150,16 @@ impl TreeArgs {
                 session.watch_tree(collector.as_ref(), query, show).await
             },
         );
-        print(screen.end())?;
+        let end = screen.end();
+        print(end)?;
         if let Some(error) = failed {
             return Err(error);
         }
-        let gone = ended??.filter(|_| matches!(self.output, TreeFormat::Table | TreeFormat::Wide));
-        if let Some(gone) = gone {
-            print(&format!("{} is gone\n", Escaped(gone)))?;
+        // A screen keeps nothing of what was on it.
+        let said = ended??.map(|gone| format!("{}\n", Escaped(gone)));
+        let said = said.unwrap_or(if end.is_empty() { String::new() } else { at_end });
+        if matches!(self.output, TreeFormat::Table | TreeFormat::Wide) {
+            print(&said)?;
         }
         Ok(Exit::Success)
     }
@@ -160,7 +167,7 @@ impl TreeArgs {
     fn written(
         &self,
         answer: &Answer<Neighbourhood>,
-        most: usize,
+        most: (usize, bool),
         note: Option<&str>,
     ) -> Result<String, Failed> {
         let format = match self.output {
@@ -173,7 +180,8 @@ impl TreeArgs {
         let look = self.reach.look(format);
         let first = unseen(&answer.incomplete, Some(&look));
         let about = about(&answer.report, most);
-        Ok(first + &self.table(answer, &look) + &about + &footer(&[], answer.left_out, note))
+        // A screen may have no room for the end.
+        Ok(first + &about + &self.table(answer, &look) + &footer(&[], answer.left_out, note))
     }
 
     /// A tree for people.
@@ -249,24 +257,27 @@ impl TreeArgs {
     }
 }
 
-/// The number of dependents.
-fn below(shown: &Neighbourhood) -> usize {
+/// The number of dependents, and whether there may be more, such as below those that are not shown.
+fn below(shown: &Neighbourhood) -> (usize, bool) {
     let shown_below = shown.nodes.iter().filter(|node| node.distance > 0).count();
-    shown_below + shown.more.iter().map(|more| more.count).sum::<usize>()
+    let hidden: usize = shown.more.iter().map(|more| more.count).sum();
+    (shown_below + hidden, hidden > 0 || shown.truncated)
 }
 
 /// What there is to say about the whole: how many dependents are left of the most there were, if a deletion
 /// is watched.
-fn about(shown: &Neighbourhood, most: usize) -> String {
+fn about(shown: &Neighbourhood, most: (usize, bool)) -> String {
     let mut text = String::new();
     let Some(Shown { name, state, .. }) = shown.nodes.first() else { return text };
     if name.resource.as_deref() == Some("namespaces") {
         let how = format!("{} plan ns/{} lists it", Invoked::detect().program(), name.name);
         line(&mut text, format_args!("A namespace does not own its content; {how}."));
     }
-    if most > 0 && (*state == State::Absent || state.is_being_deleted()) {
-        let (now, of) = (Thousands(below(shown)), counted(most, "dependent"));
-        line(&mut text, format_args!("{now} of {of} left."));
+    if most.0 > 0 && (*state == State::Absent || state.is_being_deleted()) {
+        let [now, of] = [below(shown), most].map(|(count, is_least)| {
+            format!("{}{}", if is_least { "at least " } else { "" }, Thousands(count))
+        });
+        line(&mut text, format_args!("Dependents left: {now} of {of}."));
     }
     text
 }

@@ -129,8 +129,8 @@ impl Planner {
             Policy::Foreground => PropagationPolicy::Foreground,
             Policy::Orphan => PropagationPolicy::Orphan,
         };
-        let (roots, pods) = (vec![root], Vec::new());
-        let mut walk = Walk::new(PlanQuery { roots, policy, pods, limit: 10_000 });
+        let (roots, others) = (vec![root], Vec::new());
+        let mut walk = Walk::new(PlanQuery { roots, policy, others, limit: 10_000 });
         self.graph.walk(&mut walk);
         let mut knowledge = Knowledge::new(Outside::default());
         loop {

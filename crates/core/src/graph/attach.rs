@@ -163,7 +163,7 @@ impl Partition {
             // The object stays, but a worker can look for the owner's uid in other namespaces and
             // warn about a mismatch.
             self.queue(dependent, out);
-            self.may_be_stuck.insert(dependent);
+            self.may_be_stuck.entry(dependent).or_default();
             return;
         }
         match self.store.nodes[owner].presence {

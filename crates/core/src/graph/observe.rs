@@ -58,6 +58,8 @@ impl Partition {
         node.version.clone_from(&facts.resource_version);
         node.finalizers = facts.finalizers;
         node.held_by_others = facts.held_by_others;
+        self.note_grace(id, facts);
+        let node = &mut self.store.nodes[id];
         node.deletion = deletion;
         node.listed = true;
         let touched = self.subtract_from_owners(id);
@@ -88,6 +90,7 @@ impl Partition {
         }
         let deletion = facts.deletion_state();
         self.store.nodes[id].held_by_others = facts.held_by_others;
+        self.note_grace(id, facts);
         let node = &self.store.nodes[id];
         let moved =
             self.store.name(id) != &*facts.name || self.store.namespace(id) != facts.namespace.as_ref();
@@ -179,8 +182,11 @@ impl Partition {
             }
             DeletionState::Live | DeletionState::Terminating => {}
         }
-        if now == DeletionState::Terminating {
-            self.may_be_stuck.insert(id);
+    }
+
+    fn note_grace(&mut self, id: NodeId, facts: &ObjectFacts) {
+        if facts.being_deleted {
+            self.may_be_stuck.insert(id, facts.grace);
         }
     }
 

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use crate::object::{
-    Catalog, DeletionState, Disturbance, GroupResource, Key, KeyedMap, KeyedSet, Namespace, ResourceType,
+    Catalog, DeletionState, Disturbance, GroupResource, Key, KeyedMap, Namespace, ResourceType,
     ResourceVersion,
 };
 
@@ -32,8 +32,8 @@ pub struct Partition {
     /// Our own writes whose events have not arrived.
     pub(super) expected: KeyedMap<NodeId, Expectation>,
     /// Nodes that were terminating or had a reference of invalid scope at the last query, or have
-    /// become so since.
-    pub(super) may_be_stuck: KeyedSet<NodeId>,
+    /// become so since, with the seconds of grace that they were deleted with.
+    pub(super) may_be_stuck: KeyedMap<NodeId, u32>,
     /// The nodes that were stuck at the last query.
     pub(super) noticed: KeyedMap<NodeId, Noticed>,
     /// The latest break of the watches.
@@ -85,7 +85,7 @@ impl Partition {
             progress: KeyedMap::with_hasher(hasher),
             cycles: Cycles::new(hasher),
             expected: KeyedMap::with_hasher(hasher),
-            may_be_stuck: KeyedSet::with_hasher(hasher),
+            may_be_stuck: KeyedMap::with_hasher(hasher),
             noticed: KeyedMap::with_hasher(hasher),
             disturbance: Disturbance::default(),
         }

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::hash::Hash;
 use std::time::Duration;
 
-use crate::object::{GroupResource, Identity, KeyedMap, KeyedSet, Namespace, OwnerReference, Uid};
+use crate::object::{GroupResource, Identity, KeyedMap, Namespace, OwnerReference, Uid};
 
 use crate::text::LISTED;
 
@@ -100,7 +100,7 @@ pub struct StuckObjects {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StuckObject {
     pub object: Identity,
-    /// Since the first query that found it stuck.
+    /// Since the first query that found it stuck, or the end of the grace period that followed.
     pub waited: Duration,
     pub detail: StuckDetail,
 }
@@ -157,7 +157,7 @@ impl Partition {
             let is_normal = matches!(noticed.cause, StuckCause::UnseenWrite | StuckCause::Held);
             let mentioned = !is_normal || waited >= filter.patience;
             let resource = &self.store.resource(id).group_resource;
-            if !mentioned || !filter.has(self.store.namespace(id), resource) {
+            if !mentioned || noticed.since > now || !filter.has(self.store.namespace(id), resource) {
                 continue;
             }
             for (cause, count) in &mut counts {
@@ -184,18 +184,22 @@ impl Partition {
     /// Finds the stuck objects among the nodes that may be stuck.
     fn notice(&mut self, now: Duration) {
         let mut may_be_stuck =
-            std::mem::replace(&mut self.may_be_stuck, KeyedSet::with_hasher(self.store.hasher));
-        may_be_stuck.retain(|&id| {
+            std::mem::replace(&mut self.may_be_stuck, KeyedMap::with_hasher(self.store.hasher));
+        may_be_stuck.retain(|&id, _| {
             let is_terminating = self.store.nodes.get(id).is_some_and(Node::is_terminating);
             is_terminating || self.has_invalid_scope_reference(id)
         });
-        let candidates = self.expected.keys().chain(&may_be_stuck).chain(self.progress.keys());
+        let candidates = self.expected.keys().chain(may_be_stuck.keys()).chain(self.progress.keys());
         let mut noticed = KeyedMap::with_hasher(self.store.hasher);
         for &id in candidates {
             let Some(cause) = self.stuck_cause(id) else { continue };
             let uid = &self.store.nodes[id].uid;
             let since = self.noticed.get(&id).filter(|was| was.uid == *uid && was.cause == cause);
-            let since = since.map_or(now, |was| was.since);
+            // In its grace period, nothing holds it.
+            let grace =
+                may_be_stuck.get(&id).filter(|_| cause == StuckCause::Held).copied().unwrap_or_default();
+            let begins = now + Duration::from_secs(grace.into());
+            let since = since.map_or(begins, |was| was.since.min(begins));
             noticed.insert(id, Noticed { uid: uid.clone(), cause, since });
         }
         self.may_be_stuck = may_be_stuck;

@@ -67,6 +67,8 @@ pub struct ObjectFacts {
     /// Whether it has finalizers of others. The collector decides nothing by them; people want to
     /// know what will hold an object.
     pub held_by_others: bool,
+    /// The seconds of grace that it was deleted with, in which nothing holds it.
+    pub grace: u32,
 }
 
 impl ObjectFacts {

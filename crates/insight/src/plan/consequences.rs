@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::finalizers::{FinalizerReport, is_protected};
+use crate::hold::is_pod;
 use crate::knowledge::Asker;
 use crate::plan::answer::Effect;
 use crate::plan::listing::{foreign, hangs};
@@ -352,6 +353,7 @@ impl<'a> Consequences<'a> {
                 open.extend(contents.map(|&content| (content, true, cause)));
             } else {
                 open.extend(self.held_up(place).map(|owner| (owner, false, cause)));
+                open.extend(self.after_pod(place).map(|content| (content, true, cause)));
                 // In the foreground, its dependents go at once, whatever it waits for itself.
                 if self.mode(place) > Mode::Background {
                     continue;
@@ -369,6 +371,14 @@ impl<'a> Consequences<'a> {
             all.retain(|cause| *cause != Cause::Visited(place));
         }
         lingers
+    }
+
+    /// What is in the namespace of a pod that goes with it: pods go first.
+    fn after_pod(&self, place: Index) -> impl Iterator<Item = Index> {
+        let is_pod = |place: Index| is_pod(&self.visited(place).identity);
+        let namespace = self.visited(place).container.filter(|&of| is_pod(place) && self.is_namespace(of));
+        let contents = namespace.into_iter().flat_map(|namespace| &self.contents[namespace as usize]);
+        contents.copied().filter(move |&content| self.can_begin_late(content) && !is_pod(content))
     }
 
     /// The owners that wait for an object as long as it is there.

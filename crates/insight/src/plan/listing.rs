@@ -79,7 +79,7 @@ impl Consequences<'_> {
             let (effects, by_collector) =
                 by_type.entry(resource).or_insert_with(|| (TypeEffects::new(&visited.identity), 0));
             effects.count(effect);
-            let is_new = visited.deletion == DeletionState::Live;
+            let is_new = visited.deletion == DeletionState::Live || self.is_freed(place);
             let is_braked = braked(visited);
             plan.is_braked |= is_braked;
             match self.goes[place as usize] {
@@ -306,7 +306,12 @@ impl Consequences<'_> {
         Container::of(&self.visited(place).identity)
     }
 
-    fn is_namespace(&self, place: Index) -> bool {
+    /// Whether it goes because a pod that uses it does.
+    pub(super) fn is_freed(&self, place: Index) -> bool {
+        self.visited(place).container.is_some_and(|container| self.container(container).is_none())
+    }
+
+    pub(super) fn is_namespace(&self, place: Index) -> bool {
         matches!(self.container(place), Some(Container::Namespace(_)))
     }
 

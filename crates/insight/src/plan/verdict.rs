@@ -91,11 +91,16 @@ impl Verdict<'_> {
         // Those that the brake holds do not go now.
         let others = others.saturating_sub(plan.braked);
         let go = if others == 1 { "goes" } else { "go" };
+        let volume = match object.resource.as_deref() {
+            Some("persistentvolumeclaims") => ", but perhaps its volume (by its reclaim policy)",
+            _ => "",
+        };
         let now = if plan.braked + plan.braked_held > 0 { " now" } else { "" };
         match (others, contents) {
+            (0, 0) if plan.perhaps_deletes + self.others.unsure > 0 => {}
             (0, 0) if plan.depends_on_unseen => text.push_str("; no other object that was looked at goes"),
-            (0, 0) if marked.is_some() => text.push_str("; nothing else goes"),
-            (0, 0) => text.push_str(&format!("; no other object goes{now}")),
+            (0, 0) if marked.is_some() => text.push_str(&format!("; nothing else goes{volume}")),
+            (0, 0) => text.push_str(&format!("; no other object goes{now}{volume}")),
             (0, _) => {}
             (_, 0) => text.push_str(&format!("; {least}{} {go}", counted(others, "other"))),
             _ => text.push_str(&format!("; {least}{} more {go}", Thousands(others))),
@@ -172,8 +177,8 @@ const NOTES: [(&str, &str); 5] = [
     ),
     (
         "namespaces",
-        "The namespace controller of kube-controller-manager, or a collector with --finish-namespaces, deletes what is \
-         in a namespace, whatever its owners.",
+        "The namespace controller of kube-controller-manager or a collector with --finish-namespaces deletes what is in \
+         a namespace, whatever its owners, and pods first.",
     ),
     (DEFINITIONS, "The API server deletes the objects of a type before its definition goes."),
     (
@@ -185,18 +190,18 @@ const NOTES: [(&str, &str); 5] = [
 /// What nobody can know beforehand.
 pub(super) fn notes(plan: &Plan, source: Source) -> Vec<String> {
     let always = "A plan cannot know what admission webhooks refuse, and what controllers create anew or delete \
-                  besides (endpoints, pods of a node, volumes).";
+                  besides (endpoints, pods of a node, freed claims, volumes).";
     let mut roots = std::iter::once(&plan.object).chain(&plan.others);
     let has_contents = roots.any(|root| matches!(root.resource.as_deref(), Some("namespaces" | DEFINITIONS)));
     let ends_it = plan.cascade != Cascade::Background && !has_contents;
-    let collector = match source {
-        Source::DryRun => "The collector that answers is in a dry run: it deletes no dependent.",
-        Source::Lists | Source::Collector if ends_it => {
-            "With this policy, nothing goes unless a collector runs."
-        }
-        Source::Lists | Source::Collector => "Dependents go only if a collector runs.",
+    let collector = if ends_it {
+        "With this policy, nothing goes unless a collector runs."
+    } else {
+        "Dependents go only if a collector runs."
     };
-    let needs_collector = (ends_it || !plan.by_collector.is_empty()).then_some(collector);
+    // One that answers runs, and that it is in a dry run is said of each answer.
+    let is_needed = source == Source::Lists && (ends_it || !plan.by_collector.is_empty());
+    let needs_collector = is_needed.then_some(collector);
     let goes = |name: &str| {
         plan.by_type.iter().any(|of| of.resource == name && of.deleted + of.held + of.unknown > 0)
     };

@@ -6,11 +6,13 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};
 
+use crate::name::ObjectName;
 use crate::plan::answer::Plan;
 use kube_gc_core::graph::{Member, MemberPage, MembersOf, OwnerState, OwnerView, ReferenceSnapshot};
 use kube_gc_core::object::{
     DeletionState, Finalizers, GroupResource, Identity, Key, Namespace, PropagationPolicy,
 };
+use kube_gc_core::text::LISTED;
 
 /// What is asked.
 #[derive(Clone, Debug)]
@@ -18,8 +20,9 @@ pub struct PlanQuery {
     /// The objects that would be deleted, one or more.
     pub roots: Vec<Identity>,
     pub policy: PropagationPolicy,
-    /// What a root takes along though it does not own it: the pods of a node, with the place of the node.
-    pub pods: Vec<(usize, Key)>,
+    /// What a root takes along though it does not own it, with the place of the root: the pods of a node, the claims
+    /// that a pod frees.
+    pub others: Vec<(usize, Key)>,
     /// The most objects that are looked at.
     pub limit: usize,
 }
@@ -138,7 +141,7 @@ impl Container {
 impl Walk {
     /// A walk that begins at the roots of a question.
     pub fn new(mut query: PlanQuery) -> Self {
-        let (roots, pods) = (query.roots.clone(), std::mem::take(&mut query.pods));
+        let (roots, others) = (query.roots.clone(), std::mem::take(&mut query.others));
         let mut walk = Self {
             query,
             visited: Vec::new(),
@@ -165,10 +168,10 @@ impl Walk {
         }
         walk.roots = Index::try_from(walk.visited.len()).unwrap_or(Index::MAX);
         (0..walk.roots).for_each(|root| walk.open(root));
-        for (node, pod) in pods {
-            let pod = MembersOf::Object(pod);
-            walk.needs.push(pod.clone());
-            walk.containers.extend(Index::try_from(node).map(|node| (pod, node)));
+        for (root, other) in others {
+            let other = MembersOf::Object(other);
+            walk.needs.push(other.clone());
+            walk.containers.extend(Index::try_from(root).map(|root| (other, root)));
         }
         walk
     }
@@ -176,6 +179,20 @@ impl Walk {
     /// Whether somebody deletes the object, whatever its owners do.
     pub(super) const fn is_root(&self, place: Index) -> bool {
         place < self.roots
+    }
+
+    /// Adds what a collector has failed with, by the uids of objects: what is planned of them may fail again.
+    pub fn has_failed(&self, plan: &mut Plan, failures: &HashMap<String, String>) {
+        let all = self.visited.iter().map(|visited| &visited.identity).filter(|_| !failures.is_empty());
+        let failed = all.filter_map(|one| Some((one, failures.get(&one.uid.shown().to_string())?)));
+        for (one, message) in failed.take(LISTED) {
+            let note = format!(
+                "The collector has failed with {}, which may stay: {message}.",
+                ObjectName::from(one)
+            );
+            plan.notes.insert(0, note);
+            plan.depends_on_unseen = true;
+        }
     }
 
     /// Takes what a plan has found out: which roots are being deleted already, and which objects go though an

@@ -140,8 +140,8 @@ impl Cluster {
 
     /// The plan of a deletion.
     pub fn plan(&mut self, root: &Obj, policy: PropagationPolicy) -> Plan {
-        let (roots, pods) = (vec![root.identity()], Vec::new());
-        let query = PlanQuery { roots, policy, pods, limit: 1000 };
+        let (roots, others) = (vec![root.identity()], Vec::new());
+        let query = PlanQuery { roots, policy, others, limit: 1000 };
         self.plan_of(query, 1000)
     }
 

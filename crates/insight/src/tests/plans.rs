@@ -7,7 +7,7 @@ use kube_gc_core::object::PropagationPolicy::{self, Background, Foreground, Orph
 
 /// The question about one object, of which a walk looks at so many.
 fn of_one(root: &Obj, policy: PropagationPolicy, limit: usize) -> PlanQuery {
-    PlanQuery { roots: vec![root.identity()], policy, pods: Vec::new(), limit }
+    PlanQuery { roots: vec![root.identity()], policy, others: Vec::new(), limit }
 }
 
 const ALL: [PropagationPolicy; 3] = [Background, Foreground, Orphan];
@@ -248,12 +248,54 @@ fn a_node_takes_its_pods_along_and_does_not_wait_for_them() {
     let (runs, other) = (pod("runs").held(), pod("other"));
     let mut cluster = Cluster::of(&[&node, &runs, &other]).read(&runs, &["example.com/x"]);
     let pods = vec![(0, runs.key())];
-    let query = PlanQuery { roots: vec![node.identity()], policy: Background, pods, limit: 100 };
+    let query = PlanQuery { roots: vec![node.identity()], policy: Background, others: pods, limit: 100 };
     let plan = cluster.plan_of(query, 100);
     assert_eq!(effects(&plan), ["n deleted", "runs held"]);
     assert!(plan.by_collector.is_empty() && !plan.verdict.contains("waits"), "{}", plan.verdict);
     assert!(plan.verdict.contains("its pods and dependents follow"), "{}", plan.verdict);
     assert!(!plan.notes.iter().any(|note| note.contains("stays for its grace period")), "{:?}", plan.notes);
+}
+
+/// It is being deleted, and its loss is counted.
+#[test]
+fn a_claim_that_a_pod_frees_may_go_with_it() {
+    let (user, claim) = (pod("user"), obj("persistentvolumeclaims", "ns", "data").terminating().held());
+    let mut cluster = Cluster::of(&[&user, &claim]).read(&claim, &["kubernetes.io/pvc-protection"]);
+    let others = vec![(0, claim.key())];
+    let query = PlanQuery { roots: vec![user.identity()], policy: Background, others, limit: 100 };
+    let plan = cluster.plan_of(query, 100);
+    assert_eq!(effects(&plan), ["data unknown", "user deleted"]);
+    assert_eq!((plan.deletes, plan.objects[0].is_precious()), (2, true));
+    assert!(plan.verdict.ends_with("; 1 may go or stay."), "{}", plan.verdict);
+}
+
+/// Pods go first, so one that is held delays everything else.
+#[test]
+fn a_held_pod_delays_what_is_in_its_namespace() {
+    let namespace = obj("namespaces", "", "ns");
+    let (held, other, config) = (pod("held").held(), pod("other"), config("config"));
+    let elsewhere = obj("configmaps", "other", "elsewhere").owned(&namespace);
+    let objects = [&namespace, &held, &other, &config, &elsewhere];
+    let plan = Cluster::of(&objects).read(&held, &["example.com/x"]).plan(&namespace, Background);
+    let expected = ["config deleted after held", "elsewhere deleted after held", "held held"];
+    assert_eq!(effects(&plan)[..3], expected);
+    assert_eq!(effects(&plan)[3..], ["ns deleted after held", "other deleted"]);
+}
+
+#[test]
+fn what_a_collector_has_failed_with_is_not_promised() {
+    let (a, b) = (config("a"), pod("b").owned(&config("a")));
+    let mut cluster = Cluster::of(&[&a, &b]);
+    let query = of_one(&a, Background, 100);
+    let mut plan = cluster.plan_of(query.clone(), 100);
+    let mut walk = Walk::new(query);
+    cluster.graph.walk(&mut walk);
+    let of = |name: &str| [(name.to_owned(), "not today".to_owned())].into_iter().collect();
+    walk.has_failed(&mut plan, &of("elsewhere"));
+    assert!(!plan.depends_on_unseen);
+    walk.has_failed(&mut plan, &of("b"));
+    let said = "The collector has failed with Pod/b, which may stay: not today.";
+    assert!(plan.depends_on_unseen && plan.notes[0] == said, "{plan:?}");
 }
 
 /// A chain of owners ends with one that is absent: all of it goes, and so does what it seems to keep.
@@ -273,7 +315,7 @@ fn what_only_garbage_keeps_goes_after_it() {
     // Either reference may be the last one.
     let plan = Cluster::of(&objects).plan(&a, Orphan);
     assert_eq!(effects(&plan), ["a deleted", "below unknown after garbage", "kept unknown after garbage"]);
-    assert!(plan.verdict.ends_with("; no other object goes; 2 may go or stay."), "{}", plan.verdict);
+    assert!(plan.verdict.ends_with("a is deleted; 2 may go or stay."), "{}", plan.verdict);
     // Objects that own each other keep each other, and an owner that exists keeps the chain.
     let ring = garbage.clone().owned(&config("ring"));
     let back = config("ring").owned(&ring);
@@ -290,15 +332,16 @@ fn what_is_being_deleted_already_is_said_to_be() {
     let plan = of_claim().plan(&claim, Background);
     assert_eq!(
         plan.verdict,
-        "PersistentVolumeClaim/data was deleted at 2026-01-01T00:00:00Z and is still there; no other object goes. \
-         PersistentVolumeClaim/data itself stays until finalizer example.com/x is removed."
+        "PersistentVolumeClaim/data was deleted at 2026-01-01T00:00:00Z and is still there; no other object goes, but \
+         perhaps its volume (by its reclaim policy). PersistentVolumeClaim/data itself stays until finalizer \
+         example.com/x is removed."
     );
     assert_eq!((plan.deletes, plan.objects[0].state), (0, State::Terminating));
     let live = obj("persistentvolumeclaims", "ns", "data").held();
     assert_eq!(
         Cluster::of(&[&live]).read(&live, &["example.com/x"]).plan(&live, Background).verdict,
         "PersistentVolumeClaim/data is marked for deletion and stays until finalizer example.com/x is removed; \
-         nothing else goes."
+         nothing else goes, but perhaps its volume (by its reclaim policy)."
     );
     // A pod on a dead node holds its namespace.
     let (namespace, pod) = (obj("namespaces", "", "ns"), pod("p").terminating());
@@ -356,11 +399,12 @@ fn a_definition_whose_objects_cannot_be_deleted_is_not_said_to_go() {
 fn what_only_protects_from_use_may_go_at_once() {
     let protection = "kubernetes.io/pvc-protection";
     let claim = obj("persistentvolumeclaims", "ns", "data").held();
-    let freed = "PersistentVolumeClaim/data itself may go or stay: kube-controller-manager removes finalizer \
-                 kubernetes.io/pvc-protection as soon as no pod uses the claim any more.";
+    let freed = "PersistentVolumeClaim/data itself may go or stay: kube-controller-manager or a collector with \
+                 --remove-protection-finalizers removes finalizer kubernetes.io/pvc-protection as soon as no pod uses the claim any more.";
     let plan = Cluster::of(&[&claim]).read(&claim, &[protection]).plan(&claim, Background);
     assert_eq!(effects(&plan), ["data unknown"]);
-    let said = "PersistentVolumeClaim/data is marked for deletion; no other object goes. ";
+    let volume = "; no other object goes, but perhaps its volume (by its reclaim policy). ";
+    let said = format!("PersistentVolumeClaim/data is marked for deletion{volume}");
     assert_eq!(plan.verdict, format!("{said}{freed}"));
     assert_eq!((plan.deletes, plan.perhaps_deletes), (1, 0), "it is deleted");
     assert!(plan.objects[0].why.is_some() && plan.objects[0].is_precious());
@@ -368,7 +412,7 @@ fn what_only_protects_from_use_may_go_at_once() {
     let begun = claim.clone().terminating();
     let plan = Cluster::of(&[&begun]).read(&begun, &[protection]).plan(&begun, Background);
     assert_eq!(effects(&plan), ["data unknown"]);
-    assert!(plan.verdict.ends_with(&format!(" is still there; no other object goes. {freed}")), "{plan:?}");
+    assert!(plan.verdict.ends_with(&format!(" is still there{volume}{freed}")), "{plan:?}");
     // A finalizer of somebody else does keep it.
     let plan = Cluster::of(&[&claim]).read(&claim, &[protection, "example.com/x"]).plan(&claim, Background);
     assert_eq!(effects(&plan), ["data held"]);
@@ -376,12 +420,12 @@ fn what_only_protects_from_use_may_go_at_once() {
     let (a, namespace) = (config("a"), obj("namespaces", "", "ns"));
     let below = claim.clone().owned(&a);
     let roots = vec![a.identity(), claim.identity()];
-    let query = PlanQuery { roots, policy: Background, pods: Vec::new(), limit: 100 };
+    let query = PlanQuery { roots, policy: Background, others: Vec::new(), limit: 100 };
     let plan = Cluster::of(&[&a, &claim]).read(&claim, &[protection]).plan_of(query, 100);
     assert!(plan.verdict.ends_with("; no other object goes. 1 of those named may go or stay."), "{plan:?}");
     for (root, live, said) in [
-        (&a, None, "; no other object goes; 1 may go or stay."),
-        (&a, Some(Live::Failed("403".into())), "; no other object goes; 1 may go or stay."),
+        (&a, None, " follow; 1 may go or stay."),
+        (&a, Some(Live::Failed("403".into())), " follow; 1 may go or stay."),
         (
             &namespace,
             None,
@@ -444,7 +488,7 @@ fn each_of_several_that_is_being_deleted_or_held_is_counted() {
     let query = PlanQuery {
         roots: vec![a.identity(), b.identity()],
         policy: Background,
-        pods: Vec::new(),
+        others: Vec::new(),
         limit: 100,
     };
     let mut cluster = Cluster::of(&[&a, &b])

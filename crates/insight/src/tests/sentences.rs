@@ -163,7 +163,7 @@ fn what_is_left_in_a_namespace_is_counted() {
         let report = NamespaceReport { left, held, held_objects, ..NamespaceReport::default() };
         let said = (Outcome::Waits, format!("ConfigMap/n cannot go: {said}"));
         assert_eq!(sentence::namespace(&name("n"), &report, true, &[]), said);
-        let not_deleted = sentence::advice_on_namespace(&report, false).pop().unwrap_or_default();
+        let not_deleted = sentence::advice_on_namespace(&report, ".", false).pop().unwrap_or_default();
         let are = if left == 1 { "1 object is not deleted yet." } else { "objects are not deleted yet." };
         assert!(not_deleted.contains(are), "{not_deleted}");
     }

@@ -196,9 +196,17 @@ fn only_a_pod_has_a_grace_period_and_each_other_cause_is_its_own() {
             true,
             None,
             "namespaceController",
-            " waits for the namespace controller of kube-controller-manager, or a collector with --finish-namespaces",
+            " waits for the namespace controller of kube-controller-manager or a collector with --finish-namespaces",
         ),
-        (&namespace, &own, false, None, "unknown", " waits for what could not be listed"),
+        (
+            &namespace,
+            &own,
+            false,
+            None,
+            "unknown",
+            " waits for the namespace controller of kube-controller-manager or a collector with --finish-namespaces, or for \
+             what could not be listed",
+        ),
         (
             &namespace,
             &of(&["kubernetes", "example.com/quota"]),

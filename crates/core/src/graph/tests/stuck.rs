@@ -114,8 +114,19 @@ fn what_was_deleted_is_stuck_if_others_hold_it_for_long() {
     assert_eq!(w.waiting(61, &filter), [("a".to_owned(), StuckCause::Held, 60)]);
     let stuck = w.partition("ns").stuck_objects(seconds(61), &filter, None).objects.remove(0);
     assert_eq!(stuck.detail, StuckDetail::Held { by_finalizers: true });
+    // In its grace period, nothing holds a pod, however little patience there is. The period may be made shorter.
+    let mut leaving = pod("b").terminating().at(11);
+    leaving.facts.grace = 300;
     w.delete(&pod("a"));
-    assert_eq!(w.waiting(99, &filter), []);
+    w.see(&[&leaving]);
+    assert_eq!(w.waiting(70, &all()), []);
+    assert_eq!(w.waiting(370, &filter), []);
+    assert_eq!(w.waiting(430, &filter), [("b".to_owned(), StuckCause::Held, 60)]);
+    leaving.facts.grace = 0;
+    w.see(&[&leaving.clone().at(12)]);
+    assert_eq!(w.waiting(431, &filter), [("b".to_owned(), StuckCause::Held, 61)]);
+    w.delete(&leaving);
+    assert_eq!(w.waiting(499, &filter), []);
     assert!(w.partition("ns").may_be_stuck.is_empty(), "no candidate is left");
 }
 
