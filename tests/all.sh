@@ -34,8 +34,16 @@ case ${1:-} in
 --nightly)
   others=("${nightly[@]/#/--test=}")
   scenarios=(--nightly)
+  # Their figures mean nothing here. A benchmark that does not start would not be noticed otherwise.
+  program=${CARGO_TARGET_DIR:-target}/debug/kube-gc
+  run_benches() {
+    "$cargo" test --locked --bench end_to_end -- --quick --rows background --no-peer --kube-gc "$program" &&
+      "$cargo" test --locked --bench insight -- --quick --kube-gc "$program" &&
+      "$cargo" test --locked --bench scale -- --quick --kube-gc "$program"
+  }
   run_others() {
     "$cargo" test --locked "${others[@]}" &&
+      run_benches &&
       KUBE_GC_PLAN_GRAPHS=2000 "$cargo" test --locked --test scenarios -- embedded::insight::proof &&
       "$cargo" test --locked --profile soak --test simulation -- --fixed 200 &&
       "$cargo" test --locked --profile soak --test simulation -- --mutations &&
