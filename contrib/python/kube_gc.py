@@ -116,10 +116,11 @@ class Collector:
         type after it, and pass the resourceVersion of that object: `wait_idle(configmaps=version)`
         or `wait_idle({"deployments.apps": version})`.
 
-        With a namespace, only its objects count, those without a namespace, which may have dependents
-        in any, and discovery of types in seen. Tests that share an API server have a namespace each. With the uid of an owner, it counts, even if it is gone, and all that it owned, directly
-        or not. Objects that wait for something outside of the collector, such as the CRD of an
-        owner, do not count.
+        With a namespace, only its objects count, those without a namespace, which may have
+        dependents in any, and discovery of types in seen. Tests that share an API server have a
+        namespace each. With the uid of an owner, it counts, even if it is gone, and all that it
+        owned, directly or not. Objects that wait for something outside of the collector, such as
+        the CRD of an owner, do not count.
         """
         versions = {**(seen or {}), **more}
         query = [("parked", "ok")] + [("seen", f"{type_}={version}") for type_, version in versions.items()]

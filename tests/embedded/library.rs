@@ -18,8 +18,8 @@ use kube_gc::k8s_openapi::api::core::v1::ConfigMap;
 use kube_gc::kube::api::{DeleteParams, ObjectMeta, PostParams, WatchEvent, WatchParams};
 use kube_gc::kube::config::Kubeconfig;
 use kube_gc::kube::{Api, Client, Config, Resource as _, ResourceExt as _};
-use kube_gc::settings::{GroupResource, Loader, Settings};
-use kube_gc::{Collector, Error};
+use kube_gc::settings::{ConfigError, GroupResource, Loader, Origin, Settings};
+use kube_gc::{Collector, Error, ErrorKind};
 use kube_gc_apiserver::{ApiServer, Scheme, Serving};
 use kube_gc_config::LogSettings;
 use kube_gc_observe::telemetry::{Exporter, logging};
@@ -109,6 +109,34 @@ impl Maps {
         });
         assert!(std::pin::pin!(deleted).try_next().await.unwrap().is_some(), "the watch has ended");
     }
+}
+
+/// Does not compile if a later version cannot add a variant: the last arms are reachable only because it can.
+#[test]
+#[deny(unreachable_patterns)]
+fn errors_may_have_more_variants_in_a_later_version() {
+    fn place(error: &ConfigError) -> &'static str {
+        match error {
+            ConfigError::UnknownKey { origin, .. }
+            | ConfigError::Section { origin, .. }
+            | ConfigError::BadValue { origin, .. } => match origin {
+                Origin::Default | Origin::File(_) | Origin::Variable(_) | Origin::Flag(_) => "a key",
+                _ => "later",
+            },
+            ConfigError::Unreadable { .. } | ConfigError::Syntax { .. } | ConfigError::Other(_) => "a source",
+            _ => "later",
+        }
+    }
+    fn blame(kind: ErrorKind) -> &'static str {
+        use ErrorKind::*;
+        match kind {
+            Settings | Argument | Kubeconfig => "the caller",
+            Unreachable | Credentials | Forbidden | Address | Internal => "others",
+            _ => "later",
+        }
+    }
+    let error = Loader::new().text("[workers]\ndelete = 0").load().unwrap_err();
+    assert_eq!((place(&error), blame(ErrorKind::Settings)), ("a key", "the caller"), "{error}");
 }
 
 #[test]

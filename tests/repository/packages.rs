@@ -1,12 +1,12 @@
 //! The packages of the crates have what they compile from, and the library needs few others.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
 
-use super::{ours, root};
+use super::{ours, read, root};
 
 /// A path without `..`, however the file system gets there.
 fn spelled_out(path: &Path) -> PathBuf {
@@ -84,5 +84,34 @@ fn the_library_does_without_what_only_the_program_needs() -> Result<()> {
         ensure!(!has(absent), "the library needs {absent}: `cargo tree -i {absent}` says why");
     }
     ensure!(crates.len() <= 180, "{} crates are more than 180: {crates:?}", crates.len());
+    Ok(())
+}
+
+/// The targets are built only at night. Without such a line, cargo does not build them with `--locked`.
+#[test]
+fn the_lock_file_of_the_fuzz_targets_has_what_our_crates_require() -> Result<()> {
+    let lock: toml::Table = read("fuzz/Cargo.lock")?.parse()?;
+    let packages: Vec<toml::Table> = lock.get("package").context("no packages")?.clone().try_into()?;
+    let text =
+        |table: &toml::Table, key: &str| table.get(key).and_then(toml::Value::as_str).map(str::to_owned);
+    let mut required = 0;
+    for package in packages {
+        let name = text(&package, "name").context("no name")?;
+        let Some(of) = name.strip_prefix("kube-gc-").filter(|of| *of != "fuzz") else { continue };
+        let manifest: toml::Table = read(&format!("crates/{of}/Cargo.toml"))?.parse()?;
+        let dependencies: BTreeMap<String, toml::Value> =
+            manifest.get("dependencies").context("no dependencies")?.clone().try_into()?;
+        let locked: Vec<String> = package.get("dependencies").context("none locked")?.clone().try_into()?;
+        for (dependency, how) in dependencies {
+            let is_optional = how.get("optional").and_then(toml::Value::as_bool).unwrap_or_default();
+            // One has another name here: `webpki` is `rustls-webpki`.
+            let is_it =
+                |locked: &String| locked.split(' ').next().is_some_and(|name| name.ends_with(&dependency));
+            let is_locked = locked.iter().any(is_it);
+            ensure!(is_optional || is_locked, "{name} requires {dependency}: run `cargo metadata` in fuzz");
+            required += usize::from(!is_optional);
+        }
+    }
+    ensure!(required >= 30, "only {required} dependencies are required");
     Ok(())
 }

@@ -11,7 +11,7 @@ use crate::status::Status;
 
 /// A parsed request.
 #[derive(Clone, Debug)]
-pub struct Call {
+pub(crate) struct Call {
     /// `GET`, `POST`, …
     pub method: http::Method,
     /// The path, percent-decoded.
@@ -67,7 +67,7 @@ impl Call {
 
 /// What a request does with objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verb {
+pub(crate) enum Verb {
     /// GET of one object.
     Get,
     /// GET of a collection.
@@ -199,7 +199,7 @@ impl<'a> Target<'a> {
 /// The dispatcher has checked that the type is served in this version, has the verb and the
 /// subresource, and that the path has a namespace if the type needs one.
 #[derive(Clone, Copy, Debug)]
-pub struct Request<'a> {
+pub(crate) struct Request<'a> {
     /// The type.
     pub resource: &'a Arc<Resource>,
     /// The target. Answers use its version.
@@ -213,7 +213,7 @@ pub struct Request<'a> {
 }
 
 /// The 404 of a path that is not served. It is no statement about any object.
-pub fn no_such_path() -> Status {
+pub(crate) fn no_such_path() -> Status {
     let mut status = Status::new(404, "NotFound", "the server could not find the requested resource");
     status.details = Some(serde_json::json!({}));
     status

@@ -32,7 +32,7 @@ use crate::store::Store;
 
 /// The guards that are set.
 #[derive(Debug, Default)]
-pub struct Guards {
+pub(crate) struct Guards {
     /// The admission function.
     pub admission: Option<Admission>,
     /// The restricted users, by token.
@@ -181,7 +181,7 @@ type Answered = Result<Option<Value>, Status>;
 
 /// A request that has begun: its number, and what admission has answered about it.
 #[derive(Debug, Default)]
-pub struct Begun {
+pub(crate) struct Begun {
     pub(crate) number: u64,
     /// The objects that admission was asked about, in the states that it was shown.
     answers: Vec<(Object, Answered)>,
@@ -221,7 +221,7 @@ impl fmt::Debug for Asked {
 
 /// A request that waits for admission.
 #[derive(Debug)]
-pub struct Waiting {
+pub(crate) struct Waiting {
     pub(crate) begun: Begun,
     pub(crate) asked: Asked,
 }

@@ -10,7 +10,7 @@
 //! a socket and under a paused clock. The same service can listen on an address.
 //!
 //! [`Server`](server::Server) is a plain value: it takes a request and the time, and
-//! returns an answer. The clock, the bodies and the streams belong to [`service`].
+//! returns an answer. The clock, the bodies and the streams belong to `service`.
 //!
 //! | module | contents |
 //! |---|---|
@@ -19,17 +19,18 @@
 //! | `dispatch` | routing of a request to one of the following |
 //! | [`resources`] | the served types, built in or custom; discovery |
 //! | [`store`] | objects, the resource version, history, compaction, snapshots |
-//! | [`reads`] | get, list, watch; metadata only and tables |
-//! | [`writes`] | create, update, patch, delete; the rules of metadata |
+//! | `reads` | get, list, watch; metadata only and tables |
+//! | `writes` | create, update, patch, delete; the rules of metadata |
 //! | `controllers` | work that falls due after a change; the namespace controller |
 //! | [`guards`] | refusals that a test asks for |
-//! | [`service`] | the handle, its clock, and streams of watches |
+//! | `service` | the handle, its clock, and streams of watches |
 //! | [`http`] | the server on an address, by HTTP or HTTPS |
 //!
 //! It depends on no other crate of kube-gc: what is tested against it must not be tested
 //! against itself.
 
 #![forbid(unsafe_code)]
+#![warn(unnameable_types)]
 
 pub mod call;
 mod controllers;
@@ -40,15 +41,15 @@ pub mod guards;
 pub mod http;
 pub mod object;
 mod protobuf;
-pub mod reads;
+mod reads;
 pub mod resources;
 pub mod server;
-pub mod service;
+mod service;
 pub mod status;
 pub mod store;
 #[cfg(test)]
 mod tests;
-pub mod writes;
+mod writes;
 
 #[cfg(feature = "serve")]
 pub use http::{Scheme, Serving};

@@ -18,7 +18,7 @@ use crate::{controllers, dispatch};
 
 impl Server {
     /// A server with the default namespaces.
-    pub fn new(settings: Settings) -> Self {
+    pub(crate) fn new(settings: Settings) -> Self {
         let catalog = Catalog::new(settings.release);
         let now = settings.epoch;
         let store = Store::new(settings.history, settings.journal);
@@ -40,24 +40,24 @@ impl Server {
     /// Answers a request at this time.
     ///
     /// Work that is due by then is done first, so that no answer is older than the clock.
-    pub fn handle(&mut self, call: &Call, now: SystemTime) -> Answer {
+    pub(crate) fn handle(&mut self, call: &Call, now: SystemTime) -> Answer {
         self.requests += 1;
         self.resume(call, Begun::new(self.requests), now)
     }
 
     /// Goes on with a request that has waited for admission.
-    pub fn resume(&mut self, call: &Call, begun: Begun, now: SystemTime) -> Answer {
+    pub(crate) fn resume(&mut self, call: &Call, begun: Begun, now: SystemTime) -> Answer {
         self.tick(now);
         dispatch::answer(self, call, begun, now)
     }
 
     /// When the next scheduled work is due, if there is any.
-    pub fn next_due(&self) -> Option<SystemTime> {
+    pub(crate) fn next_due(&self) -> Option<SystemTime> {
         self.due.next()
     }
 
     /// Does the work that is due: custom resources appear and disappear, namespaces are emptied.
-    pub fn tick(&mut self, now: SystemTime) {
+    pub(crate) fn tick(&mut self, now: SystemTime) {
         while let Some(due) = self.due.pop(now) {
             match due {
                 Due::Everything => controllers::reconcile(self, now),
@@ -68,7 +68,7 @@ impl Server {
 
     /// Checks the whole state, as after a start. Call it after the store was changed from outside,
     /// for example restored from a snapshot.
-    pub fn resync(&mut self, now: SystemTime) {
+    pub(crate) fn resync(&mut self, now: SystemTime) {
         self.catalog = Catalog::new(self.settings.release);
         self.due = Schedule::default();
         crds::resync(self, now);
@@ -136,20 +136,20 @@ pub struct Server {
     /// The served types.
     pub catalog: Catalog,
     /// The available backends.
-    pub backends: Backends,
+    pub(crate) backends: Backends,
     /// Scheduled work.
-    pub due: Schedule,
+    pub(crate) due: Schedule,
     /// The number of requests served.
     pub requests: u64,
     /// The numbers by verb and type.
-    pub counts: Counts,
+    pub(crate) counts: Counts,
     /// The guards.
-    pub guards: Guards,
+    pub(crate) guards: Guards,
 }
 
 /// The answer to a request.
 #[derive(Debug)]
-pub enum Answer {
+pub(crate) enum Answer {
     /// A complete answer.
     Whole(Reply),
     /// A stream of changes.
@@ -162,7 +162,7 @@ pub enum Answer {
 
 /// A complete answer.
 #[derive(Clone, Debug)]
-pub struct Reply {
+pub(crate) struct Reply {
     /// The HTTP status code.
     pub code: u16,
     /// The content type of the body.

@@ -77,6 +77,7 @@ impl DiscoverySettings {
 
 impl BrakeSettings {
     /// The limits that the brake enforces.
+    #[doc(hidden)]
     pub fn limits(&self) -> Limits {
         let Self { window, percent_floor: floor, .. } = *self;
         Limits {

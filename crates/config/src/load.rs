@@ -55,6 +55,7 @@ impl Loader {
     }
 
     /// Adds a command-line flag, if it was given, as the value of a key.
+    #[doc(hidden)]
     pub fn flag(
         mut self,
         flag: &'static str,
@@ -72,7 +73,7 @@ impl Loader {
     /// the key and the source.
     pub fn load(self) -> Result<Settings, ConfigError> {
         let defaults = File::from_str(DEFAULTS, FileFormat::Toml);
-        let mut merge = Merge { known: flat(defaults.collect()?), set: BTreeMap::new() };
+        let mut merge = Merge { known: flat(defaults.collect().map_err(other)?), set: BTreeMap::new() };
         if let Some(path) = self.file {
             let text = match self.text {
                 Some(text) => text,
@@ -98,9 +99,10 @@ impl Loader {
 
         let mut builder = Config::builder().add_source(defaults);
         for (key, (value, _)) in &merge.set {
-            builder = builder.set_override(key, value.clone())?;
+            builder = builder.set_override(key, value.clone()).map_err(other)?;
         }
-        let settings = builder.build()?.try_deserialize().map_err(|error| merge.explain(error))?;
+        let merged = builder.build().map_err(other)?;
+        let settings = merged.try_deserialize().map_err(|error| merge.explain(error))?;
         // Bounds, and rules about several keys.
         match RULES.iter().find(|rule| !(rule.holds)(&settings)) {
             Some(rule) => Err(merge.bad(rule.key)),
@@ -200,7 +202,7 @@ impl Merge {
         let (key, problem) = match &error {
             config::ConfigError::At { key: Some(key), error, .. } => (key, Some(error.to_string())),
             config::ConfigError::Type { key: Some(key), .. } => (key, None),
-            _ => return ConfigError::Other(error),
+            _ => return other(error),
         };
         // The key of a list's element has an index.
         let mut bad = self.bad(key.split('[').next().unwrap_or_default());
@@ -257,6 +259,7 @@ fn similarity(known: &str, key: &str) -> f64 {
 
 /// Where a value came from.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Origin {
     /// The built-in defaults.
     Default,
@@ -281,6 +284,7 @@ impl fmt::Display for Origin {
 
 /// Why the settings could not be loaded.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 #[allow(missing_docs, reason = "the messages say what the fields are")]
 pub enum ConfigError {
     /// The file cannot be read.
@@ -300,7 +304,12 @@ pub enum ConfigError {
     BadValue { key: String, origin: Origin, value: String, allowed: &'static str },
     /// Any other error of the `config` crate.
     #[error("cannot merge the configuration sources: {0}")]
-    Other(#[from] config::ConfigError),
+    Other(#[source] Box<dyn std::error::Error + Send + Sync>),
+}
+
+/// Users of the library cannot name the type of that crate.
+fn other(error: config::ConfigError) -> ConfigError {
+    ConfigError::Other(error.into())
 }
 
 fn did_you_mean(suggestion: Option<&str>) -> String {

@@ -11,11 +11,11 @@ use crate::server::Release;
 use crate::service::ApiServer;
 
 /// The backends, by service.
-pub type Backends = BTreeMap<ServiceName, Backend>;
+pub(crate) type Backends = BTreeMap<ServiceName, Backend>;
 
 /// A server that serves groups and versions for another one.
 #[derive(Debug)]
-pub struct Backend {
+pub(crate) struct Backend {
     /// The server.
     pub server: ApiServer,
     /// What it served when it was connected.
@@ -40,7 +40,7 @@ impl ServiceName {
 
 /// A group and version that an APIService sends to a backend.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Delegated {
+pub(crate) struct Delegated {
     /// The API group.
     pub group: Box<str>,
     /// The version of the group.
@@ -92,12 +92,12 @@ impl Catalog {
     }
 
     /// All groups and versions that are sent to backends.
-    pub fn set_delegated(&mut self, delegated: Vec<Delegated>) {
+    pub(crate) fn set_delegated(&mut self, delegated: Vec<Delegated>) {
         self.delegated = delegated;
     }
 
     /// The backend of this group and version, if it has one.
-    pub fn delegated(&self, group: &str, version: &str) -> Option<&Delegated> {
+    pub(crate) fn delegated(&self, group: &str, version: &str) -> Option<&Delegated> {
         self.delegated.iter().find(|one| *one.group == *group && *one.version == *version)
     }
 

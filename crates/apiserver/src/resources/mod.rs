@@ -1,19 +1,20 @@
 //! The served types, and discovery.
 
-pub mod aggregated;
-pub mod api_services;
+pub(crate) mod aggregated;
+pub(crate) mod api_services;
 mod builtin;
 mod catalog;
-pub mod crds;
+pub(crate) mod crds;
 mod definition;
-pub mod discovery;
+pub(crate) mod discovery;
 
 use std::fmt;
 use std::sync::Arc;
 
-pub use builtin::built_in;
-pub use catalog::{Backend, Backends, Catalog, Delegated, ServiceName};
-pub use definition::{Definition, begin_deletion};
+pub(crate) use builtin::built_in;
+pub(crate) use catalog::{Backend, Backends, Delegated};
+pub use catalog::{Catalog, ServiceName};
+pub(crate) use definition::{Definition, begin_deletion};
 
 /// The default propagation policy of a type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,7 +65,7 @@ pub struct Resource {
     /// Status.
     pub returns_deleted: bool,
     /// The further properties of a custom type; `None` for built-in types.
-    pub definition: Option<Arc<Definition>>,
+    pub(crate) definition: Option<Arc<Definition>>,
 }
 
 impl Resource {

@@ -24,9 +24,7 @@ use crate::server::{Answer, Reply, Server, Settings};
 use crate::status::Status;
 use crate::store::{Ending, Snapshot};
 
-use response::{OpenWatches, respond};
-
-pub use response::ResponseBody;
+use response::{OpenWatches, ResponseBody, respond};
 
 /// A running server. Clones share it.
 #[derive(Clone, Debug)]
