@@ -65,7 +65,7 @@ impl Api {
             }
             Err(error) => return Err(error),
         };
-        let facts = read_object(namespace, name, &answer)?.facts;
+        let facts = read_object(namespace, name, &answer)?;
         Ok(Some(LiveObject { facts, details: details(resource, &answer)? }))
     }
 

@@ -16,7 +16,7 @@ use super::path;
 use super::settings::{FIELD_MANAGER, Verb};
 use kube_gc_core::namespaces::{Condition, FINALIZER, FieldOwner, LeaderRecord};
 use kube_gc_core::object::{Identity, Namespace, ResourceType, ResourceVersion, Scope, Uid};
-use kube_gc_decode::{Keyed, ObjectView, or_default, read_json};
+use kube_gc_decode::{Keyed, Metadata, Object, or_default, read_json};
 
 /// A namespace as a live read has shown it.
 #[derive(Clone, Debug)]
@@ -340,14 +340,14 @@ fn page(body: &[u8]) -> Result<Page, String> {
     #[derive(Deserialize)]
     struct List<'a> {
         kind: String,
-        metadata: Keyed<Metadata>,
+        metadata: Keyed<ListMetadata>,
         // Go writes an empty list as `null`; a list without it is none.
         #[serde(borrow, deserialize_with = "or_default")]
-        items: Vec<Keyed<ObjectView<'a>>>,
+        items: Vec<Keyed<Object<Metadata<'a>>>>,
     }
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
-    struct Metadata {
+    struct ListMetadata {
         #[serde(rename = "continue")]
         next: Option<String>,
         remaining_item_count: Option<i64>,
@@ -356,14 +356,14 @@ fn page(body: &[u8]) -> Result<Page, String> {
     if !list.kind.ends_with("List") {
         return Err("the response is not a list".to_owned());
     }
-    let item = |Keyed(view): Keyed<ObjectView<'_>>| PageItem {
-        name: view.metadata.name.to_string(),
-        uid: Uid::parse(&view.metadata.uid),
-        version: view.resource_version(),
-        being_deleted: view.metadata.deletion_timestamp.is_some(),
-        finalizers: view.metadata.finalizers.iter().map(|finalizer| finalizer.to_string()).collect(),
+    let item = |Keyed(Object { metadata }): Keyed<Object<Metadata<'_>>>| PageItem {
+        name: metadata.name.to_string(),
+        uid: Uid::parse(&metadata.uid),
+        version: metadata.version(),
+        being_deleted: metadata.deletion_timestamp.is_some(),
+        finalizers: metadata.finalizers.iter().map(|finalizer| finalizer.to_string()).collect(),
     };
-    let Keyed(Metadata { next, remaining_item_count }) = list.metadata;
+    let Keyed(ListMetadata { next, remaining_item_count }) = list.metadata;
     let next = next.unwrap_or_default();
     // A page that is not the last one is followed by at least one object.
     let least = u64::from(!next.is_empty());

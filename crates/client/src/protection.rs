@@ -68,7 +68,7 @@ impl Api {
             }
             answer => answer?,
         };
-        let facts = read_object(object.namespace.as_ref(), &object.name, &answer)?.facts;
+        let facts = read_object(object.namespace.as_ref(), &object.name, &answer)?;
         let live: Value = answer.json()?;
         let is_claim = object.namespace.is_some();
         let protection =

@@ -14,7 +14,7 @@ use super::call::Call;
 use super::client::Api;
 use super::error::{ApiError, ErrorClass};
 use super::path;
-use super::read::{AbsenceProof, RawObject, read_object};
+use super::read::{AbsenceProof, LookupResult, RawObject, read_object};
 use super::settings::{FIELD_MANAGER, Verb};
 use kube_gc_core::graph::DependentView;
 use kube_gc_core::mutation::{self, Mutation};
@@ -23,6 +23,7 @@ use kube_gc_core::object::{
     ResourceVersion, Uid,
 };
 use kube_gc_core::text::word;
+use kube_gc_decode::Object;
 use kube_gc_observe::telemetry::record::{self, PatchConflict};
 
 /// RFC 7386. Every type accepts it.
@@ -209,9 +210,9 @@ impl Api {
         // An aggregated API may ignore the preconditions of a patch.
         if self.is_aggregated(resource) {
             match self.read_raw(dependent, None).await? {
-                Ok(live) => is_at(dependent, resource_version, &live)
+                LookupResult::Found(live) => is_at(dependent, resource_version, &live)
                     .map_err(|error| given_up(OWNER_REFERENCES, error))?,
-                Err(proof) => return Ok(Some(Patched::Gone(proof))),
+                LookupResult::Absent(proof) => return Ok(Some(Patched::Gone(proof))),
             }
         }
         let list = (OWNER_REFERENCES, entries);
@@ -242,11 +243,11 @@ impl Api {
         let mut attempt = 1;
         loop {
             let live = match self.read_raw(object, seen).await? {
-                Ok(live) => live,
-                Err(proof) => return Ok(Patched::Gone(proof)),
+                LookupResult::Found(live) => live,
+                LookupResult::Absent(proof) => return Ok(Patched::Gone(proof)),
             };
             is_at(object, resource_version, &live).map_err(|error| given_up(list, error))?;
-            let Some(entries) = change(live.metadata()?, &live.facts) else {
+            let Some(entries) = change(live.answer.json::<Object<_>>()?.metadata, &live.facts) else {
                 return Ok(Patched::Unneeded(live.facts));
             };
             let found = live.facts.resource_version.as_ref();
@@ -302,7 +303,7 @@ impl Api {
             }
             Err(error) => return Err(error),
         };
-        let facts = read_object(object.namespace.as_ref(), &object.name, &answer)?.facts;
+        let facts = read_object(object.namespace.as_ref(), &object.name, &answer)?;
         match left(&facts).filter(|_| !mutation::is(Mutation::BelieveCodesOfPatches)) {
             None => Ok(Patched::Changed(facts)),
             Some(left) => Err(answer.undone(&left)),
@@ -340,18 +341,6 @@ struct RawMetadata<'a> {
     owner_references: Option<Vec<&'a RawValue>>,
     #[serde(borrow)]
     finalizers: Option<Vec<&'a RawValue>>,
-}
-
-impl RawObject {
-    /// The lists in the answer.
-    fn metadata(&self) -> Result<RawMetadata<'_>, ApiError> {
-        #[derive(Deserialize)]
-        struct Object<'a> {
-            #[serde(borrow)]
-            metadata: RawMetadata<'a>,
-        }
-        self.answer.json().map(|Object { metadata }| metadata)
-    }
 }
 
 /// The references after the edits; `None` if nothing changes. Entries that stay are verbatim.

@@ -68,12 +68,21 @@ pub struct ObjectFacts {
     /// know what will hold an object.
     pub held_by_others: bool,
     /// The seconds of grace that it was deleted with, in which nothing holds it.
-    pub grace: u32,
+    pub grace: Option<u32>,
 }
 
 impl ObjectFacts {
     pub const fn deletion_state(&self) -> DeletionState {
         DeletionState::derive(self.being_deleted, self.finalizers)
+    }
+
+    /// Whether an object that is being deleted still exists: it is kept by a finalizer, a grace
+    /// period, or, for a Namespace, `spec.finalizers`. Otherwise the answer to a DELETE is the
+    /// last state of an object that is gone: it has no deletion timestamp, or its grace period
+    /// is over.
+    pub fn is_held(&self) -> bool {
+        let Finalizers { foreground, orphan } = self.finalizers;
+        self.being_deleted && (foreground || orphan || self.held_by_others || self.grace != Some(0))
     }
 }
 

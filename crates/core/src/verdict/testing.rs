@@ -63,7 +63,7 @@ pub fn facts(owners: usize, at: u64) -> ObjectFacts {
         being_deleted: false,
         finalizers: Finalizers::default(),
         held_by_others: false,
-        grace: 0,
+        grace: None,
     }
 }
 

@@ -129,7 +129,7 @@ pub fn seen(of: &Identity, version: u64, owners: Vec<OwnerReference>) -> ObjectF
         being_deleted: false,
         finalizers: Finalizers::default(),
         held_by_others: false,
-        grace: 0,
+        grace: None,
     }
 }
 

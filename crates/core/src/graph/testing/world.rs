@@ -59,7 +59,7 @@ pub fn obj(resource_name: &str, namespace: &str, name: &str) -> Obj {
         being_deleted: false,
         finalizers: Finalizers::default(),
         held_by_others: false,
-        grace: 0,
+        grace: None,
     };
     Obj { resource: resource(resource_name), facts }
 }
