@@ -73,12 +73,12 @@ impl References {
     }
 }
 
-/// The result of a patch of owner references.
+/// The result of a patch of owner references or finalizers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Patched {
     /// The patched object.
     Changed(ObjectFacts),
-    /// A live read showed nothing to change.
+    /// A live read showed nothing to change, or that the object of a finalizer is not being deleted.
     Unneeded(ObjectFacts),
     /// The object is gone, or another one has its name.
     Gone(AbsenceProof),
@@ -402,19 +402,6 @@ impl fmt::Display for Finalizer {
     }
 }
 
-/// The result of removing a finalizer.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum FinalizerRemoval {
-    /// The finalizer was removed; the patched object.
-    Removed(ObjectFacts),
-    /// The object did not have the finalizer; the object as it was read.
-    NotPresent(ObjectFacts),
-    /// The object is gone, or another one has its name.
-    Gone(AbsenceProof),
-    /// The object is not being deleted, so its finalizers stay; the object as it was read.
-    NotBeingDeleted(ObjectFacts),
-}
-
 impl Api {
     /// Removes a finalizer from an object that is being deleted (rule 6.6). Reads
     /// the object live, and sends a JSON merge patch with its uid and resource version and with
@@ -430,7 +417,7 @@ impl Api {
         object: &Identity,
         seen: Option<&ResourceVersion>,
         finalizer: Finalizer,
-    ) -> Result<FinalizerRemoval, ApiError> {
+    ) -> Result<Patched, ApiError> {
         let is_it = |raw: &RawValue| {
             serde_json::from_str::<String>(raw.get()).is_ok_and(|name| name == finalizer.name())
         };
@@ -446,12 +433,7 @@ impl Api {
             };
             is_left.then(|| format!("has the finalizer {finalizer}"))
         };
-        Ok(match self.edit_list(object, None, seen, FINALIZERS, change, left).await? {
-            Patched::Changed(facts) => FinalizerRemoval::Removed(facts),
-            Patched::Unneeded(live) if live.being_deleted => FinalizerRemoval::NotPresent(live),
-            Patched::Unneeded(live) => FinalizerRemoval::NotBeingDeleted(live),
-            Patched::Gone(proof) => FinalizerRemoval::Gone(proof),
-        })
+        self.edit_list(object, None, seen, FINALIZERS, change, left).await
     }
 }
 

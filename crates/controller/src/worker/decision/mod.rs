@@ -90,7 +90,7 @@ impl<'a> DecisionLine<'a> {
         let error = match result {
             Ok(ended) => {
                 let without = self.without.as_ref().map(|what| what as &dyn Display);
-                return self.ended(ended.word(), without, Cause::Own);
+                return self.ended(ended.word(self.finalizer), without, Cause::Own);
             }
             Err(error) => error.clone().into(),
         };

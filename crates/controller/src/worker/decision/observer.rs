@@ -7,7 +7,7 @@ use serde::ser::SerializeStruct as _;
 use serde::{Serialize, Serializer};
 
 use crate::worker::classified::{Classified, Evidence};
-use kube_gc_client::{Deleted, Finalizer, FinalizerRemoval, Patched};
+use kube_gc_client::{Deleted, Finalizer, Patched};
 use kube_gc_core::graph::ObjectSnapshot;
 use kube_gc_core::object::{Identity, OwnerReference, PropagationPolicy, Uid};
 use kube_gc_core::text::{LISTED, LONGEST, excerpt, listed};
@@ -190,12 +190,12 @@ impl Serialize for JudgedOwner {
 
 /// How a write ended, in a word for the log and the metrics.
 pub trait Ended {
-    /// The word.
-    fn word(&self) -> &'static str;
+    /// The word; of a write that removes this finalizer, if any.
+    fn word(&self, finalizer: Option<Finalizer>) -> &'static str;
 }
 
 impl Ended for Deleted {
-    fn word(&self) -> &'static str {
+    fn word(&self, _: Option<Finalizer>) -> &'static str {
         match self {
             Self::Removed => "deleted",
             Self::Pending(_) => "deletion_pending",
@@ -205,22 +205,13 @@ impl Ended for Deleted {
 }
 
 impl Ended for Patched {
-    fn word(&self) -> &'static str {
-        match self {
-            Self::Changed(_) => "patched",
-            Self::Unneeded(_) => "unneeded",
-            Self::Gone(_) => "already_gone",
-        }
-    }
-}
-
-impl Ended for FinalizerRemoval {
-    fn word(&self) -> &'static str {
-        match self {
-            Self::Removed(_) => "removed",
-            Self::NotPresent(_) => "unneeded",
-            Self::Gone(_) => "already_gone",
-            Self::NotBeingDeleted(_) => "not_being_deleted",
+    fn word(&self, finalizer: Option<Finalizer>) -> &'static str {
+        match (self, finalizer) {
+            (Self::Changed(_), None) => "patched",
+            (Self::Changed(_), Some(_)) => "removed",
+            (Self::Unneeded(live), Some(_)) if !live.being_deleted => "not_being_deleted",
+            (Self::Unneeded(_), _) => "unneeded",
+            (Self::Gone(_), _) => "already_gone",
         }
     }
 }

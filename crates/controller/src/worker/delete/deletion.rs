@@ -16,7 +16,7 @@ use crate::worker::classified::Classified;
 use crate::worker::decision::{DecisionLine, Ended};
 use crate::worker::interrupted::Interrupted;
 use kube_gc_client::{
-    AbsenceProof, Api, DeleteOrder, Deleted, ErrorClass, LookupResult, Patched, Verb, WriteSlot,
+    AbsenceProof, Api, DeleteOrder, Deleted, ErrorClass, Finalizer, LookupResult, Patched, Verb, WriteSlot,
 };
 use kube_gc_core::graph::{ExpectedChange, ObjectSnapshot, OwnerState, ReferenceSnapshot, Snapshot};
 use kube_gc_core::mailbox::Completion;
@@ -198,9 +198,9 @@ impl Done {
 }
 
 impl Ended for Done {
-    fn word(&self) -> &'static str {
+    fn word(&self, finalizer: Option<Finalizer>) -> &'static str {
         match self {
-            Self::Answered(deleted) => deleted.word(),
+            Self::Answered(deleted) => deleted.word(finalizer),
             Self::BeingDeleted => "already_being_deleted",
         }
     }

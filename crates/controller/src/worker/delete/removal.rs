@@ -9,9 +9,7 @@ use crate::worker::after_finalizer_removal;
 use crate::worker::classified::Classified;
 use crate::worker::decision::DecisionLine;
 use crate::worker::interrupted::Interrupted;
-use kube_gc_client::{
-    ApiError, ErrorClass, Finalizer, FinalizerRemoval, LookupResult, Patched, References, Verb, WriteSlot,
-};
+use kube_gc_client::{ApiError, ErrorClass, Finalizer, LookupResult, Patched, References, Verb, WriteSlot};
 use kube_gc_core::graph::{ExpectedChange, ForegroundProgress, ObjectSnapshot, ReferenceSnapshot, Snapshot};
 use kube_gc_core::mailbox::Completion;
 use kube_gc_core::mutation::{self, Mutation};
@@ -169,7 +167,7 @@ impl DeleteWork {
         &self,
         item: &ObjectSnapshot,
         doubtful: bool,
-    ) -> Result<Option<FinalizerRemoval>, Interrupted> {
+    ) -> Result<Option<Patched>, Interrupted> {
         // One request to read the object, and one to patch it.
         let turn = self.context.api.write_slot(Verb::Patch, &item.identity, 2).await?;
         // Checked only now, because a blocking dependent may have appeared while the request waited
