@@ -51,29 +51,27 @@ impl Api {
         self.tell(about, EventType::Warning, reason, message).await
     }
 
-    /// Records a warning, or logs why that failed. False if it may be recorded later, for example because
+    /// Records an event, or logs why that failed. False if it may be recorded later, for example because
     /// another replica writes now.
-    pub async fn has_warned(&self, about: &Identity, reason: &str, message: &str) -> bool {
-        let Err(error) = self.warn(about, reason, message).await else { return true };
+    pub async fn has_told(&self, about: &Identity, kind: EventType, reason: &str, message: &str) -> bool {
+        let Err(error) = self.tell(about, kind, reason, message).await else { return true };
         let object = Structured::object(about);
+        let object = object.logged();
         match error.class {
             ErrorClass::DryRun => true,
             ErrorClass::GateClosed
             | ErrorClass::Transient
             | ErrorClass::Throttled { .. }
             | ErrorClass::Deferred { .. } => {
-                tracing::debug!(
-                    object = object.logged(),
-                    %error,
-                    "cannot create the Warning event about this object; kube-gc retries"
-                );
+                tracing::debug!(object, event = reason, %error, "cannot create an event about this object; kube-gc retries");
                 false
             }
             _ => {
                 tracing::warn!(
-                    object = object.logged(),
+                    object,
+                    event = reason,
                     %error,
-                    "cannot create the Warning event about this object; check that kube-gc may create events"
+                    "cannot create an event about this object; check that kube-gc may create events"
                 );
                 true
             }
@@ -286,7 +284,7 @@ async fn namespace_mismatch(api: &Api, dependent: &Identity, reference: &OwnerRe
         "the owner is in another namespace, so the owner reference is invalid; correct the ownerReferences"
     );
     record::invalid_reference(InvalidReference::NamespaceMismatch);
-    api.has_warned(dependent, OWNER_REF_INVALID_NAMESPACE, &message).await
+    api.has_told(dependent, EventType::Warning, OWNER_REF_INVALID_NAMESPACE, &message).await
 }
 
 /// The message of the event, as kube-controller-manager writes it. If it is too long for an event,
