@@ -120,7 +120,7 @@ impl DeleteWork {
             return Ok(why);
         }
         reservation.sending();
-        let answer = turn.delete(order, precondition.as_ref()).await;
+        let answer = turn.api().delete(order, precondition.as_ref()).await;
         reservation.answered(&answer);
         Ok(Done::Answered(answer?))
     }
@@ -238,7 +238,7 @@ impl DeleteWork {
             if self.grown_old(owners).await?.is_empty() {
                 return Ok(None);
             }
-            turn.take_tokens(1).await;
+            turn.api().take_tokens(1).await;
         }
         Err(Interrupted::Changed(
             "reading the object took so long that the evidence about its owners expired",
@@ -321,7 +321,7 @@ impl DeleteWork {
                 return Ok(());
             }
             // All at once: one after another, the first would be outdated before the last is made.
-            turn.take_tokens(u32::try_from(old.len()).unwrap_or(u32::MAX)).await;
+            turn.api().take_tokens(u32::try_from(old.len()).unwrap_or(u32::MAX)).await;
             let renewals = old.into_iter().map(|((owner, confirmed), state)| async move {
                 *confirmed = self.confirm_waiting(turn, owner, state).await?;
                 Ok::<_, Interrupted>(())
