@@ -33,14 +33,14 @@ pub struct GroupFailure {
     pub error: String,
 }
 
-/// Groups whose objects are never written or deleted, so none is an owner, blocks an owner, or is stuck.
-/// metrics-server and the adapters compute them for each read.
-const READ_ONLY: [&str; 3] = ["metrics.k8s.io", "custom.metrics.k8s.io", "external.metrics.k8s.io"];
+/// A group, and the end of others, whose objects are never written or deleted, so none is an owner, blocks
+/// an owner, or is stuck. metrics-server and the adapters compute them for each read.
+const METRICS: &str = "metrics.k8s.io";
 
 impl GroupFailure {
-    /// Whether the part may have objects that an answer depends on.
+    /// Whether the part may have objects that an answer or an orphan deletion depends on (rule 5.15).
     pub fn may_have_objects(&self) -> bool {
-        !READ_ONLY.contains(&&*self.group)
+        !self.group.strip_suffix(METRICS).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
     }
 
     /// What these failures hide.
