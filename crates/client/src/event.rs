@@ -17,7 +17,7 @@ use super::patch::MERGE_PATCH;
 use super::path;
 use super::settings::{EVENT_COMPONENT, FIELD_MANAGER, Verb};
 use kube_gc_core::graph::Report;
-use kube_gc_core::object::{Digest, Identity, Namespace, OwnerReference, Scope};
+use kube_gc_core::object::{Digest, Identity, Namespace, OwnerReference, ResourceType, Scope};
 use kube_gc_core::text::{LISTED, excerpt};
 use kube_gc_observe::telemetry::{InvalidReference, PrintedReference, Structured, owner_reference, record};
 
@@ -151,7 +151,7 @@ impl Api {
         name: &str,
         body: &Value,
     ) -> Result<Answer, ApiError> {
-        let events = path::built_in("events", "Event", Scope::Namespaced);
+        let events = ResourceType::of("events", "v1", "Event", Scope::Namespaced);
         let mut call = Call::named(verb, &events, Some(namespace), name)?;
         let mut content_type = MERGE_PATCH;
         if verb == Verb::Create {

@@ -12,7 +12,6 @@ use super::error::{ApiError, ErrorClass};
 use super::list::Pagination;
 use super::order::DeleteOrder;
 use super::patch::MERGE_PATCH;
-use super::path;
 use super::settings::{FIELD_MANAGER, Verb};
 use kube_gc_core::namespaces::{Condition, FINALIZER, FieldOwner, LeaderRecord};
 use kube_gc_core::object::{Identity, Namespace, ResourceType, ResourceVersion, Scope, Uid};
@@ -181,7 +180,7 @@ impl Api {
     ///
     /// Whether there is one is not known.
     pub async fn controller_manager_lease(&self) -> Result<Option<LeaderRecord>, ApiError> {
-        let leases = path::built_in("leases.coordination.k8s.io", "Lease", Scope::Namespaced);
+        let leases = ResourceType::of("leases.coordination.k8s.io", "v1", "Lease", Scope::Namespaced);
         let name = "kube-controller-manager";
         let call = Call::named(Verb::Get, &leases, Some("kube-system"), name)?;
         let answer = match self.call(call.accepting(JSON)).await {
@@ -211,7 +210,7 @@ impl Api {
     /// What is allowed is not known.
     pub async fn missing_rights(&self, rights: &[[&'static str; 3]]) -> Result<Vec<String>, ApiError> {
         let reviews = "selfsubjectaccessreviews.authorization.k8s.io";
-        let reviews = path::built_in(reviews, "SelfSubjectAccessReview", Scope::Cluster);
+        let reviews = ResourceType::of(reviews, "v1", "SelfSubjectAccessReview", Scope::Cluster);
         let mut missing = Vec::new();
         for [verb, group, plural] in rights {
             let (resource, subresource) = plural.split_once('/').unwrap_or((plural, ""));

@@ -29,16 +29,6 @@ pub(super) fn describe_object(identity: &Identity) -> String {
     describe(&identity.resource.group_resource, namespace, Some(&identity.name))
 }
 
-/// A type of Kubernetes' own, as far as requests need it.
-pub(super) fn built_in(resource: &str, kind: &str, scope: Scope) -> ResourceType {
-    ResourceType {
-        group_resource: GroupResource::parse(resource),
-        version: "v1".into(),
-        kind: kind.into(),
-        scope,
-    }
-}
-
 /// The path of a collection in one namespace or in all.
 pub(super) fn collection(resource: &ResourceType, namespace: Option<&str>) -> String {
     let GroupResource { group, resource: plural } = &resource.group_resource;
@@ -114,7 +104,7 @@ mod tests {
     use super::*;
 
     fn object(scope: Scope, namespace: &str, name: &str) -> Result<String, ApiError> {
-        let widgets = built_in("widgets.example.com", "Widget", scope);
+        let widgets = ResourceType::of("widgets.example.com", "v1", "Widget", scope);
         super::object("GET", &widgets, Some(namespace).filter(|text| !text.is_empty()), name)
     }
 

@@ -18,7 +18,6 @@ use super::client::Api;
 use super::error::{ApiError, ErrorClass};
 use super::list::Selection;
 use super::list_watch::{ListWatch, Step, WatchStart, Watched};
-use super::path;
 use super::restore_fence::HighWater;
 use kube_gc_core::object::{ResourceType, ResourceVersion, Scope};
 use kube_gc_decode::{Change, Decoded, Encoding, Keyed, Object, read_json};
@@ -39,7 +38,7 @@ fn of_node(node: &str) -> String {
 
 /// The type of pods.
 fn pod_type() -> Arc<ResourceType> {
-    Arc::new(path::built_in("pods", "Pod", Scope::Namespaced))
+    ResourceType::of("pods", "v1", "Pod", Scope::Namespaced)
 }
 
 fn too_many() -> String {

@@ -13,7 +13,7 @@ use super::patch::{FINALIZERS, MERGE_PATCH, Patched};
 use super::path;
 use super::read::read_object;
 use super::settings::Verb;
-use kube_gc_core::object::{Identity, Namespace, ObjectFacts, ResourceVersion, Scope};
+use kube_gc_core::object::{Identity, Namespace, ObjectFacts, ResourceType, ResourceVersion, Scope};
 use kube_gc_decode::{Encoding, read_json};
 
 impl Api {
@@ -23,10 +23,11 @@ impl Api {
     ///
     /// They cannot be listed.
     pub async fn held_storage(&self) -> Result<Vec<Identity>, ApiError> {
-        let claims = path::built_in("persistentvolumeclaims", "PersistentVolumeClaim", Scope::Namespaced);
-        let volumes = path::built_in("persistentvolumes", "PersistentVolume", Scope::Cluster);
+        let claims =
+            ResourceType::of("persistentvolumeclaims", "v1", "PersistentVolumeClaim", Scope::Namespaced);
+        let volumes = ResourceType::of("persistentvolumes", "v1", "PersistentVolume", Scope::Cluster);
         let mut held = Vec::new();
-        for resource in [claims, volumes].map(Arc::new) {
+        for resource in [claims, volumes] {
             let visit = |ObjectFacts { namespace, name, uid, being_deleted, held_by_others, .. }| {
                 if being_deleted && held_by_others {
                     held.push(Identity { resource: Arc::clone(&resource), namespace, name, uid });
@@ -45,7 +46,7 @@ impl Api {
             is_used |= claims_of(&pod).any(|used| used == *claim.name);
             if pod["spec"].is_object() { Ok(()) } else { Err("a pod has no spec".to_owned()) }
         };
-        let resource = &path::built_in("pods", "Pod", Scope::Namespaced);
+        let resource = &ResourceType::of("pods", "v1", "Pod", Scope::Namespaced);
         let namespace = claim.namespace.as_ref().map(Namespace::as_str);
         let selection = Selection { resource, namespace, selector: None, cached: false, whole: true };
         Box::pin(self.list_items(selection, visit)).await?;

@@ -11,7 +11,7 @@ use crate::call::{Call, JSON};
 use crate::client::Api;
 use crate::error::{ApiError, ErrorClass};
 use crate::path;
-use kube_gc_core::object::{GroupResource, Scope};
+use kube_gc_core::object::{GroupResource, ResourceType, Scope};
 use kube_gc_core::text::bounded;
 use kube_gc_insight::{Outside, Unseen};
 
@@ -283,7 +283,7 @@ impl Api {
                 ("apiservices.apiregistration.k8s.io", "APIService", format!("{version}.{group}"))
             }
         };
-        match self.get_named(&path::built_in(resource, kind, Scope::Cluster), None, &name).await {
+        match self.get_named(&ResourceType::of(resource, "v1", kind, Scope::Cluster), None, &name).await {
             Ok(_) => Ok(true),
             Err(error) if error.class == ErrorClass::Absent => Ok(false),
             Err(error) => Err(error),
