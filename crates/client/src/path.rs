@@ -85,6 +85,11 @@ pub(super) fn object(
     Ok(path)
 }
 
+/// The path of an object; `None` if no object can have this identity.
+pub fn path_of(Identity { resource, namespace, name, .. }: &Identity) -> Option<String> {
+    object("GET", resource, namespace.as_ref().map(Namespace::as_str), name).ok()
+}
+
 /// Appends `/` and the text, percent-encoded.
 fn segment(path: &mut String, text: &str) {
     path.push('/');

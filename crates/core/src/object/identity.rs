@@ -119,11 +119,6 @@ impl Identity {
     pub fn key(&self) -> Key {
         Key { uid: self.uid.clone(), resource: Arc::clone(&self.resource), namespace: self.namespace.clone() }
     }
-
-    /// The URL path of the object.
-    pub fn path(&self) -> String {
-        self.resource.path(self.namespace.as_ref().map(Namespace::as_str), Some(&self.name))
-    }
 }
 
 impl PartialEq for Identity {

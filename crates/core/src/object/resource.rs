@@ -87,21 +87,6 @@ impl ResourceType {
         let group = &self.group_resource.group;
         if group.is_empty() { self.version.to_string() } else { format!("{group}/{}", self.version) }
     }
-
-    /// The URL path of the collection, or of one object if a name is given.
-    pub fn path(&self, namespace: Option<&str>, name: Option<&str>) -> String {
-        let GroupResource { group, resource } = &self.group_resource;
-        let mut path = if group.is_empty() {
-            format!("/api/{}", self.version)
-        } else {
-            format!("/apis/{group}/{}", self.version)
-        };
-        for part in [namespace.map(|_| "namespaces"), namespace, Some(resource), name].into_iter().flatten() {
-            path.push('/');
-            path.push_str(part);
-        }
-        path
-    }
 }
 
 /// Splits an `apiVersion` into group and version; the core group is `""`.
@@ -278,14 +263,9 @@ mod tests {
     }
 
     #[test]
-    fn paths_follow_the_api_conventions() {
-        let apps = deployments();
-        assert_eq!(apps.api_version(), "apps/v1");
-        assert_eq!(apps.path(None, None), "/apis/apps/v1/deployments");
-        assert_eq!(apps.path(Some("a"), Some("b")), "/apis/apps/v1/namespaces/a/deployments/b");
-        let core = ResourceType::of("nodes", "v1", "Node", Scope::Cluster);
-        assert_eq!(core.api_version(), "v1");
-        assert_eq!(core.path(None, Some("n")), "/api/v1/nodes/n");
+    fn the_core_group_has_no_name() {
+        assert_eq!(deployments().api_version(), "apps/v1");
+        assert_eq!(ResourceType::of("nodes", "v1", "Node", Scope::Cluster).api_version(), "v1");
     }
 
     fn catalog() -> Catalog {
