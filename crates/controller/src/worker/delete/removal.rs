@@ -130,15 +130,12 @@ impl DeleteWork {
     pub(super) async fn finish_foreground(&self, item: &ObjectSnapshot) -> Result<Outcome, Interrupted> {
         let doubtful = item.foreground == ForegroundProgress::PerhapsBlocked;
         if doubtful && self.is_blocked_through_unread(&item.identity.uid).await? {
-            return Ok(Completion::Retry {
-                reason: StuckReason::Unresolved,
-                error: format!(
-                    "a dependent may block {}: its owner reference names an apiVersion that cannot be \
-                     discovered now (see /debug/discovery); kube-gc decides when it can",
-                    item.identity
-                )
-                .into(),
-            });
+            let error = format!(
+                "a dependent may block {}: its owner reference names an apiVersion that cannot be \
+                 discovered now (see /debug/discovery); kube-gc decides when it can",
+                item.identity
+            );
+            return Ok(Completion::retry(StuckReason::Unresolved, error));
         }
         let line = DecisionLine {
             finalizer: Some(Finalizer::Foreground),
