@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 use super::{Namespace, Uid};
 use crate::text::{LONGEST_WORD, word};
@@ -191,18 +191,6 @@ impl fmt::Display for ResourceVersion {
             Repr::Number(number) => number.fmt(f),
             Repr::Text(text) => f.write_str(text),
         }
-    }
-}
-
-impl fmt::Debug for ResourceVersion {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
-
-impl Serialize for ResourceVersion {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
     }
 }
 

@@ -4,8 +4,6 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::sync::Arc;
 
-use serde::{Serialize, Serializer};
-
 /// A group and a plural resource name. A monitor watches one, and together with a uid it is the key
 /// of a node. It has no version, because an object is the same through every served version.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -42,18 +40,6 @@ impl fmt::Display for GroupResource {
             write!(f, ".{}", self.group)?;
         }
         Ok(())
-    }
-}
-
-impl fmt::Debug for GroupResource {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
-
-impl Serialize for GroupResource {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
     }
 }
 
