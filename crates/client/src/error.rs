@@ -78,6 +78,16 @@ pub enum ErrorClass {
 }
 
 impl ApiError {
+    /// An error without an answer.
+    pub fn new(
+        class: ErrorClass,
+        action: &'static str,
+        target: impl Into<String>,
+        message: impl Into<String>,
+    ) -> Self {
+        Self { class, action, target: target.into(), message: message.into(), code: None }
+    }
+
     /// Whether the server supports none of the requested encodings.
     pub(super) fn says_not_acceptable(&self) -> bool {
         matches!(self.code, Some(406 | 415))

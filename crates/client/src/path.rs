@@ -58,12 +58,9 @@ pub(super) fn object(
     namespace: Option<&str>,
     name: &str,
 ) -> Result<String, ApiError> {
-    let refuse = |message: &str| ApiError {
-        class: ErrorClass::Refused,
-        action,
-        target: describe(&resource.group_resource, namespace, Some(name)),
-        message: message.into(),
-        code: None,
+    let refuse = |message: &str| {
+        let target = describe(&resource.group_resource, namespace, Some(name));
+        ApiError::new(ErrorClass::Refused, action, target, message)
     };
     match (resource.scope, namespace) {
         (Scope::Namespaced, None) => {

@@ -266,7 +266,7 @@ impl State {
 }
 
 fn failed(class: ErrorClass, message: String) -> ApiError {
-    ApiError { class, action: "LIST", target: "pods of this node".to_owned(), message, code: None }
+    ApiError::new(class, "LIST", "pods of this node", message)
 }
 
 impl PodWatch {

@@ -121,13 +121,12 @@ pub(super) async fn groups(api: &Api, previous: &[Group]) -> Result<Fetched, Api
         }
     }
     if !groups.iter().any(is_known) {
-        return Err(first_error.unwrap_or_else(|| ApiError {
-            class: ErrorClass::Unusable,
-            action: "DISCOVER",
-            target: "the server".to_owned(),
-            message: "the discovery documents name no resources".to_owned(),
+        let why = "the discovery documents name no resources";
+        let error = || ApiError {
             code: Some(200),
-        }));
+            ..ApiError::new(ErrorClass::Unusable, "DISCOVER", "the server", why)
+        };
+        return Err(first_error.unwrap_or_else(error));
     }
     groups.extend(kept);
     Ok(Fetched { groups, failures })

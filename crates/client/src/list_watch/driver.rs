@@ -266,7 +266,7 @@ pub(super) fn failure(
     class: ErrorClass,
     message: String,
 ) -> ApiError {
-    ApiError { class, action, target: resource.group_resource.to_string(), message, code: None }
+    ApiError::new(class, action, resource.group_resource.to_string(), message)
 }
 
 impl<E: Watched> ListWatch<E> {

@@ -316,13 +316,8 @@ fn is_at(object: &Identity, decided: Option<&ResourceVersion>, live: &RawObject)
     let found = live.facts.resource_version.as_ref();
     let Some(decided) = decided.filter(|decided| Some(*decided) != found) else { return Ok(()) };
     let found = found.map_or_else(|| "no version".to_owned(), |version| format!("version {version}"));
-    Err(ApiError {
-        class: ErrorClass::Conflict,
-        action: "PATCH",
-        target: path::describe_object(object),
-        message: format!("decided at version {decided}, but the object is at {found}"),
-        code: None,
-    })
+    let message = format!("decided at version {decided}, but the object is at {found}");
+    Err(ApiError::new(ErrorClass::Conflict, "PATCH", path::describe_object(object), message))
 }
 
 /// The final error of a patch of a list. Counts conflicts.

@@ -248,15 +248,11 @@ impl Births {
         }
         let since = self.since(api, owner, asker).await;
         let retry_after = (since + self.grace).saturating_duration_since(sent);
-        (!retry_after.is_zero()).then(|| ApiError {
-            class: ErrorClass::Deferred { retry_after, unborn: true },
-            action: "GET",
-            target: owner.to_string(),
-            message:
-                "a GET did not find the object, which may still be in admission: it has been named for less \
-                      than graph.birth_grace"
-                    .into(),
-            code: None,
+        (!retry_after.is_zero()).then(|| {
+            let class = ErrorClass::Deferred { retry_after, unborn: true };
+            let message = "a GET did not find the object, which may still be in admission: it has been named for \
+                           less than graph.birth_grace";
+            ApiError::new(class, "GET", owner.to_string(), message)
         })
     }
 

@@ -74,13 +74,8 @@ impl Looker<'_> {
     async fn list_in_time(&self, resource: &Arc<ResourceType>) -> Result<Found, ApiError> {
         let list = self.list(resource);
         tokio::time::timeout(UNSYNCED_AT_MOST, list).await.unwrap_or_else(|_| {
-            Err(ApiError {
-                class: ErrorClass::Transient,
-                action: "LIST",
-                target: resource.group_resource.to_string(),
-                message: format!("no list within {} s", UNSYNCED_AT_MOST.as_secs()),
-                code: None,
-            })
+            let message = format!("no list within {} s", UNSYNCED_AT_MOST.as_secs());
+            Err(ApiError::new(ErrorClass::Transient, "LIST", resource.group_resource.to_string(), message))
         })
     }
 
