@@ -94,12 +94,6 @@ enum Edit {
 const OWNER_REFERENCES: &str = "ownerReferences";
 pub(super) const FINALIZERS: &str = "finalizers";
 
-/// The fields that identify a reference.
-fn exactly(reference: &OwnerReference) -> (&Uid, &str, &str, &str) {
-    let OwnerReference { api_version, kind, name, uid, .. } = reference;
-    (uid, name, kind, api_version)
-}
-
 impl Api {
     /// How many requests a patch of owner references takes, as far as known.
     pub fn requests_for_patch(&self, group_resource: &GroupResource, references: &References) -> u32 {
@@ -137,8 +131,8 @@ impl Api {
                 self.edit_references(dependent, entries, resource_version, edit).await
             }
             References::Exactly(unwanted) => {
-                let unwanted: HashSet<_> = unwanted.iter().map(exactly).collect();
-                let edit = |reference: &OwnerReference| remove_if(unwanted.contains(&exactly(reference)));
+                let unwanted: HashSet<_> = unwanted.iter().map(OwnerReference::named).collect();
+                let edit = |reference: &OwnerReference| remove_if(unwanted.contains(&reference.named()));
                 self.edit_references(dependent, Vec::new(), resource_version, edit).await
             }
         }

@@ -105,10 +105,16 @@ pub struct OwnerReference {
 }
 
 impl OwnerReference {
+    /// What identifies it among the references of an object: the flags may differ.
+    pub fn named(&self) -> (&Uid, &str, &str, &str) {
+        let Self { api_version, kind, name, uid, controller: _, block_owner_deletion: _ } = self;
+        (uid, name, kind, api_version)
+    }
+
     /// Whether all of its texts are as long as those of a real owner can be.
     pub fn is_short(&self) -> bool {
-        let Self { api_version, kind, name, uid, controller: _, block_owner_deletion: _ } = self;
-        let longest = [api_version, kind, name].map(|text| text.len()).into_iter().max();
+        let (uid, name, kind, api_version) = self.named();
+        let longest = [api_version, kind, name].map(str::len).into_iter().max();
         longest.max(Some(uid.text_bytes())) <= Some(LONGEST_WORD)
     }
 

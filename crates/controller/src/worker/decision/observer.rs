@@ -9,7 +9,7 @@ use serde::{Serialize, Serializer};
 use crate::worker::classified::{Classified, Evidence};
 use kube_gc_client::{Deleted, Finalizer, Patched};
 use kube_gc_core::graph::ObjectSnapshot;
-use kube_gc_core::object::{Identity, OwnerReference, PropagationPolicy, Uid};
+use kube_gc_core::object::{Identity, OwnerReference, PropagationPolicy};
 use kube_gc_core::text::{LISTED, LONGEST, excerpt, listed};
 use kube_gc_core::verdict::ReferenceClass;
 use kube_gc_observe::telemetry::{PrintedReference, Structured};
@@ -237,12 +237,7 @@ impl RemovedReferences {
 
     /// Whether none of the first of them is left. All are removed by one write.
     pub fn is_gone_from(&self, now: &[OwnerReference]) -> bool {
-        // The flags may differ.
-        fn key(reference: &OwnerReference) -> (&str, &str, &str, &Uid) {
-            let OwnerReference { api_version, kind, name, uid, .. } = reference;
-            (api_version, kind, name, uid)
-        }
-        let is_left = |reference: &OwnerReference| self.some.iter().any(|gone| key(gone) == key(reference));
+        let is_left = |now: &OwnerReference| self.some.iter().any(|gone| gone.named() == now.named());
         !now.iter().any(is_left)
     }
 }
