@@ -263,11 +263,6 @@ impl GraphHandle {
         try_join_all(self.partitions().map(fence)).await.map(drop)
     }
 
-    /// Forgets the whole graph: the store went back in time.
-    pub async fn reset(&self) -> Answer<()> {
-        self.ask_all(|graph, _| graph.reset()).await.map(drop)
-    }
-
     /// The status of every partition, in order.
     pub async fn status(&self) -> Answer<Vec<PartitionStatus>> {
         let status = |partition| self.tell(partition, |actor, to| answer(to, actor.status()));
