@@ -51,7 +51,10 @@ impl Encoded {
     async fn store(&self, resource: &ResourceType) -> Objects {
         let mut all = Objects::new();
         let note = |facts: ObjectFacts| drop(all.insert(facts.uid.to_string(), facts));
-        self.api.list(resource, None, note).await.unwrap_or_else(|error| panic!("{}: {error}", self.name));
+        self.api
+            .list(resource, None, None, note)
+            .await
+            .unwrap_or_else(|error| panic!("{}: {error}", self.name));
         all
     }
 

@@ -132,7 +132,7 @@ impl Api {
         let visit = |ObjectFacts { uid, namespace, .. }| {
             pods.push(Key { uid, resource: Arc::clone(&resource), namespace });
         };
-        self.list_selected(&resource, None, Some(selector), visit).await?;
+        self.list(&resource, None, Some(selector), visit).await?;
         Ok(pods)
     }
 

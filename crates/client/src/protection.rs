@@ -33,7 +33,7 @@ impl Api {
                     held.push(Identity { resource: Arc::clone(&resource), namespace, name, uid });
                 }
             };
-            self.list(&resource, None, visit).await?;
+            self.list(&resource, None, None, visit).await?;
         }
         Ok(held)
     }

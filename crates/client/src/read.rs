@@ -291,7 +291,7 @@ mod tests {
         let failure = || Reply::status(500, "not at home", "{}").with_code(200);
         let server = Server::answering(move |_| failure());
         let mut found = 0;
-        let listed = server.api().list(&widgets(), None, |_| found += 1).await.unwrap_err();
+        let listed = server.api().list(&widgets(), None, None, |_| found += 1).await.unwrap_err();
         let references = crate::References::OfOwners(vec![widget().uid]);
         let patched = server.api().remove_references(&widget(), &references, None).await.unwrap_err();
         for error in [listed, patched] {

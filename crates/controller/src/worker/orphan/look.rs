@@ -89,7 +89,7 @@ impl Looker<'_> {
                     if late.len() < LATE_AT_ONCE { late.push(facts) } else { has_more = true }
                 }
             };
-            self.context.api.list(resource, self.namespace, visit).await?;
+            self.context.api.list(resource, self.namespace, None, visit).await?;
             let release = |facts| self.release_late(resource, facts);
             let released = self.context.releases.each(stream::iter(late), release);
             let released = released.collect::<Vec<_>>().await.concat();
