@@ -3,7 +3,6 @@
 pub mod brake;
 pub mod classified;
 pub mod comparison;
-pub mod context;
 pub mod decision;
 pub mod delete;
 pub mod interrupted;
@@ -12,11 +11,53 @@ pub mod namespaces;
 pub mod orphan;
 pub mod repeats;
 
-pub use decision::DecisionObserver;
+use std::sync::Arc;
 
-use kube_gc_client::Patched;
+use crate::actors::absent_owner_cache::AbsentOwnerCache;
+use crate::actors::graph_handle::GraphHandle;
+use crate::actors::registry::Registry;
+use kube_gc_client::{Api, Patched};
 use kube_gc_core::graph::ExpectedChange;
 use kube_gc_core::object::ResourceVersion;
+
+use self::brake::Brake;
+use self::decision::DecisionRecorder;
+use self::delete::Births;
+use self::namespace_check::NamespaceCheck;
+use self::orphan::Releases;
+
+pub use self::decision::DecisionObserver;
+
+/// What the workers of all pools share.
+#[derive(Clone, Debug)]
+pub struct WorkContext {
+    /// The API server.
+    pub api: Api,
+    /// The graph.
+    pub graph: GraphHandle,
+    /// Owners that were proved absent, and owners whose dependents were orphaned.
+    pub absent_owners: Arc<AbsentOwnerCache>,
+    /// How far each monitor is.
+    pub registry: Registry,
+    /// Owners that may still be in admission.
+    pub births: Births,
+    /// Limits how much is deleted.
+    pub brake: Brake,
+    /// Limits how many dependents are patched at a time.
+    pub releases: Releases,
+    /// Records decisions.
+    pub decisions: DecisionRecorder,
+    /// Warns about owners in another namespace.
+    pub namespace_check: NamespaceCheck,
+}
+
+impl WorkContext {
+    /// The context of one decision, which begins now. It is void once watches break.
+    pub fn now(&self) -> Self {
+        let number = self.api.restore_fence().acknowledged();
+        Self { api: self.api.under(number), graph: self.graph.under(number), ..self.clone() }
+    }
+}
 
 /// What the watch will show after the removal of the last finalizer from an object of this version, to
 /// which the server has answered with that one: an object that is gone may keep its version.

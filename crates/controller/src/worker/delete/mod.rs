@@ -16,8 +16,8 @@ mod tests;
 use std::sync::Arc;
 
 use crate::actors::pool::{Outcome, Work, WorkerSlot};
+use crate::worker::WorkContext;
 use crate::worker::classified::{Classified, Evidence};
-use crate::worker::context::WorkContext;
 use crate::worker::decision::DecisionLine;
 use crate::worker::interrupted::{self, Interrupted, api_outcome};
 use kube_gc_client::{ApiError, ErrorClass, RateLimiter};

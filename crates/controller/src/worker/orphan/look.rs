@@ -8,7 +8,7 @@ use futures::{StreamExt as _, stream};
 
 use super::release::orphan_dependent;
 use crate::actors::registry::{Followed, RoundType};
-use crate::worker::context::WorkContext;
+use crate::worker::WorkContext;
 use crate::worker::interrupted::Interrupted;
 use kube_gc_client::{ApiError, ErrorClass, References};
 use kube_gc_core::object::{

@@ -13,8 +13,8 @@ use futures::{Stream, StreamExt, TryStreamExt, stream};
 use tracing::Level;
 
 use crate::actors::pool::{Outcome, Work, WorkerSlot};
+use crate::worker::WorkContext;
 use crate::worker::after_finalizer_removal;
-use crate::worker::context::WorkContext;
 use crate::worker::decision::{DecisionLine, LoggedAs};
 use crate::worker::interrupted::{Interrupted, deferred};
 use kube_gc_client::{ApiError, ErrorClass, Finalizer, LookupResult, Patched, References};
