@@ -57,13 +57,7 @@ impl Api {
     ) -> Result<Option<LiveObject>, ApiError> {
         let call = Call::named(Verb::Get, resource, namespace.map(Namespace::as_str), name)?;
         let call = if has_particulars(resource) { call.accepting(JSON) } else { call };
-        let answer = match self.call(call).await {
-            Ok(answer) => answer,
-            Err(error) if matches!(error.class, ErrorClass::Absent | ErrorClass::NamespaceGone) => {
-                return Ok(None);
-            }
-            Err(error) => return Err(error),
-        };
+        let Some(answer) = ApiError::unless_absent(self.call(call).await)? else { return Ok(None) };
         let facts = read_object(namespace, name, &answer)?;
         Ok(Some(LiveObject { facts, details: details(resource, &answer)? }))
     }

@@ -99,11 +99,8 @@ impl Api {
     ///
     /// The answer is neither the namespace nor proof of its absence.
     pub async fn live_namespace(&self, namespace: &Identity) -> Result<Option<LiveNamespace>, ApiError> {
-        match self.call(Call::object(Verb::Get, namespace)?.accepting(JSON)).await {
-            Ok(answer) => live(namespace, &answer).map(Some),
-            Err(error) if error.class == ErrorClass::Absent => Ok(None),
-            Err(error) => Err(error),
-        }
+        let answer = self.call(Call::object(Verb::Get, namespace)?.accepting(JSON)).await;
+        ApiError::unless_absent(answer)?.map(|answer| live(namespace, &answer)).transpose()
     }
 
     /// Replaces the conditions. Bound to the uid and to the version that was read.
@@ -183,13 +180,8 @@ impl Api {
         let leases = ResourceType::of("leases.coordination.k8s.io", "v1", "Lease", Scope::Namespaced);
         let name = "kube-controller-manager";
         let call = Call::named(Verb::Get, &leases, Some("kube-system"), name)?;
-        let answer = match self.call(call.accepting(JSON)).await {
-            Ok(answer) => answer,
-            Err(error) if matches!(error.class, ErrorClass::Absent | ErrorClass::NamespaceGone) => {
-                return Ok(None);
-            }
-            Err(error) => return Err(error),
-        };
+        let answer = self.call(call.accepting(JSON)).await;
+        let Some(answer) = ApiError::unless_absent(answer)? else { return Ok(None) };
         let Lease { metadata, spec, .. } = answer.json()?;
         // The type takes anything for an empty Lease.
         let version =

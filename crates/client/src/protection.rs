@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::call::{Call, JSON};
 use super::client::Api;
 use super::commands::{claims_of, each};
-use super::error::{ApiError, ErrorClass};
+use super::error::ApiError;
 use super::list::Selection;
 use super::patch::{FINALIZERS, MERGE_PATCH, Patched};
 use super::path;
@@ -63,12 +63,8 @@ impl Api {
         &self,
         object: &Identity,
     ) -> Result<Option<(ResourceVersion, ObjectFacts)>, ApiError> {
-        let answer = match self.call(Call::object(Verb::Get, object)?.accepting(JSON)).await {
-            Err(error) if matches!(error.class, ErrorClass::Absent | ErrorClass::NamespaceGone) => {
-                return Ok(None);
-            }
-            answer => answer?,
-        };
+        let answer = self.call(Call::object(Verb::Get, object)?.accepting(JSON)).await;
+        let Some(answer) = ApiError::unless_absent(answer)? else { return Ok(None) };
         let facts = read_object(object.namespace.as_ref(), &object.name, &answer)?;
         let live: Value = answer.json()?;
         let is_claim = object.namespace.is_some();

@@ -282,10 +282,7 @@ impl Api {
                 ("apiservices.apiregistration.k8s.io", "APIService", format!("{version}.{group}"))
             }
         };
-        match self.get_named(&ResourceType::of(resource, "v1", kind, Scope::Cluster), None, &name).await {
-            Ok(_) => Ok(true),
-            Err(error) if error.class == ErrorClass::Absent => Ok(false),
-            Err(error) => Err(error),
-        }
+        let resource = ResourceType::of(resource, "v1", kind, Scope::Cluster);
+        Ok(ApiError::unless_absent(self.get_named(&resource, None, &name).await)?.is_some())
     }
 }
