@@ -223,6 +223,7 @@ impl Disturbance {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::object::config_map;
 
     #[test]
     fn orphaning_takes_precedence_over_foreground() {
@@ -237,14 +238,8 @@ mod tests {
     /// Rule 7.9.
     #[test]
     fn each_text_of_a_reference_is_cut_by_itself() {
-        let short = OwnerReference {
-            api_version: "v1".into(),
-            kind: "ConfigMap".into(),
-            name: "n".repeat(253).into(),
-            uid: Uid::parse("u").unwrap(),
-            controller: true,
-            block_owner_deletion: false,
-        };
+        let usual = config_map("ns", &"n".repeat(253), "u").reference();
+        let short = OwnerReference { controller: true, ..usual };
         assert_eq!(short.clone().shortened(), short);
         let text = "x".repeat(1 << 20);
         let long = [

@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde::ser::SerializeStruct;
 use uuid::Uuid;
 
-use super::ResourceType;
+use super::{OwnerReference, ResourceType};
 use crate::text::word;
 
 /// The uid that the API server gave an object. Unlike a name, it is unique over time.
@@ -106,6 +106,18 @@ pub struct Identity {
 impl Identity {
     pub fn key(&self) -> Key {
         Key { uid: self.uid.clone(), resource: Arc::clone(&self.resource), namespace: self.namespace.clone() }
+    }
+
+    /// A reference to it that neither controls nor blocks.
+    pub fn reference(&self) -> OwnerReference {
+        OwnerReference {
+            api_version: self.resource.api_version().into(),
+            kind: self.resource.kind.as_ref().into(),
+            name: self.name.as_ref().into(),
+            uid: self.uid.clone(),
+            controller: false,
+            block_owner_deletion: false,
+        }
     }
 }
 

@@ -133,18 +133,6 @@ pub fn seen(of: &Identity, version: u64, owners: Vec<OwnerReference>) -> ObjectF
     }
 }
 
-/// A reference to this ConfigMap.
-pub fn reference(owner: &Identity) -> OwnerReference {
-    OwnerReference {
-        api_version: "v1".into(),
-        kind: "ConfigMap".into(),
-        name: (&*owner.name).into(),
-        uid: owner.uid.clone(),
-        controller: false,
-        block_owner_deletion: false,
-    }
-}
-
 /// Accepts keys and does nothing.
 struct Sink;
 

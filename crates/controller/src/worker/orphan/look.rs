@@ -166,17 +166,6 @@ mod tests {
     use super::*;
     use kube_gc_core::object::{Scope, ServedKind};
 
-    fn reference(api_version: &str, kind: &str) -> OwnerReference {
-        OwnerReference {
-            api_version: api_version.into(),
-            kind: kind.into(),
-            name: "w".into(),
-            uid: Uid::parse("u").unwrap(),
-            controller: false,
-            block_owner_deletion: false,
-        }
-    }
-
     #[test]
     fn a_dependent_that_names_an_undiscovered_version_is_not_overlooked() {
         let resource = ResourceType::of("widgets.example.com", "v1beta1", "Widget", Scope::Namespaced);
@@ -184,9 +173,15 @@ mod tests {
         catalog.add(ServedKind { version: "v1beta1".into(), resource: Arc::clone(&resource) });
         let (catalog, namespace) = (catalog.build(), Namespace::parse("ns"));
         let owner = Identity { resource, namespace, name: "w".into(), uid: Uid::parse("u").unwrap() };
-        assert!(names(&reference("example.com/v1beta1", "Widget"), &catalog, &owner));
-        assert!(names(&reference("example.com/v1", "Widget"), &catalog, &owner));
-        assert!(!names(&reference("example.com/v1", "Gadget"), &catalog, &owner));
-        assert!(!names(&reference("example.org/v1", "Widget"), &catalog, &owner));
+        for (api_version, kind, is_named) in [
+            ("example.com/v1beta1", "Widget", true),
+            ("example.com/v1", "Widget", true),
+            ("example.com/v1", "Gadget", false),
+            ("example.org/v1", "Widget", false),
+        ] {
+            let (api_version, kind) = (api_version.into(), kind.into());
+            let reference = OwnerReference { api_version, kind, ..owner.reference() };
+            assert_eq!(names(&reference, &catalog, &owner), is_named, "{reference:?}");
+        }
     }
 }

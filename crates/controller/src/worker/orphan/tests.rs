@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use super::*;
 use crate::actors::absent_owner_cache::AbsentOwnerCache;
 use crate::actors::registry::RoundTypes;
-use crate::actors::tests::{EPOCH, bare_context, graph_on, identity, in_system, reference, seen};
+use crate::actors::tests::{EPOCH, bare_context, graph_on, identity, in_system, seen};
 use kube_gc_client::AbsenceProof;
 use kube_gc_client::testing::{Reply, Server};
 
@@ -54,7 +54,7 @@ fn dependents_are_taken_in_pages_while_the_owner_orphans_them() {
         let deleted = ObjectFacts { being_deleted: true, ..seen(&owner, 1, Vec::new()) };
         let orphan = Finalizers { orphan: true, ..Finalizers::default() };
         let dependent = |number: u64| {
-            seen(&identity("a", &format!("dependent-{number}")), 2 + number, vec![reference(&owner)])
+            seen(&identity("a", &format!("dependent-{number}")), 2 + number, vec![owner.reference()])
         };
         let mut objects = vec![ObjectFacts { finalizers: orphan, ..deleted.clone() }];
         objects.extend((0..5).map(dependent));

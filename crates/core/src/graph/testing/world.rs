@@ -78,14 +78,7 @@ pub fn node(name: &str) -> Obj {
 
 impl Obj {
     pub fn reference(&self) -> OwnerReference {
-        OwnerReference {
-            api_version: self.resource.api_version().into(),
-            kind: self.resource.kind.clone().into(),
-            name: self.facts.name.clone().into(),
-            uid: self.facts.uid.clone(),
-            controller: false,
-            block_owner_deletion: false,
-        }
+        self.identity().reference()
     }
     pub fn owned(mut self, owner: &Self) -> Self {
         self.facts.owners.push(owner.reference());

@@ -151,12 +151,9 @@ fn rewritten(count: usize, of: PartitionId, reference: impl Fn(usize) -> OwnerRe
 #[test]
 fn an_object_with_thousands_of_owners_takes_linear_time() {
     let of = |kind: &str, name: String, uid: String| OwnerReference {
-        api_version: "v1".into(),
         kind: kind.into(),
-        name: name.into(),
-        uid: Uid::parse(&uid).unwrap(),
-        controller: false,
         block_owner_deletion: true,
+        ..config_map("ns", &name, &uid).reference()
     };
     for kind in ["ConfigMap", "Node", "Nobody"] {
         let each_another = |number: usize| of(kind, format!("o{number}"), random_uid(number as u64));

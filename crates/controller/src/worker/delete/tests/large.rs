@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::scene::{Scene, Thing};
 use crate::actors::pool::{Outcome, Work as _, WorkerSlot};
-use crate::actors::tests::{identity, in_system, reference};
+use crate::actors::tests::{identity, in_system};
 use kube_gc_client::ApiSettings;
 use kube_gc_client::testing::{Reply, Server};
 use kube_gc_core::graph::{LARGE, Partition};
@@ -21,7 +21,7 @@ const MANY: usize = 8000;
 
 /// A reference to an owner that never existed.
 fn nobody(kind: &str, number: usize) -> OwnerReference {
-    OwnerReference { kind: kind.into(), ..reference(&identity("a", &format!("nobody-{number}"))) }
+    OwnerReference { kind: kind.into(), ..identity("a", &format!("nobody-{number}")).reference() }
 }
 
 fn nobodies(numbers: std::ops::Range<usize>) -> Vec<OwnerReference> {
