@@ -10,12 +10,11 @@ use smallvec::{SmallVec, smallvec};
 
 use super::DeleteWork;
 use super::look_ups::{Asker, LOOK_UPS_AT_ONCE, LookedUp};
-use crate::actors::graph_handle::Finding;
 use crate::actors::pool::Outcome;
 use crate::worker::classified::{Classified, Evidence};
 use crate::worker::interrupted::{Interrupted, api_outcome};
 use kube_gc_client::{AbsenceProof, ApiError, ErrorClass, LookupResult};
-use kube_gc_core::graph::{Generation, LARGE, ObjectSnapshot, OwnerState, Snapshot, Verification};
+use kube_gc_core::graph::{Finding, Generation, LARGE, ObjectSnapshot, OwnerState, Snapshot, Verification};
 use kube_gc_core::mailbox::{Completion, Wait};
 use kube_gc_core::object::Identity;
 use kube_gc_core::text::bounded;

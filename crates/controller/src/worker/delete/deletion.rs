@@ -9,7 +9,6 @@ use futures::{StreamExt as _, TryStreamExt as _, stream};
 
 use super::DeleteWork;
 use super::look_ups::{LOOK_UPS_AT_ONCE, LookedUp};
-use crate::actors::graph_handle::Finding;
 use crate::actors::pool::Outcome;
 use crate::worker::brake::Reservation;
 use crate::worker::classified::Classified;
@@ -18,7 +17,7 @@ use crate::worker::interrupted::Interrupted;
 use kube_gc_client::{
     AbsenceProof, Api, DeleteOrder, Deleted, ErrorClass, Finalizer, LookupResult, Patched, Verb, WriteSlot,
 };
-use kube_gc_core::graph::{ExpectedChange, ObjectSnapshot, OwnerState, ReferenceSnapshot, Snapshot};
+use kube_gc_core::graph::{ExpectedChange, Finding, ObjectSnapshot, OwnerState, ReferenceSnapshot, Snapshot};
 use kube_gc_core::mailbox::Completion;
 use kube_gc_core::object::{DeletionState, Identity, PropagationPolicy, ResourceVersion};
 use kube_gc_core::verdict::{

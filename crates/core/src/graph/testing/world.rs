@@ -318,7 +318,12 @@ impl World {
     pub fn prove_absent(&mut self, obj: &Obj) -> Verification {
         let (identity, generation) = self.virtual_node(obj);
         let id = self.home(obj);
-        let verdict = self.partitions[usize::from(id.0)].absence_proved(&identity, generation, &mut self.out);
+        let verdict = self.partitions[usize::from(id.0)].verified(
+            &identity,
+            Finding::Absent,
+            generation,
+            &mut self.out,
+        );
         self.deliver();
         verdict
     }

@@ -200,7 +200,7 @@ fn dependents_that_disagree_about_their_owner_take_linear_time() {
                 else {
                     panic!("no monitor shows the owner")
                 };
-                let verdict = bed.partition.absence_proved(&identity, generation, &mut bed.out);
+                let verdict = bed.partition.verified(&identity, Finding::Absent, generation, &mut bed.out);
                 assert_eq!(verdict, Verification::Retry);
             }
             // Each dependent needs a look-up of its own.
