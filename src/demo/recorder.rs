@@ -13,7 +13,7 @@ use tower::ServiceExt as _;
 
 use super::shop::display_name;
 use kube_gc_apiserver::ApiServer;
-use kube_gc_client::Finalizer;
+use kube_gc_client::{Finalizer, path_of};
 use kube_gc_controller::worker::decision::{DecisionObserver, DecisionRecord, JudgedOwner, Occurrence};
 use kube_gc_core::object::{Identity, Namespace};
 
@@ -202,7 +202,7 @@ impl Recording {
 
     fn step(&self, decision: &DecisionRecord) -> Step {
         let DecisionRecord { object, action, finalizer, owners, owner, outcome, error, .. } = decision;
-        let path = object.path();
+        let path = path_of(object).unwrap_or_default();
         let method = if *action == "delete" { "DELETE" } else { "PATCH" };
         let sent = |request: &&Request| request.path == path && request.method == method;
         let mut judged: Vec<Owner> = owners.iter().map(|owner| self.owner(object, owner)).collect();

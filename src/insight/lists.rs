@@ -175,7 +175,7 @@ impl<'a> Lists<'a> {
             .map(async |resource| {
                 let list = async |namespace: Option<&Namespace>| {
                     let mut batch = Vec::new();
-                    let list = session.api.list(&resource, namespace, |facts| {
+                    let list = session.api.list(&resource, namespace, None, |facts| {
                         batch.push(facts);
                         if batch.len() == BATCH {
                             graph().add(&resource, std::mem::take(&mut batch));
@@ -247,8 +247,7 @@ impl<'a> Lists<'a> {
             .map(async |resource| {
                 let mut uids = Vec::new();
                 let selector = Some(("labelSelector", selector));
-                let list =
-                    session.api.list_selected(&resource, namespace, selector, |facts| uids.push(facts.uid));
+                let list = session.api.list(&resource, namespace, selector, |facts| uids.push(facts.uid));
                 let listed = interrupted.run_until_cancelled(list).await;
                 (resource, uids, listed)
             })

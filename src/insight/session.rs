@@ -125,7 +125,7 @@ impl Session {
                 found = Some(ObjectName::from(&Identity { namespace: facts.namespace, ..owner.clone() }));
             }
         };
-        self.api.list_selected(resource, None, Some(selector), visit).await.ok()?;
+        self.api.list(resource, None, Some(selector), visit).await.ok()?;
         found
     }
 

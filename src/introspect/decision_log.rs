@@ -441,14 +441,7 @@ mod tests {
     }
 
     fn cascade(log: &DecisionLog, owner: &str, numbers: std::ops::Range<usize>) {
-        let reference = OwnerReference {
-            api_version: "v1".into(),
-            kind: "ConfigMap".into(),
-            name: owner.into(),
-            uid: Uid::parse(owner).unwrap(),
-            controller: false,
-            block_owner_deletion: false,
-        };
+        let reference = config_map("a", owner, owner).reference();
         let judged =
             JudgedOwner { reference, class: ReferenceClass::Absent, evidence: Evidence::Graph, error: None };
         for number in numbers {

@@ -195,8 +195,7 @@ impl Questions {
     /// What the server's own table says of an object that is observed; inside is why it cannot say so now.
     pub async fn row(&self, of: &ExplainQuery) -> Result<Option<Result<Row, ApiError>>, PartitionEnded> {
         let Some(root) = self.find(&of.uid, of.resource.as_ref()).await? else { return Ok(None) };
-        let (key, identity) = (root.key(), root.clone());
-        let state = self.graph.ask_about(&key, move |graph, _, _| graph.owner_state(&identity)).await?;
+        let state = self.graph.owner_state(&root).await?;
         let OwnerState::Observed { resource_version: at, .. } = state else { return Ok(None) };
         self.pace.acquire().await;
         Ok(Some(match self.api.table_row(&root, at.as_ref()).await {

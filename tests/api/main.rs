@@ -10,10 +10,10 @@ use std::time::Duration;
 use http::Response;
 use kube::client::ClientBuilder;
 use kube_gc_client::{
-    Api, ApiSettings, Encoding, HighWater, ListWatch, Step, WatchStart, WriteGate, load_config,
+    Api, ApiSettings, Encoding, HighWater, ListWatch, Step, WatchStart, WriteGate, load_config, path_of,
 };
 use kube_gc_core::graph::WatchEvent;
-use kube_gc_core::object::{ObjectFacts, ResourceType};
+use kube_gc_core::object::{Identity, ObjectFacts, ResourceType};
 use kube_gc_testkit::ControlPlane;
 use kube_gc_testkit::cluster::poll;
 use serde_json::{Value, json};
@@ -51,7 +51,10 @@ impl Encoded {
     async fn store(&self, resource: &ResourceType) -> Objects {
         let mut all = Objects::new();
         let note = |facts: ObjectFacts| drop(all.insert(facts.uid.to_string(), facts));
-        self.api.list(resource, None, note).await.unwrap_or_else(|error| panic!("{}: {error}", self.name));
+        self.api
+            .list(resource, None, None, note)
+            .await
+            .unwrap_or_else(|error| panic!("{}: {error}", self.name));
         all
     }
 
@@ -167,7 +170,8 @@ async fn agree(clients: &[Encoded], raw: &kube::Client, resource: &Arc<ResourceT
         watches.push((client.name, cached.1));
     }
     let Some(facts) = expected.values().find(|facts| !facts.being_deleted) else { return false };
-    let path = resource.path(facts.namespace.as_ref().map(|namespace| namespace.as_str()), Some(&facts.name));
+    let ObjectFacts { namespace, name, uid, .. } = facts.clone();
+    let path = path_of(&Identity { resource: Arc::clone(resource), namespace, name, uid }).unwrap();
     // An annotation of this type's own, because some objects are served as two types.
     let changed = json!({"test.io/changed": resource.group_resource.to_string()});
     send(raw, "PATCH", &path, &json!({"metadata": {"annotations": changed}})).await;

@@ -11,7 +11,6 @@ use serde_json::Value;
 use super::call::{Answer, Call, JSON, list_accept};
 use super::client::Api;
 use super::error::{ApiError, ErrorClass};
-use super::path;
 use super::read::read_object;
 use super::settings::Verb;
 use kube_gc_core::object::{
@@ -58,14 +57,8 @@ impl Api {
     ) -> Result<Option<LiveObject>, ApiError> {
         let call = Call::named(Verb::Get, resource, namespace.map(Namespace::as_str), name)?;
         let call = if has_particulars(resource) { call.accepting(JSON) } else { call };
-        let answer = match self.call(call).await {
-            Ok(answer) => answer,
-            Err(error) if matches!(error.class, ErrorClass::Absent | ErrorClass::NamespaceGone) => {
-                return Ok(None);
-            }
-            Err(error) => return Err(error),
-        };
-        let facts = read_object(namespace, name, &answer)?.facts;
+        let Some(answer) = ApiError::unless_absent(self.call(call).await)? else { return Ok(None) };
+        let facts = read_object(namespace, name, &answer)?;
         Ok(Some(LiveObject { facts, details: details(resource, &answer)? }))
     }
 
@@ -75,7 +68,7 @@ impl Api {
     ///
     /// The pods cannot be listed.
     pub async fn pods_that_use(&self, claim: &Identity) -> Result<Vec<ObjectName>, ApiError> {
-        let pods = path::built_in("pods", "Pod", Scope::Namespaced);
+        let pods = ResourceType::of("pods", "v1", "Pod", Scope::Namespaced);
         let namespace = claim.namespace.as_ref().map(Namespace::as_str);
         let call = Call::list(&pods, namespace, JSON).with("limit", &MOST_USERS.to_string());
         let list: Value = Box::pin(self.call(call)).await?.json()?;
@@ -128,19 +121,20 @@ impl Api {
     }
 
     async fn pods_on(&self, node: &Identity) -> Result<Vec<Key>, ApiError> {
-        let (mut pods, resource) = (Vec::new(), Arc::new(path::built_in("pods", "Pod", Scope::Namespaced)));
+        let (mut pods, resource) = (Vec::new(), ResourceType::of("pods", "v1", "Pod", Scope::Namespaced));
         let selector = ("fieldSelector", &*format!("spec.nodeName={}", node.name));
         let visit = |ObjectFacts { uid, namespace, .. }| {
             pods.push(Key { uid, resource: Arc::clone(&resource), namespace });
         };
-        self.list_selected(&resource, None, Some(selector), visit).await?;
+        self.list(&resource, None, Some(selector), visit).await?;
         Ok(pods)
     }
 
     /// The claims that are being deleted, that nothing but their use holds, and that only these pods use.
     async fn freed_by(&self, pods: &[Identity], pod: &Identity) -> Result<Vec<Key>, ApiError> {
-        let resource = path::built_in("persistentvolumeclaims", "PersistentVolumeClaim", Scope::Namespaced);
-        let (resource, namespace, mut freed) = (Arc::new(resource), &pod.namespace, Vec::new());
+        let resource =
+            ResourceType::of("persistentvolumeclaims", "v1", "PersistentVolumeClaim", Scope::Namespaced);
+        let (namespace, mut freed) = (&pod.namespace, Vec::new());
         let pod: Value = Box::pin(self.call(Call::object(Verb::Get, pod)?.accepting(JSON))).await?.json()?;
         for name in claims_of(&pod).take(MOST_CLAIMS) {
             let claim = Box::pin(self.read_named(&resource, namespace.as_ref(), &name)).await?;
@@ -293,7 +287,7 @@ impl Api {
     ///
     /// The pods cannot be listed.
     pub async fn pods_labelled(&self, namespace: &str, label: &str) -> Result<Vec<LabelledPod>, ApiError> {
-        let pods = path::built_in("pods", "Pod", Scope::Namespaced);
+        let pods = ResourceType::of("pods", "v1", "Pod", Scope::Namespaced);
         let call = Call::list(&pods, Some(namespace), JSON)
             .with("limit", &MOST_PODS.to_string())
             .with("labelSelector", label);

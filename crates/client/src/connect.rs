@@ -11,11 +11,10 @@ use super::client::{Api, Clients, Sender};
 use super::connection::{ConnectError, Connection, choose_proxy};
 use super::connection_error::error_chain;
 use super::error::{ApiError, ErrorClass};
-use super::path;
 use super::settings::ApiSettings;
 use super::transport;
 use super::write_gate::WriteGate;
-use kube_gc_core::object::Scope;
+use kube_gc_core::object::{ResourceType, Scope};
 
 /// Finds the configuration: the given kubeconfig file, else `$KUBECONFIG`, else
 /// `~/.kube/config`, else the service account of the pod in which this process runs.
@@ -224,7 +223,7 @@ impl Api {
         let mut other = None;
         let mut denied = false;
         for resource in ["namespaces", "configmaps", "pods", "secrets"] {
-            let resource = path::built_in(resource, "", Scope::Cluster);
+            let resource = ResourceType::of(resource, "v1", "", Scope::Cluster);
             match self.call(Call::list(&resource, None, METADATA_LIST).with("limit", "1")).await {
                 Ok(_) => return Ok(true),
                 Err(error) if error.class == ErrorClass::Denied && error.code == Some(403) => denied = true,

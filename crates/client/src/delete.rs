@@ -65,8 +65,8 @@ impl Api {
             Some(_) => return Err(answer.unusable("the response is a Status, but not Success")),
             None => {}
         }
-        let object = read_object(identity.namespace.as_ref(), &identity.name, &answer)?;
-        Ok(if object.is_held { Deleted::Pending(object.facts) } else { Deleted::Removed })
+        let facts = read_object(identity.namespace.as_ref(), &identity.name, &answer)?;
+        Ok(if facts.is_held() { Deleted::Pending(facts) } else { Deleted::Removed })
     }
 }
 

@@ -78,6 +78,25 @@ pub enum ErrorClass {
 }
 
 impl ApiError {
+    /// An error without an answer.
+    pub fn new(
+        class: ErrorClass,
+        action: &'static str,
+        target: impl Into<String>,
+        message: impl Into<String>,
+    ) -> Self {
+        Self { class, action, target: target.into(), message: message.into(), code: None }
+    }
+
+    /// The answer to a read; `None` if it says that the object, or its namespace, is absent.
+    pub(super) fn unless_absent<T>(answer: Result<T, Self>) -> Result<Option<T>, Self> {
+        match answer {
+            Ok(answer) => Ok(Some(answer)),
+            Err(error) if matches!(error.class, ErrorClass::Absent | ErrorClass::NamespaceGone) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Whether the server supports none of the requested encodings.
     pub(super) fn says_not_acceptable(&self) -> bool {
         matches!(self.code, Some(406 | 415))

@@ -17,7 +17,7 @@ use super::patch::MERGE_PATCH;
 use super::path;
 use super::settings::{EVENT_COMPONENT, FIELD_MANAGER, Verb};
 use kube_gc_core::graph::Report;
-use kube_gc_core::object::{Digest, Identity, Namespace, OwnerReference, Scope};
+use kube_gc_core::object::{Digest, Identity, Namespace, OwnerReference, ResourceType, Scope};
 use kube_gc_core::text::{LISTED, excerpt};
 use kube_gc_observe::telemetry::{InvalidReference, PrintedReference, Structured, owner_reference, record};
 
@@ -51,29 +51,27 @@ impl Api {
         self.tell(about, EventType::Warning, reason, message).await
     }
 
-    /// Records a warning, or logs why that failed. False if it may be recorded later, for example because
+    /// Records an event, or logs why that failed. False if it may be recorded later, for example because
     /// another replica writes now.
-    pub async fn has_warned(&self, about: &Identity, reason: &str, message: &str) -> bool {
-        let Err(error) = self.warn(about, reason, message).await else { return true };
+    pub async fn has_told(&self, about: &Identity, kind: EventType, reason: &str, message: &str) -> bool {
+        let Err(error) = self.tell(about, kind, reason, message).await else { return true };
         let object = Structured::object(about);
+        let object = object.logged();
         match error.class {
             ErrorClass::DryRun => true,
             ErrorClass::GateClosed
             | ErrorClass::Transient
             | ErrorClass::Throttled { .. }
             | ErrorClass::Deferred { .. } => {
-                tracing::debug!(
-                    object = object.logged(),
-                    %error,
-                    "cannot create the Warning event about this object; kube-gc retries"
-                );
+                tracing::debug!(object, event = reason, %error, "cannot create an event about this object; kube-gc retries");
                 false
             }
             _ => {
                 tracing::warn!(
-                    object = object.logged(),
+                    object,
+                    event = reason,
                     %error,
-                    "cannot create the Warning event about this object; check that kube-gc may create events"
+                    "cannot create an event about this object; check that kube-gc may create events"
                 );
                 true
             }
@@ -153,7 +151,7 @@ impl Api {
         name: &str,
         body: &Value,
     ) -> Result<Answer, ApiError> {
-        let events = path::built_in("events", "Event", Scope::Namespaced);
+        let events = ResourceType::of("events", "v1", "Event", Scope::Namespaced);
         let mut call = Call::named(verb, &events, Some(namespace), name)?;
         let mut content_type = MERGE_PATCH;
         if verb == Verb::Create {
@@ -286,7 +284,7 @@ async fn namespace_mismatch(api: &Api, dependent: &Identity, reference: &OwnerRe
         "the owner is in another namespace, so the owner reference is invalid; correct the ownerReferences"
     );
     record::invalid_reference(InvalidReference::NamespaceMismatch);
-    api.has_warned(dependent, OWNER_REF_INVALID_NAMESPACE, &message).await
+    api.has_told(dependent, EventType::Warning, OWNER_REF_INVALID_NAMESPACE, &message).await
 }
 
 /// The message of the event, as kube-controller-manager writes it. If it is too long for an event,

@@ -56,8 +56,8 @@ pub use limits::{HangHook, RateLimiter};
 pub use list_watch::{ListWatch, Phase, Step, WatchStart};
 pub use namespaces::{LiveNamespace, Page, PageItem};
 pub use order::{DeleteOrder, Ground};
-pub use patch::{Finalizer, FinalizerRemoval, Patched, References};
-pub use path::encode;
+pub use patch::{Finalizer, Patched, References};
+pub use path::{encode, path_of};
 #[cfg(feature = "node")]
 pub use pods::PodWatch;
 pub use read::{AbsenceProof, LookupResult};

@@ -39,29 +39,16 @@ impl<'a> Selection<'a> {
 type Visit<'a> = &'a mut (dyn FnMut(Encoding, &[u8]) -> Result<(), String> + Send);
 
 impl Api {
-    /// Lists a type, consistently and in pages, and calls `visit` for every object. Returns the version of
-    /// the first page, for which the whole list stands. For confirmations; [`watch`](Self::watch) follows a type. If a part of the list must be read
-    /// again, objects are visited again.
+    /// Lists a type, or those of its objects that a selector names: a parameter with its value, such as
+    /// `labelSelector`. Lists consistently and in pages, and calls `visit` for every object. Returns the version
+    /// of the first page, for which the whole list stands. For confirmations; [`watch`](Self::watch) follows a
+    /// type. If a part of the list must be read again, objects are visited again.
     ///
     /// # Errors
     ///
-    /// The list cannot be read to its end. What was visited then proves nothing.
+    /// The list cannot be read to its end, or the server does not understand the selector. What was visited then
+    /// proves nothing.
     pub async fn list(
-        &self,
-        resource: &ResourceType,
-        namespace: Option<&Namespace>,
-        visit: impl FnMut(ObjectFacts) + Send,
-    ) -> Result<Option<ResourceVersion>, ApiError> {
-        self.list_selected(resource, namespace, None, visit).await
-    }
-
-    /// Lists the objects of a type that a selector names, or all of them: a parameter with its value, such as
-    /// `labelSelector`.
-    ///
-    /// # Errors
-    ///
-    /// As for [`list`](Self::list), and if the server does not understand the selector.
-    pub async fn list_selected(
         &self,
         resource: &ResourceType,
         namespace: Option<&Namespace>,
@@ -201,7 +188,7 @@ mod tests {
     async fn an_endless_list_is_cancelled() {
         let page = r#"{"kind":"WidgetList","metadata":{"resourceVersion":"3","continue":"t"},"items":[{}]}"#;
         let server = Server::answering(move |_| Reply::ok(page));
-        let error = server.api().list(&widgets(), None, drop).await.unwrap_err();
+        let error = server.api().list(&widgets(), None, None, drop).await.unwrap_err();
         assert_eq!((error.class, server.seen().len()), (ErrorClass::Unusable, 2), "{error}");
     }
 
@@ -220,7 +207,7 @@ mod tests {
             let parts = std::iter::once(Part::Data(start.into())).chain(fat);
             Reply::stream(parts.chain([Part::Data("{}]}".into())]))
         });
-        server.api().list(&widgets(), None, drop).await.unwrap();
+        server.api().list(&widgets(), None, None, drop).await.unwrap();
         let limits: Vec<_> =
             server.seen().iter().map(|seen| seen.query("limit").unwrap().to_owned()).collect();
         assert_eq!(limits, ["500", "62", "62"]);
@@ -238,7 +225,7 @@ mod tests {
         let first = page(3, "t", "a");
         let broken = Part::Data(first[..first.len() - 2].to_owned().into());
         let server = Server::replying([Reply::stream([broken, Part::Break])]);
-        let error = server.api().list(&widgets(), None, drop).await.unwrap_err();
+        let error = server.api().list(&widgets(), None, None, drop).await.unwrap_err();
         assert_eq!((error.class, server.seen().len()), (ErrorClass::Transient, 1), "{error}");
     }
 
@@ -247,7 +234,7 @@ mod tests {
         let server =
             Server::replying([Reply::ok(r#"{"kind":"WidgetList","metadata":{"resourceVersion":"3"}}"#)]);
         let selector = ("labelSelector", "a=b,c in (d)&limit=1");
-        server.api().list_selected(&widgets(), None, Some(selector), drop).await.unwrap();
+        server.api().list(&widgets(), None, Some(selector), drop).await.unwrap();
         assert_eq!(
             server.requests(),
             ["GET /apis/example.com/v1/widgets?limit=500&labelSelector=a%3Db%2Cc%20in%20%28d%29%26limit%3D1"]
@@ -265,8 +252,11 @@ mod tests {
         ]);
         let mut names = Vec::new();
         let namespace = Namespace::parse("ns");
-        let listed =
-            server.api().list(&widgets(), namespace.as_ref(), |facts| names.push(facts.name)).await.unwrap();
+        let listed = server
+            .api()
+            .list(&widgets(), namespace.as_ref(), None, |facts| names.push(facts.name))
+            .await
+            .unwrap();
         assert_eq!(listed, Some(ResourceVersion::number(5)));
         assert_eq!(names.iter().map(|name| &**name).collect::<Vec<_>>(), ["a", "a", "b"]);
         let path = "GET /apis/example.com/v1/namespaces/ns/widgets?limit=500";

@@ -12,11 +12,10 @@ use super::error::{ApiError, ErrorClass};
 use super::list::Pagination;
 use super::order::DeleteOrder;
 use super::patch::MERGE_PATCH;
-use super::path;
 use super::settings::{FIELD_MANAGER, Verb};
 use kube_gc_core::namespaces::{Condition, FINALIZER, FieldOwner, LeaderRecord};
 use kube_gc_core::object::{Identity, Namespace, ResourceType, ResourceVersion, Scope, Uid};
-use kube_gc_decode::{Keyed, ObjectView, or_default, read_json};
+use kube_gc_decode::{Keyed, Metadata, Object, or_default, read_json};
 
 /// A namespace as a live read has shown it.
 #[derive(Clone, Debug)]
@@ -100,11 +99,8 @@ impl Api {
     ///
     /// The answer is neither the namespace nor proof of its absence.
     pub async fn live_namespace(&self, namespace: &Identity) -> Result<Option<LiveNamespace>, ApiError> {
-        match self.call(Call::object(Verb::Get, namespace)?.accepting(JSON)).await {
-            Ok(answer) => live(namespace, &answer).map(Some),
-            Err(error) if error.class == ErrorClass::Absent => Ok(None),
-            Err(error) => Err(error),
-        }
+        let answer = self.call(Call::object(Verb::Get, namespace)?.accepting(JSON)).await;
+        ApiError::unless_absent(answer)?.map(|answer| live(namespace, &answer)).transpose()
     }
 
     /// Replaces the conditions. Bound to the uid and to the version that was read.
@@ -181,16 +177,11 @@ impl Api {
     ///
     /// Whether there is one is not known.
     pub async fn controller_manager_lease(&self) -> Result<Option<LeaderRecord>, ApiError> {
-        let leases = path::built_in("leases.coordination.k8s.io", "Lease", Scope::Namespaced);
+        let leases = ResourceType::of("leases.coordination.k8s.io", "v1", "Lease", Scope::Namespaced);
         let name = "kube-controller-manager";
         let call = Call::named(Verb::Get, &leases, Some("kube-system"), name)?;
-        let answer = match self.call(call.accepting(JSON)).await {
-            Ok(answer) => answer,
-            Err(error) if matches!(error.class, ErrorClass::Absent | ErrorClass::NamespaceGone) => {
-                return Ok(None);
-            }
-            Err(error) => return Err(error),
-        };
+        let answer = self.call(call.accepting(JSON)).await;
+        let Some(answer) = ApiError::unless_absent(answer)? else { return Ok(None) };
         let Lease { metadata, spec, .. } = answer.json()?;
         // The type takes anything for an empty Lease.
         let version =
@@ -211,7 +202,7 @@ impl Api {
     /// What is allowed is not known.
     pub async fn missing_rights(&self, rights: &[[&'static str; 3]]) -> Result<Vec<String>, ApiError> {
         let reviews = "selfsubjectaccessreviews.authorization.k8s.io";
-        let reviews = path::built_in(reviews, "SelfSubjectAccessReview", Scope::Cluster);
+        let reviews = ResourceType::of(reviews, "v1", "SelfSubjectAccessReview", Scope::Cluster);
         let mut missing = Vec::new();
         for [verb, group, plural] in rights {
             let (resource, subresource) = plural.split_once('/').unwrap_or((plural, ""));
@@ -340,14 +331,14 @@ fn page(body: &[u8]) -> Result<Page, String> {
     #[derive(Deserialize)]
     struct List<'a> {
         kind: String,
-        metadata: Keyed<Metadata>,
+        metadata: Keyed<ListMetadata>,
         // Go writes an empty list as `null`; a list without it is none.
         #[serde(borrow, deserialize_with = "or_default")]
-        items: Vec<Keyed<ObjectView<'a>>>,
+        items: Vec<Keyed<Object<Metadata<'a>>>>,
     }
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
-    struct Metadata {
+    struct ListMetadata {
         #[serde(rename = "continue")]
         next: Option<String>,
         remaining_item_count: Option<i64>,
@@ -356,14 +347,14 @@ fn page(body: &[u8]) -> Result<Page, String> {
     if !list.kind.ends_with("List") {
         return Err("the response is not a list".to_owned());
     }
-    let item = |Keyed(view): Keyed<ObjectView<'_>>| PageItem {
-        name: view.metadata.name.to_string(),
-        uid: Uid::parse(&view.metadata.uid),
-        version: view.resource_version(),
-        being_deleted: view.metadata.deletion_timestamp.is_some(),
-        finalizers: view.metadata.finalizers.iter().map(|finalizer| finalizer.to_string()).collect(),
+    let item = |Keyed(Object { metadata }): Keyed<Object<Metadata<'_>>>| PageItem {
+        name: metadata.name.to_string(),
+        uid: Uid::parse(&metadata.uid),
+        version: metadata.version(),
+        being_deleted: metadata.deletion_timestamp.is_some(),
+        finalizers: metadata.finalizers.iter().map(|finalizer| finalizer.to_string()).collect(),
     };
-    let Keyed(Metadata { next, remaining_item_count }) = list.metadata;
+    let Keyed(ListMetadata { next, remaining_item_count }) = list.metadata;
     let next = next.unwrap_or_default();
     // A page that is not the last one is followed by at least one object.
     let least = u64::from(!next.is_empty());

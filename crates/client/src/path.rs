@@ -29,16 +29,6 @@ pub(super) fn describe_object(identity: &Identity) -> String {
     describe(&identity.resource.group_resource, namespace, Some(&identity.name))
 }
 
-/// A type of Kubernetes' own, as far as requests need it.
-pub(super) fn built_in(resource: &str, kind: &str, scope: Scope) -> ResourceType {
-    ResourceType {
-        group_resource: GroupResource::parse(resource),
-        version: "v1".into(),
-        kind: kind.into(),
-        scope,
-    }
-}
-
 /// The path of a collection in one namespace or in all.
 pub(super) fn collection(resource: &ResourceType, namespace: Option<&str>) -> String {
     let GroupResource { group, resource: plural } = &resource.group_resource;
@@ -68,12 +58,9 @@ pub(super) fn object(
     namespace: Option<&str>,
     name: &str,
 ) -> Result<String, ApiError> {
-    let refuse = |message: &str| ApiError {
-        class: ErrorClass::Refused,
-        action,
-        target: describe(&resource.group_resource, namespace, Some(name)),
-        message: message.into(),
-        code: None,
+    let refuse = |message: &str| {
+        let target = describe(&resource.group_resource, namespace, Some(name));
+        ApiError::new(ErrorClass::Refused, action, target, message)
     };
     match (resource.scope, namespace) {
         (Scope::Namespaced, None) => {
@@ -95,6 +82,11 @@ pub(super) fn object(
     Ok(path)
 }
 
+/// The path of an object; `None` if no object can have this identity.
+pub fn path_of(Identity { resource, namespace, name, .. }: &Identity) -> Option<String> {
+    object("GET", resource, namespace.as_ref().map(Namespace::as_str), name).ok()
+}
+
 /// Appends `/` and the text, percent-encoded.
 fn segment(path: &mut String, text: &str) {
     path.push('/');
@@ -114,7 +106,7 @@ mod tests {
     use super::*;
 
     fn object(scope: Scope, namespace: &str, name: &str) -> Result<String, ApiError> {
-        let widgets = built_in("widgets.example.com", "Widget", scope);
+        let widgets = ResourceType::of("widgets.example.com", "v1", "Widget", scope);
         super::object("GET", &widgets, Some(namespace).filter(|text| !text.is_empty()), name)
     }
 

@@ -11,7 +11,6 @@ use std::time::Duration;
 use futures::FutureExt as _;
 use k8s_openapi::api::core::v1 as k8s;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use serde::Deserialize;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
@@ -19,10 +18,9 @@ use super::client::Api;
 use super::error::{ApiError, ErrorClass};
 use super::list::Selection;
 use super::list_watch::{ListWatch, Step, WatchStart, Watched};
-use super::path;
 use super::restore_fence::HighWater;
 use kube_gc_core::object::{ResourceType, ResourceVersion, Scope};
-use kube_gc_decode::{Change, Decoded, Encoding, Keyed, keyed_or_default, read_json};
+use kube_gc_decode::{Change, Decoded, Encoding, Keyed, Object, read_json};
 use kube_gc_node::PodRef;
 use kube_gc_node::view::{Answer as Proved, Phase, Pod};
 
@@ -40,7 +38,7 @@ fn of_node(node: &str) -> String {
 
 /// The type of pods.
 fn pod_type() -> Arc<ResourceType> {
-    Arc::new(path::built_in("pods", "Pod", Scope::Namespaced))
+    ResourceType::of("pods", "v1", "Pod", Scope::Namespaced)
 }
 
 fn too_many() -> String {
@@ -80,7 +78,7 @@ impl Api {
             Err(error) if error.class == ErrorClass::Absent => return Ok(Proved::NotFound),
             Err(error) => return Err(error),
         };
-        let Keyed(Found { metadata }) = answer.json()?;
+        let Keyed(Object { metadata }): Keyed<Object<ObjectMeta>> = answer.json()?;
         let mirror_of = mirror_of(&metadata);
         let found = reference(metadata);
         if found.uid.is_empty() || (&found.namespace, &found.name) != (namespace, name) {
@@ -88,13 +86,6 @@ impl Api {
         }
         Ok(if found.uid == *uid { Proved::SameUid } else { Proved::OtherUid { mirror_of } })
     }
-}
-
-/// The metadata of a pod, which are all that is asked for: the kind is `PartialObjectMetadata`.
-#[derive(Deserialize)]
-struct Found {
-    #[serde(default, deserialize_with = "keyed_or_default")]
-    metadata: ObjectMeta,
 }
 
 /// Reads a pod and its version. One without a uid is an error, because it may be any.
@@ -275,7 +266,7 @@ impl State {
 }
 
 fn failed(class: ErrorClass, message: String) -> ApiError {
-    ApiError { class, action: "LIST", target: "pods of this node".to_owned(), message, code: None }
+    ApiError::new(class, "LIST", "pods of this node", message)
 }
 
 impl PodWatch {

@@ -7,13 +7,13 @@ use serde_json::Value;
 use super::call::{Call, JSON};
 use super::client::Api;
 use super::commands::{claims_of, each};
-use super::error::{ApiError, ErrorClass};
+use super::error::ApiError;
 use super::list::Selection;
 use super::patch::{FINALIZERS, MERGE_PATCH, Patched};
 use super::path;
 use super::read::read_object;
 use super::settings::Verb;
-use kube_gc_core::object::{Identity, Namespace, ObjectFacts, ResourceVersion, Scope};
+use kube_gc_core::object::{Identity, Namespace, ObjectFacts, ResourceType, ResourceVersion, Scope};
 use kube_gc_decode::{Encoding, read_json};
 
 impl Api {
@@ -23,16 +23,17 @@ impl Api {
     ///
     /// They cannot be listed.
     pub async fn held_storage(&self) -> Result<Vec<Identity>, ApiError> {
-        let claims = path::built_in("persistentvolumeclaims", "PersistentVolumeClaim", Scope::Namespaced);
-        let volumes = path::built_in("persistentvolumes", "PersistentVolume", Scope::Cluster);
+        let claims =
+            ResourceType::of("persistentvolumeclaims", "v1", "PersistentVolumeClaim", Scope::Namespaced);
+        let volumes = ResourceType::of("persistentvolumes", "v1", "PersistentVolume", Scope::Cluster);
         let mut held = Vec::new();
-        for resource in [claims, volumes].map(Arc::new) {
+        for resource in [claims, volumes] {
             let visit = |ObjectFacts { namespace, name, uid, being_deleted, held_by_others, .. }| {
                 if being_deleted && held_by_others {
                     held.push(Identity { resource: Arc::clone(&resource), namespace, name, uid });
                 }
             };
-            self.list(&resource, None, visit).await?;
+            self.list(&resource, None, None, visit).await?;
         }
         Ok(held)
     }
@@ -45,7 +46,7 @@ impl Api {
             is_used |= claims_of(&pod).any(|used| used == *claim.name);
             if pod["spec"].is_object() { Ok(()) } else { Err("a pod has no spec".to_owned()) }
         };
-        let resource = &path::built_in("pods", "Pod", Scope::Namespaced);
+        let resource = &ResourceType::of("pods", "v1", "Pod", Scope::Namespaced);
         let namespace = claim.namespace.as_ref().map(Namespace::as_str);
         let selection = Selection { resource, namespace, selector: None, cached: false, whole: true };
         Box::pin(self.list_items(selection, visit)).await?;
@@ -62,13 +63,9 @@ impl Api {
         &self,
         object: &Identity,
     ) -> Result<Option<(ResourceVersion, ObjectFacts)>, ApiError> {
-        let answer = match self.call(Call::object(Verb::Get, object)?.accepting(JSON)).await {
-            Err(error) if matches!(error.class, ErrorClass::Absent | ErrorClass::NamespaceGone) => {
-                return Ok(None);
-            }
-            answer => answer?,
-        };
-        let facts = read_object(object.namespace.as_ref(), &object.name, &answer)?.facts;
+        let answer = self.call(Call::object(Verb::Get, object)?.accepting(JSON)).await;
+        let Some(answer) = ApiError::unless_absent(answer)? else { return Ok(None) };
+        let facts = read_object(object.namespace.as_ref(), &object.name, &answer)?;
         let live: Value = answer.json()?;
         let is_claim = object.namespace.is_some();
         let protection =

@@ -130,9 +130,8 @@ impl Api {
     fn held_error(&self, action: &'static str, target: String) -> ApiError {
         let is_confirmed = self.0.reachability.state().outages.outage().is_some();
         let retry_after = if is_confirmed { HELD_FOR } else { HELD_FOR_A_MOMENT };
-        let message = "not sent: the API server is unreachable".to_owned();
         let class = ErrorClass::Deferred { retry_after, unborn: false };
-        ApiError { class, action, target, message, code: None }
+        ApiError::new(class, action, target, "not sent: the API server is unreachable")
     }
 
     /// Sends a probe if one is due, and waits for its answer or for the answer to another request.

@@ -7,7 +7,6 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::jiff::Timestamp;
-use serde::Deserialize;
 
 use super::call::{Answer, Call, METADATA_LIST};
 use super::client::Api;
@@ -17,13 +16,13 @@ use kube_gc_core::graph::OwnerState;
 use kube_gc_core::mutation::{self, Mutation};
 use kube_gc_core::object::{Identity, Namespace, ObjectFacts, ResourceType, ResourceVersion, Uid};
 use kube_gc_core::verdict::{ReferenceClass, from_state};
-use kube_gc_decode::{Encoding, Envelope, ListReader, ObjectView};
+use kube_gc_decode::{Decoded, Encoding, Envelope, ListReader, Object};
 
 /// The result of a live look-up of an identity.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum LookupResult {
+pub enum LookupResult<T = ObjectFacts> {
     /// The object exists.
-    Found(ObjectFacts),
+    Found(T),
     /// The object is proved absent.
     Absent(AbsenceProof),
 }
@@ -55,14 +54,6 @@ pub(super) struct RawObject {
     pub answer: Answer,
 }
 
-/// An object, and what its facts do not contain.
-#[derive(Debug)]
-pub(super) struct ReadObject {
-    pub facts: ObjectFacts,
-    /// Being deleted, and kept by a finalizer or a grace period.
-    pub is_held: bool,
-}
-
 impl Api {
     /// Reads an object live: a GET without `resourceVersion`, so that no cache answers.
     /// Proves absence (rules 1.11 to 1.14).
@@ -87,8 +78,8 @@ impl Api {
         seen: Option<&ResourceVersion>,
     ) -> Result<LookupResult, ApiError> {
         Ok(match self.read_raw(identity, seen).await? {
-            Ok(live) => LookupResult::Found(live.facts),
-            Err(proof) => LookupResult::Absent(proof),
+            LookupResult::Found(live) => LookupResult::Found(live.facts),
+            LookupResult::Absent(proof) => LookupResult::Absent(proof),
         })
     }
 
@@ -97,23 +88,23 @@ impl Api {
         &self,
         identity: &Identity,
         seen: Option<&ResourceVersion>,
-    ) -> Result<Result<RawObject, AbsenceProof>, ApiError> {
+    ) -> Result<LookupResult<RawObject>, ApiError> {
         let answer = match self.get(identity).await {
             Ok(answer) => answer,
             Err(error) if error.class == ErrorClass::Absent => {
-                return Ok(Err(AbsenceProof(())));
+                return Ok(LookupResult::Absent(AbsenceProof(())));
             }
             Err(error) => return Err(error),
         };
-        let facts = read_object(identity.namespace.as_ref(), &identity.name, &answer)?.facts;
+        let facts = read_object(identity.namespace.as_ref(), &identity.name, &answer)?;
         let found = facts.resource_version.as_ref().filter(|_| facts.uid == identity.uid);
         if self.proves_restore(&identity.resource.group_resource, seen, found) {
             return Err(answer.restored());
         }
         Ok(if facts.uid == identity.uid || mutation::is(Mutation::AnyUidIsTheOwner) {
-            Ok(RawObject { facts, answer })
+            LookupResult::Found(RawObject { facts, answer })
         } else {
-            Err(AbsenceProof(()))
+            LookupResult::Absent(AbsenceProof(()))
         })
     }
 
@@ -190,13 +181,9 @@ impl Api {
 /// For how long the object in an answer has at least named its present owners. An object may be adopted
 /// long after its creation, and the API server notes the time of each change in `managedFields`.
 fn age(identity: &Identity, answer: &Answer) -> Option<Duration> {
-    #[derive(Deserialize)]
-    struct Object {
-        metadata: ObjectMeta,
-    }
     let date = answer.server_time()?;
     let ObjectMeta { uid, creation_timestamp, managed_fields, .. } =
-        serde_json::from_slice::<Object>(&answer.body).ok()?.metadata;
+        answer.json::<Object<ObjectMeta>>().ok()?.metadata;
     uid.and_then(|uid| Uid::parse(&uid)).filter(|uid| *uid == identity.uid)?;
     let changes = managed_fields.filter(|fields| !fields.is_empty())?.into_iter().map(|fields| fields.time);
     let mut times = changes.chain([creation_timestamp]);
@@ -215,13 +202,13 @@ pub(super) fn read_object(
     namespace: Option<&Namespace>,
     name: &str,
     answer: &Answer,
-) -> Result<ReadObject, ApiError> {
-    let view = ObjectView::read(Encoding::Json, &answer.body).map_err(|why| answer.unusable(why))?;
-    let facts = view.facts().ok_or_else(|| answer.unusable("the object in the response has no uid"))?;
+) -> Result<ObjectFacts, ApiError> {
+    let read = Decoded::read(Encoding::Json, &answer.body).map_err(|why| answer.unusable(why))?;
+    let facts = read.object.ok_or_else(|| answer.unusable("the object in the response has no uid"))?;
     if *facts.name != *name || facts.namespace.as_ref() != namespace {
         return Err(answer.unusable("the response is an object with another name"));
     }
-    Ok(ReadObject { facts, is_held: view.is_held() })
+    Ok(facts)
 }
 
 #[cfg(test)]
@@ -304,7 +291,7 @@ mod tests {
         let failure = || Reply::status(500, "not at home", "{}").with_code(200);
         let server = Server::answering(move |_| failure());
         let mut found = 0;
-        let listed = server.api().list(&widgets(), None, |_| found += 1).await.unwrap_err();
+        let listed = server.api().list(&widgets(), None, None, |_| found += 1).await.unwrap_err();
         let references = crate::References::OfOwners(vec![widget().uid]);
         let patched = server.api().remove_references(&widget(), &references, None).await.unwrap_err();
         for error in [listed, patched] {

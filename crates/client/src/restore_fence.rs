@@ -24,7 +24,6 @@ use tokio::time::timeout;
 use super::call::Call;
 use super::client::Api;
 use super::error::{ApiError, ErrorClass};
-use super::path;
 use super::write_gate::WriteGate;
 use kube_gc_core::object::{Disturbance, GroupResource, ResourceType, ResourceVersion, Scope};
 
@@ -314,7 +313,7 @@ impl Api {
         let Query { number, resource, seen } = query;
         let fence = self.restore_fence();
         let (mut behind, mut failed) = (None, String::new());
-        let namespaces = Arc::new(path::built_in("namespaces", "Namespace", Scope::Cluster));
+        let namespaces = ResourceType::of("namespaces", "v1", "Namespace", Scope::Cluster);
         for listed in [&namespaces, resource] {
             let answer = timeout(AT_MOST, self.present_version(listed)).await;
             match answer.map(|answer| answer.map(|envelope| envelope.resource_version)) {

@@ -69,11 +69,44 @@ struct ErrorBody {
 
 impl Reviewer for Reviews {
     fn identify<'a>(&'a self, token: &'a Token) -> BoxFuture<'a, Result<Arc<User>, ReviewError>> {
-        Self::identify(self, token.reveal()).boxed()
+        async move {
+            let review = json!({
+                "apiVersion": "authentication.k8s.io/v1",
+                "kind": "TokenReview",
+                "spec": { "token": token.reveal() },
+            });
+            let status: TokenStatus = self.create(TOKEN_REVIEWS, &review).await?;
+            if status.authenticated {
+                Ok(Arc::new(status.user))
+            } else {
+                Err(ReviewError::Denied(status.error))
+            }
+        }
+        .boxed()
     }
 
     fn may_get<'a>(&'a self, user: &'a User, path: &'a str) -> BoxFuture<'a, Result<(), ReviewError>> {
-        Self::may_get(self, user, path).boxed()
+        async move {
+            let User { username, uid, groups, extra } = user;
+            let review = json!({
+                "apiVersion": "authorization.k8s.io/v1",
+                "kind": "SubjectAccessReview",
+                "spec": {
+                    "user": username,
+                    "uid": uid,
+                    "groups": groups,
+                    "extra": extra,
+                    "nonResourceAttributes": { "path": path, "verb": "get" },
+                },
+            });
+            let status: SubjectAccessReviewStatus = self.create(ACCESS_REVIEWS, &review).await?;
+            if status.allowed && !status.denied.unwrap_or_default() {
+                return Ok(());
+            }
+            let reason = status.reason.filter(|reason| !reason.is_empty());
+            Err(ReviewError::Denied(reason.or(status.evaluation_error).unwrap_or_default()))
+        }
+        .boxed()
     }
 }
 
@@ -90,45 +123,6 @@ impl Reviews {
     /// Sends reviews through an existing client.
     pub fn from_client(client: kube::Client, limit: Duration) -> Self {
         Self { client, permits: Arc::new(Semaphore::new(CONCURRENT)), limit }
-    }
-
-    /// Finds the owner of a token.
-    ///
-    /// # Errors
-    /// The token is unknown; the server cannot be reached or refuses the review.
-    pub async fn identify(&self, token: &str) -> Result<Arc<User>, ReviewError> {
-        let review = json!({
-            "apiVersion": "authentication.k8s.io/v1",
-            "kind": "TokenReview",
-            "spec": { "token": token },
-        });
-        let status: TokenStatus = self.create(TOKEN_REVIEWS, &review).await?;
-        if status.authenticated { Ok(Arc::new(status.user)) } else { Err(ReviewError::Denied(status.error)) }
-    }
-
-    /// Asks whether a user may `get` a non-resource path.
-    ///
-    /// # Errors
-    /// The user may not; the server cannot be reached or refuses the review.
-    pub async fn may_get(&self, user: &User, path: &str) -> Result<(), ReviewError> {
-        let User { username, uid, groups, extra } = user;
-        let review = json!({
-            "apiVersion": "authorization.k8s.io/v1",
-            "kind": "SubjectAccessReview",
-            "spec": {
-                "user": username,
-                "uid": uid,
-                "groups": groups,
-                "extra": extra,
-                "nonResourceAttributes": { "path": path, "verb": "get" },
-            },
-        });
-        let status: SubjectAccessReviewStatus = self.create(ACCESS_REVIEWS, &review).await?;
-        if status.allowed && !status.denied.unwrap_or_default() {
-            return Ok(());
-        }
-        let reason = status.reason.filter(|reason| !reason.is_empty());
-        Err(ReviewError::Denied(reason.or(status.evaluation_error).unwrap_or_default()))
     }
 
     async fn create<S: serde::de::DeserializeOwned>(
@@ -184,6 +178,10 @@ mod tests {
 
     const LIMIT: Duration = Duration::from_secs(10);
 
+    fn token(text: &str) -> Token {
+        Token::new(text).unwrap()
+    }
+
     fn reviews(server: &Server) -> Reviews {
         Reviews::from_client(server.client(), LIMIT)
     }
@@ -199,10 +197,13 @@ mod tests {
             Reply::code(201, r#"{"status":{"allowed":true,"denied":true}}"#),
         ]);
         let reviews = reviews(&server);
-        let known = reviews.identify("t0").await.unwrap();
+        let known = reviews.identify(&token("t0")).await.unwrap();
         let denied = |reason: &str| Err(ReviewError::Denied(reason.to_owned()));
         assert_eq!(*known, serde_json::from_str(user).unwrap());
-        assert_eq!(reviews.identify("t1").await, Err(ReviewError::Denied("token has expired".to_owned())));
+        assert_eq!(
+            reviews.identify(&token("t1")).await,
+            Err(ReviewError::Denied("token has expired".to_owned()))
+        );
         for answer in [Ok(()), denied("no role"), denied("")] {
             assert_eq!(reviews.may_get(&known, "/metrics").await, answer);
         }
@@ -235,7 +236,7 @@ mod tests {
             "the response is not a review",
             "no answer within 10s",
         ] {
-            assert_eq!(reviews.identify("t").await, Err(ReviewError::Unanswered(reason.to_owned())));
+            assert_eq!(reviews.identify(&token("t")).await, Err(ReviewError::Unanswered(reason.to_owned())));
         }
     }
 
@@ -244,7 +245,7 @@ mod tests {
         tokio::time::pause();
         let server = Server::replying([]);
         let reviews = reviews(&server);
-        let tokens: Vec<String> = (0..3 * CONCURRENT).map(|number| number.to_string()).collect();
+        let tokens: Vec<Token> = (0..3 * CONCURRENT).map(|number| token(&number.to_string())).collect();
         let answers = futures::future::join_all(tokens.iter().map(|token| reviews.identify(token))).await;
         assert!(answers.iter().all(Result::is_err), "{answers:?}");
         assert_eq!(server.seen().len(), CONCURRENT);

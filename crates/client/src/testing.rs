@@ -15,7 +15,6 @@ use http_body::Frame;
 use http_body_util::{BodyExt as _, StreamBody};
 use kube::client::Body;
 
-use super::path::built_in;
 use super::{Api, ApiSettings, DeleteOrder, WriteGate};
 use kube_gc_core::object::{Identity, Namespace, PropagationPolicy, ResourceType, Scope, Uid};
 
@@ -218,7 +217,7 @@ pub fn paged() -> ApiSettings {
 
 /// A namespaced type.
 pub fn widgets() -> Arc<ResourceType> {
-    Arc::new(built_in("widgets.example.com", "Widget", Scope::Namespaced))
+    ResourceType::of("widgets.example.com", "v1", "Widget", Scope::Namespaced)
 }
 
 /// The widget `ns/w` with uid `u`.
@@ -238,7 +237,7 @@ pub fn order(object: &Identity) -> DeleteOrder {
 
 /// The namespace `ns` with uid `u`.
 pub fn namespace() -> Identity {
-    let resource = Arc::new(built_in("namespaces", "Namespace", Scope::Cluster));
+    let resource = ResourceType::of("namespaces", "v1", "Namespace", Scope::Cluster);
     Identity { resource, namespace: None, name: "ns".into(), uid: Uid::parse("u").unwrap() }
 }
 

@@ -14,7 +14,7 @@
 //! |---|---|
 //! | [`ListReader`] | a list while it arrives: its items, and its [`Envelope`] |
 //! | [`WatchReader`] | the body of a watch: each [`DecodedEvent`] |
-//! | [`ObjectView`], [`Decoded`] | the metadata of an object, and the facts that the graph needs of it |
+//! | [`Object`], [`Metadata`], [`Decoded`] | the metadata of an object, and the facts that the graph needs of it |
 //! | [`Status`] | what the server says about a failure |
 //! | [`Encoding`] | the encoding that an answer declares |
 //! | [`Keyed`], [`Text`], [`or_default`], [`keyed_or_default`] | parts of other documents, strictly: Go's `null` is a missing field, and an array is no object |
@@ -36,7 +36,7 @@ use http::header::CONTENT_TYPE;
 
 pub use json::{Keyed, Text, keyed_or_default, or_default};
 pub use list::{Envelope, ListReader};
-pub use object::{Decoded, ObjectView, reference};
+pub use object::{Decoded, Metadata, Object, reference};
 pub use status::{Named, Status};
 #[cfg(any(test, feature = "test-util"))]
 pub use testing::encoder;

@@ -283,10 +283,10 @@ impl ListScanner {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{ObjectView, fuzzing};
+    use crate::{Decoded, fuzzing};
 
     fn read(body: &str) -> Result<Envelope, String> {
-        let on_item = &mut |item: &[u8]| ObjectView::read(Encoding::Json, item).map(|_| ());
+        let on_item = &mut |item: &[u8]| Decoded::read(Encoding::Json, item).map(drop);
         ListReader::read(Encoding::Json, body.as_bytes(), on_item)
     }
 

@@ -8,17 +8,21 @@ use kube_gc_core::object::{
     ResourceVersion, Uid,
 };
 
-/// An object's metadata, borrowed from the JSON.
+/// An object of which only the metadata are read; without them, it has none.
 #[derive(Debug, Default, serde::Deserialize)]
-#[serde(default)]
-pub struct ObjectView<'a> {
-    #[serde(borrow, deserialize_with = "keyed_or_default")]
-    pub metadata: MetadataView<'a>,
+pub struct Object<T> {
+    #[serde(
+        default,
+        deserialize_with = "keyed_or_default",
+        bound(deserialize = "T: serde::Deserialize<'de> + Default")
+    )]
+    pub metadata: T,
 }
 
+/// The metadata that matter, borrowed from the JSON.
 #[derive(Debug, Default, serde::Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct MetadataView<'a> {
+pub struct Metadata<'a> {
     #[serde(borrow)]
     pub name: Text<'a>,
     #[serde(borrow)]
@@ -35,39 +39,16 @@ pub struct MetadataView<'a> {
     pub deletion_grace_period_seconds: Option<i64>,
 }
 
-impl<'a> ObjectView<'a> {
-    /// Reads an object.
-    ///
-    /// # Errors
-    ///
-    /// It is not in this encoding, or its metadata does not have the expected shape.
-    pub fn read(encoding: Encoding, object: &'a [u8]) -> Result<Self, String> {
-        match encoding {
-            Encoding::Json => read_json(object).map(|Keyed(view)| view),
-            Encoding::Protobuf => protobuf::read_object(object),
-        }
-    }
-
-    pub fn resource_version(&self) -> Option<ResourceVersion> {
-        ResourceVersion::parse(&self.metadata.resource_version)
-    }
-
-    /// Whether an object that is being deleted still exists: it is kept by a finalizer, a grace
-    /// period, or, for a Namespace, `spec.finalizers`. Otherwise the answer to a DELETE is the
-    /// last state of an object that is gone: it has no deletion timestamp, or its grace period
-    /// is over.
-    pub fn is_held(&self) -> bool {
-        let MetadataView { finalizers, deletion_timestamp, deletion_grace_period_seconds, .. } =
-            &self.metadata;
-        deletion_timestamp.is_some() && (!finalizers.is_empty() || *deletion_grace_period_seconds != Some(0))
+impl Metadata<'_> {
+    pub fn version(&self) -> Option<ResourceVersion> {
+        ResourceVersion::parse(&self.resource_version)
     }
 
     /// The facts of the object; `None` if it has no uid.
-    pub fn facts(&self) -> Option<ObjectFacts> {
-        let metadata = &self.metadata;
-        let uid = Uid::parse(&metadata.uid)?;
+    fn facts(&self) -> Option<ObjectFacts> {
+        let uid = Uid::parse(&self.uid)?;
         let (mut finalizers, mut held_by_others) = (Finalizers::default(), false);
-        for finalizer in &metadata.finalizers {
+        for finalizer in &self.finalizers {
             match &**finalizer {
                 FOREGROUND_FINALIZER => finalizers.foreground = true,
                 ORPHAN_FINALIZER => finalizers.orphan = true,
@@ -76,14 +57,15 @@ impl<'a> ObjectView<'a> {
         }
         Some(ObjectFacts {
             uid,
-            namespace: Namespace::parse(&metadata.namespace),
-            name: (&*metadata.name).into(),
-            resource_version: self.resource_version(),
-            owners: metadata.owner_references.iter().filter_map(|Keyed(view)| view.read()).collect(),
-            being_deleted: metadata.deletion_timestamp.is_some(),
+            namespace: Namespace::parse(&self.namespace),
+            name: (&*self.name).into(),
+            resource_version: self.version(),
+            owners: self.owner_references.iter().filter_map(|Keyed(view)| view.read()).collect(),
+            being_deleted: self.deletion_timestamp.is_some(),
             finalizers,
             held_by_others,
-            grace: metadata.deletion_grace_period_seconds.map_or(0, |grace| grace.try_into().unwrap_or(0)),
+            // Of what no server gives, it is only known that it is not over.
+            grace: self.deletion_grace_period_seconds.map(|grace| grace.try_into().unwrap_or(1)),
         })
     }
 }
@@ -101,10 +83,16 @@ impl Decoded<ObjectFacts> {
     ///
     /// # Errors
     ///
-    /// It cannot be read.
+    /// It is not in this encoding, or its metadata does not have the expected shape.
     pub fn read(encoding: Encoding, object: &[u8]) -> Result<Self, String> {
-        let view = ObjectView::read(encoding, object)?;
-        Ok(Self { version: view.resource_version(), object: view.facts() })
+        match encoding {
+            Encoding::Json => read_json(object).map(|Keyed(Object { metadata })| Self::of(&metadata)),
+            Encoding::Protobuf => protobuf::read_object(object).map(|metadata| Self::of(&metadata)),
+        }
+    }
+
+    pub(super) fn of(metadata: &Metadata<'_>) -> Self {
+        Self { version: metadata.version(), object: metadata.facts() }
     }
 }
 
@@ -149,8 +137,8 @@ mod tests {
     use crate::fuzzing;
     use crate::testing::objects::object;
 
-    fn read(json: &str) -> Result<ObjectView<'_>, String> {
-        ObjectView::read(Encoding::Json, json.as_bytes())
+    fn read(json: &str) -> Result<Option<ObjectFacts>, String> {
+        Decoded::read(Encoding::Json, json.as_bytes()).map(|decoded| decoded.object)
     }
 
     proptest! {
@@ -163,7 +151,7 @@ mod tests {
 
         #[test]
         fn no_input_makes_the_decoder_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-            let _ = ObjectView::read(Encoding::Json, &bytes);
+            let _ = Decoded::read(Encoding::Json, &bytes);
         }
     }
 
@@ -190,14 +178,16 @@ mod tests {
             being_deleted: true,
             finalizers: Finalizers { foreground: false, orphan: true },
             held_by_others: true,
-            grace: 30,
+            grace: Some(30),
         };
-        assert_eq!(read(json).unwrap().facts(), Some(expected));
+        assert_eq!(read(json), Ok(Some(expected)));
         let nothing =
             r#"{"metadata":{"uid":"u","deletionTimestamp":null,"finalizers":null,"ownerReferences":null}}"#;
-        let facts = read(nothing).unwrap().facts().unwrap();
-        assert!(!facts.being_deleted && !facts.held_by_others && facts.owners.is_empty() && facts.grace == 0);
-        assert_eq!(read(r#"{"metadata":{"uid":""}}"#).unwrap().facts(), None);
+        let facts = read(nothing).unwrap().unwrap();
+        assert!(
+            !facts.being_deleted && !facts.held_by_others && facts.owners.is_empty() && facts.grace.is_none()
+        );
+        assert_eq!(read(r#"{"metadata":{"uid":""}}"#), Ok(None));
     }
 
     #[test]

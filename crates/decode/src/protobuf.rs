@@ -15,10 +15,10 @@ use std::fmt;
 use prost::Message;
 use serde::de::IgnoredAny;
 
-use super::object::{MetadataView, ReferenceView};
+use super::object::{Metadata, ReferenceView};
 use super::status::{Cause, Details};
 use super::watch::{EventType, INITIAL_EVENTS_END};
-use super::{Bookmark, DecodedEvent, Keyed, ObjectView, Status, Text};
+use super::{Bookmark, DecodedEvent, Keyed, Status, Text};
 use kube_gc_core::object::ResourceVersion;
 
 pub(super) use list::ListParser;
@@ -221,12 +221,8 @@ fn text(bytes: Vec<u8>) -> Text<'static> {
     Text(Cow::Owned(string(bytes)))
 }
 
-pub(super) fn read_object(message: &[u8]) -> Result<ObjectView<'static>, String> {
-    let PartialObjectMetadata { metadata } = decode(message)?;
-    Ok(ObjectView { metadata: view(metadata) })
-}
-
-fn view(meta: ObjectMeta) -> MetadataView<'static> {
+pub(super) fn read_object(message: &[u8]) -> Result<Metadata<'static>, String> {
+    let PartialObjectMetadata { metadata: meta } = decode(message)?;
     let reference = |reference: OwnerReference| {
         let OwnerReference { kind, name, uid, api_version, controller, block_owner_deletion } = reference;
         Keyed(ReferenceView {
@@ -238,7 +234,7 @@ fn view(meta: ObjectMeta) -> MetadataView<'static> {
             block_owner_deletion,
         })
     };
-    MetadataView {
+    Ok(Metadata {
         name: text(meta.name),
         namespace: text(meta.namespace),
         uid: text(meta.uid),
@@ -247,7 +243,7 @@ fn view(meta: ObjectMeta) -> MetadataView<'static> {
         finalizers: meta.finalizers.into_iter().map(text).collect(),
         deletion_timestamp: (!meta.deletion_timestamp.is_empty()).then_some(IgnoredAny),
         deletion_grace_period_seconds: meta.deletion_grace_period_seconds,
-    }
+    })
 }
 
 fn read_bookmark(message: &[u8]) -> Result<Bookmark, String> {

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::NamedStuck;
 use crate::introspect::status::CollectorStatus;
-use kube_gc_client::Api;
+use kube_gc_client::{Api, EventType};
 use kube_gc_controller::actors::graph_handle::PartitionEnded;
 use kube_gc_core::object::{Identity, Uid};
 use kube_gc_observe::telemetry::StuckReason;
@@ -93,7 +93,7 @@ async fn look(
 async fn send(api: &Api, stuck: &NamedStuck) -> bool {
     let Some((reason, beginning)) = wording(stuck.reason) else { return true };
     let message = format!("{beginning}: {}", stuck.message);
-    api.has_warned(&stuck.object, reason, &message).await
+    api.has_told(&stuck.object, EventType::Warning, reason, &message).await
 }
 
 /// The events that were sent about objects that are still stuck.

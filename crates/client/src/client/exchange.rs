@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use futures::FutureExt as _;
+use http::Response;
 use http::header::DATE;
 use http::response::Parts;
-use http::{Request, Response};
 use http_body_util::BodyExt as _;
 use hyper_util::client::legacy::connect::{CaptureConnection, capture_connection};
 use kube::client::Body;
@@ -63,7 +63,13 @@ impl Api {
         let connection = capture_connection(&mut request);
         let start = Instant::now();
         let exchange = timeout(limit, async {
-            let (parts, body) = self.response(call, request, permit).await?.into_parts();
+            let response = self.0.clients.unary.send(request, permit).await.map_err(|error| {
+                if is_connection_error(&error) {
+                    self.0.restore_fence.connection_lost(call.resource);
+                }
+                transport(call, &error)
+            });
+            let (parts, body) = response?.into_parts();
             let body = self.read_body(call, body).await?;
             Ok::<_, ApiError>((parts, body))
         });
@@ -83,21 +89,6 @@ impl Api {
         }
         self.observe(call.verb, call.resource, code, start);
         answer
-    }
-
-    /// Sends a request on a connection for single requests, and waits for the head of the response.
-    async fn response(
-        &self,
-        call: &Call<'_>,
-        request: Request<Body>,
-        permit: Option<WritePermit>,
-    ) -> Result<Response<Body>, ApiError> {
-        self.0.clients.unary.send(request, permit).await.map_err(|error| {
-            if is_connection_error(&error) {
-                self.0.restore_fence.connection_lost(call.resource);
-            }
-            transport(call, &error)
-        })
     }
 
     /// The permit of a request that writes; `None` for one that only reads.

@@ -11,13 +11,11 @@ use tokio::time::timeout;
 
 use super::Api;
 use crate::call::{Answer, Call};
-use crate::delete::Deleted;
 use crate::error::ApiError;
 use crate::limits::Slot;
 use crate::limits::machine::Outcome;
-use crate::order::DeleteOrder;
 use crate::settings::Verb;
-use kube_gc_core::object::{Identity, ResourceVersion};
+use kube_gc_core::object::Identity;
 
 impl Api {
     /// Sends a unary request and reads the whole answer. A request about a single object
@@ -98,27 +96,10 @@ impl Api {
 }
 
 impl WriteSlot {
-    /// A client whose requests use this slot and do not wait.
+    /// A client whose requests use this slot and do not wait, unless they exceed the number: then
+    /// [take their tokens](Api::take_tokens) first, and repeat the checks.
     pub const fn api(&self) -> &Api {
         &self.0
-    }
-
-    /// Waits for the tokens of more requests. The caller must repeat its checks afterwards.
-    pub async fn take_tokens(&self, requests: u32) {
-        self.0.take_tokens(requests).await;
-    }
-
-    /// Deletes an object, as [`Api::delete`] does, and frees the slot.
-    ///
-    /// # Errors
-    ///
-    /// As [`Api::delete`].
-    pub async fn delete(
-        self,
-        order: &DeleteOrder,
-        resource_version: Option<&ResourceVersion>,
-    ) -> Result<Deleted, ApiError> {
-        self.0.delete(order, resource_version).await
     }
 }
 
@@ -131,7 +112,7 @@ mod tests {
 
     use super::*;
     use crate::testing::{Reply, Server, order, widget, widget_json};
-    use crate::{ApiSettings, ErrorClass, LookupResult, WriteGate};
+    use crate::{ApiSettings, Deleted, ErrorClass, LookupResult, WriteGate};
 
     fn settings(qps: u32) -> ApiSettings {
         ApiSettings { seed: 1, qps, burst: 1, ..ApiSettings::default() }
@@ -152,7 +133,7 @@ mod tests {
             async move { api.look_up(&widget()).await }
         });
         assert!(matches!(turn.api().look_up(&widget()).await, Ok(LookupResult::Found(_))));
-        let deleted = turn.delete(&order(&widget()), None).await;
+        let deleted = turn.api().delete(&order(&widget()), None).await;
         assert_eq!((deleted, since.elapsed()), (Ok(Deleted::Removed), Duration::ZERO));
         assert!(other.await.unwrap().is_ok());
         assert!(since.elapsed() >= Duration::from_millis(900), "it waits for its own: {:?}", since.elapsed());
@@ -195,7 +176,7 @@ mod tests {
         let api = server.api_with(settings(0), WriteGate::dry_run());
         let turn = api.write_slot(Verb::Delete, &widget(), 2).await.unwrap();
         turn.api().look_up(&widget()).await.unwrap();
-        let deleted = turn.delete(&order(&widget()), None).await;
+        let deleted = turn.api().delete(&order(&widget()), None).await;
         assert_eq!(deleted.unwrap_err().class, ErrorClass::DryRun);
         assert_eq!(server.seen().len(), 1);
     }

@@ -64,7 +64,7 @@ async fn only_requests_about_single_objects_wait_for_the_rate_limit() {
     let (widget, start) = (widget(), Instant::now());
     api.look_up(&widget).await.unwrap();
     for _ in 0..10 {
-        api.list(&widget.resource, None, |_| ()).await.unwrap();
+        api.list(&widget.resource, None, None, |_| ()).await.unwrap();
     }
     assert_eq!(start.elapsed(), Duration::ZERO);
     api.look_up(&widget).await.unwrap();

@@ -11,7 +11,7 @@ use crate::call::{Call, JSON};
 use crate::client::Api;
 use crate::error::{ApiError, ErrorClass};
 use crate::path;
-use kube_gc_core::object::{GroupResource, Scope};
+use kube_gc_core::object::{GroupResource, ResourceType, Scope};
 use kube_gc_core::text::bounded;
 use kube_gc_insight::{Outside, Unseen};
 
@@ -33,14 +33,14 @@ pub struct GroupFailure {
     pub error: String,
 }
 
-/// Groups whose objects are never written or deleted, so none is an owner, blocks an owner, or is stuck.
-/// metrics-server and the adapters compute them for each read.
-const READ_ONLY: [&str; 3] = ["metrics.k8s.io", "custom.metrics.k8s.io", "external.metrics.k8s.io"];
+/// A group, and the end of others, whose objects are never written or deleted, so none is an owner, blocks
+/// an owner, or is stuck. metrics-server and the adapters compute them for each read.
+const METRICS: &str = "metrics.k8s.io";
 
 impl GroupFailure {
-    /// Whether the part may have objects that an answer depends on.
+    /// Whether the part may have objects that an answer or an orphan deletion depends on (rule 5.15).
     pub fn may_have_objects(&self) -> bool {
-        !READ_ONLY.contains(&&*self.group)
+        !self.group.strip_suffix(METRICS).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
     }
 
     /// What these failures hide.
@@ -121,13 +121,12 @@ pub(super) async fn groups(api: &Api, previous: &[Group]) -> Result<Fetched, Api
         }
     }
     if !groups.iter().any(is_known) {
-        return Err(first_error.unwrap_or_else(|| ApiError {
-            class: ErrorClass::Unusable,
-            action: "DISCOVER",
-            target: "the server".to_owned(),
-            message: "the discovery documents name no resources".to_owned(),
+        let why = "the discovery documents name no resources";
+        let error = || ApiError {
             code: Some(200),
-        }));
+            ..ApiError::new(ErrorClass::Unusable, "DISCOVER", "the server", why)
+        };
+        return Err(first_error.unwrap_or_else(error));
     }
     groups.extend(kept);
     Ok(Fetched { groups, failures })
@@ -283,10 +282,7 @@ impl Api {
                 ("apiservices.apiregistration.k8s.io", "APIService", format!("{version}.{group}"))
             }
         };
-        match self.get_named(&path::built_in(resource, kind, Scope::Cluster), None, &name).await {
-            Ok(_) => Ok(true),
-            Err(error) if error.class == ErrorClass::Absent => Ok(false),
-            Err(error) => Err(error),
-        }
+        let resource = ResourceType::of(resource, "v1", kind, Scope::Cluster);
+        Ok(ApiError::unless_absent(self.get_named(&resource, None, &name).await)?.is_some())
     }
 }

@@ -314,3 +314,15 @@ async fn each_namespaced_type_that_can_be_deleted_counts_in_a_version_that_can_b
     let [(part, why)] = &found.undiscovered[..] else { panic!("{found:?}") };
     assert!(part == "example.com/v2" && why.contains("not at home"), "{part} {why}");
 }
+
+/// Rule 5.15.
+#[test]
+fn groups_of_metrics_contain_no_dependents() {
+    let of = |group: &str| GroupFailure { group: group.into(), version: None, error: String::new() };
+    for metrics in ["metrics.k8s.io", "custom.metrics.k8s.io", "external.metrics.k8s.io"] {
+        assert!(!of(metrics).may_have_objects(), "{metrics}");
+    }
+    for other in ["", "*", "example.com", "notmetrics.k8s.io", "metrics.k8s.io.example.com"] {
+        assert!(of(other).may_have_objects(), "{other}");
+    }
+}

@@ -146,7 +146,7 @@ impl<E: Watched> ListWatch<E> {
                     // The sender lives as long as the client.
                     tokio::select! {
                         biased;
-                        Ok(()) = self.recoveries.changed() => self.machine.recovered(),
+                        Ok(()) = self.recoveries.changed() => self.machine.pace.recovered(),
                         () = sleep_until(*until) => {}
                     }
                     self.stage = Stage::Idle;
@@ -156,7 +156,7 @@ impl<E: Watched> ListWatch<E> {
                     // A mere suspicion resets nothing.
                     if self.recoveries.has_changed().unwrap_or_default() {
                         self.recoveries.mark_unchanged();
-                        self.machine.recovered();
+                        self.machine.pace.recovered();
                     }
                     self.stage = Stage::Idle;
                 }
@@ -266,7 +266,7 @@ pub(super) fn failure(
     class: ErrorClass,
     message: String,
 ) -> ApiError {
-    ApiError { class, action, target: resource.group_resource.to_string(), message, code: None }
+    ApiError::new(class, action, resource.group_resource.to_string(), message)
 }
 
 impl<E: Watched> ListWatch<E> {

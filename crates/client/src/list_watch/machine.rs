@@ -44,7 +44,7 @@ pub(super) struct Machine {
     resource: Arc<ResourceType>,
     high_water: HighWater,
     aggregated: bool,
-    pace: RequestPace,
+    pub pace: RequestPace,
     plan: Plan,
     /// Whether lists are requested as streams. The first refusal turns that off for all types, because it
     /// depends on the release and the features of the server.
@@ -61,7 +61,7 @@ pub(super) struct Machine {
     asked: Option<Instant>,
     /// The version of the present list, from its first page.
     listed: Option<ResourceVersion>,
-    pages: Pagination,
+    pub pages: Pagination,
     /// The number of objects of the present list.
     objects: u64,
     /// The version from which to watch.
@@ -101,11 +101,6 @@ impl Machine {
             just_listed: false,
             watch: (None, Duration::ZERO, false),
         }
-    }
-
-    /// The API server is reachable again after an outage.
-    pub const fn recovered(&mut self) {
-        self.pace.recovered();
     }
 
     /// The next action.
@@ -221,15 +216,6 @@ impl Machine {
             return Err("the list of an aggregated API has more than 1,000,000 objects");
         }
         Ok(())
-    }
-
-    /// Notes a page's number of objects and its continue token.
-    ///
-    /// # Errors
-    ///
-    /// The list would never end.
-    pub fn goes_on(&mut self, token: &str, objects: usize) -> Result<(), &'static str> {
-        self.pages.go_on(token, objects)
     }
 
     /// A page, or the whole list, was read.

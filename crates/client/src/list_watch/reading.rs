@@ -107,7 +107,7 @@ impl<E: Watched> ListWatch<E> {
             // A body that ends early usually means a broken connection.
             Err(message) => return self.end_list(fail(ErrorClass::Transient, message)),
         };
-        if let Err(why) = self.machine.goes_on(&envelope.next, objects) {
+        if let Err(why) = self.machine.pages.go_on(&envelope.next, objects) {
             return self.end_list(fail(ErrorClass::Unusable, why.to_owned()));
         }
         if first && !self.is_valid(envelope.resource_version.as_ref(), begun) {

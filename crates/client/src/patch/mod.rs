@@ -14,7 +14,7 @@ use super::call::Call;
 use super::client::Api;
 use super::error::{ApiError, ErrorClass};
 use super::path;
-use super::read::{AbsenceProof, RawObject, read_object};
+use super::read::{AbsenceProof, LookupResult, RawObject, read_object};
 use super::settings::{FIELD_MANAGER, Verb};
 use kube_gc_core::graph::DependentView;
 use kube_gc_core::mutation::{self, Mutation};
@@ -23,6 +23,7 @@ use kube_gc_core::object::{
     ResourceVersion, Uid,
 };
 use kube_gc_core::text::word;
+use kube_gc_decode::Object;
 use kube_gc_observe::telemetry::record::{self, PatchConflict};
 
 /// RFC 7386. Every type accepts it.
@@ -72,12 +73,12 @@ impl References {
     }
 }
 
-/// The result of a patch of owner references.
+/// The result of a patch of owner references or finalizers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Patched {
     /// The patched object.
     Changed(ObjectFacts),
-    /// A live read showed nothing to change.
+    /// A live read showed nothing to change, or that the object of a finalizer is not being deleted.
     Unneeded(ObjectFacts),
     /// The object is gone, or another one has its name.
     Gone(AbsenceProof),
@@ -92,12 +93,6 @@ enum Edit {
 
 const OWNER_REFERENCES: &str = "ownerReferences";
 pub(super) const FINALIZERS: &str = "finalizers";
-
-/// The fields that identify a reference.
-fn exactly(reference: &OwnerReference) -> (&Uid, &str, &str, &str) {
-    let OwnerReference { api_version, kind, name, uid, .. } = reference;
-    (uid, name, kind, api_version)
-}
 
 impl Api {
     /// How many requests a patch of owner references takes, as far as known.
@@ -136,8 +131,8 @@ impl Api {
                 self.edit_references(dependent, entries, resource_version, edit).await
             }
             References::Exactly(unwanted) => {
-                let unwanted: HashSet<_> = unwanted.iter().map(exactly).collect();
-                let edit = |reference: &OwnerReference| remove_if(unwanted.contains(&exactly(reference)));
+                let unwanted: HashSet<_> = unwanted.iter().map(OwnerReference::named).collect();
+                let edit = |reference: &OwnerReference| remove_if(unwanted.contains(&reference.named()));
                 self.edit_references(dependent, Vec::new(), resource_version, edit).await
             }
         }
@@ -209,9 +204,9 @@ impl Api {
         // An aggregated API may ignore the preconditions of a patch.
         if self.is_aggregated(resource) {
             match self.read_raw(dependent, None).await? {
-                Ok(live) => is_at(dependent, resource_version, &live)
+                LookupResult::Found(live) => is_at(dependent, resource_version, &live)
                     .map_err(|error| given_up(OWNER_REFERENCES, error))?,
-                Err(proof) => return Ok(Some(Patched::Gone(proof))),
+                LookupResult::Absent(proof) => return Ok(Some(Patched::Gone(proof))),
             }
         }
         let list = (OWNER_REFERENCES, entries);
@@ -242,11 +237,11 @@ impl Api {
         let mut attempt = 1;
         loop {
             let live = match self.read_raw(object, seen).await? {
-                Ok(live) => live,
-                Err(proof) => return Ok(Patched::Gone(proof)),
+                LookupResult::Found(live) => live,
+                LookupResult::Absent(proof) => return Ok(Patched::Gone(proof)),
             };
             is_at(object, resource_version, &live).map_err(|error| given_up(list, error))?;
-            let Some(entries) = change(live.metadata()?, &live.facts) else {
+            let Some(entries) = change(live.answer.json::<Object<_>>()?.metadata, &live.facts) else {
                 return Ok(Patched::Unneeded(live.facts));
             };
             let found = live.facts.resource_version.as_ref();
@@ -302,7 +297,7 @@ impl Api {
             }
             Err(error) => return Err(error),
         };
-        let facts = read_object(object.namespace.as_ref(), &object.name, &answer)?.facts;
+        let facts = read_object(object.namespace.as_ref(), &object.name, &answer)?;
         match left(&facts).filter(|_| !mutation::is(Mutation::BelieveCodesOfPatches)) {
             None => Ok(Patched::Changed(facts)),
             Some(left) => Err(answer.undone(&left)),
@@ -315,13 +310,8 @@ fn is_at(object: &Identity, decided: Option<&ResourceVersion>, live: &RawObject)
     let found = live.facts.resource_version.as_ref();
     let Some(decided) = decided.filter(|decided| Some(*decided) != found) else { return Ok(()) };
     let found = found.map_or_else(|| "no version".to_owned(), |version| format!("version {version}"));
-    Err(ApiError {
-        class: ErrorClass::Conflict,
-        action: "PATCH",
-        target: path::describe_object(object),
-        message: format!("decided at version {decided}, but the object is at {found}"),
-        code: None,
-    })
+    let message = format!("decided at version {decided}, but the object is at {found}");
+    Err(ApiError::new(ErrorClass::Conflict, "PATCH", path::describe_object(object), message))
 }
 
 /// The final error of a patch of a list. Counts conflicts.
@@ -340,18 +330,6 @@ struct RawMetadata<'a> {
     owner_references: Option<Vec<&'a RawValue>>,
     #[serde(borrow)]
     finalizers: Option<Vec<&'a RawValue>>,
-}
-
-impl RawObject {
-    /// The lists in the answer.
-    fn metadata(&self) -> Result<RawMetadata<'_>, ApiError> {
-        #[derive(Deserialize)]
-        struct Object<'a> {
-            #[serde(borrow)]
-            metadata: RawMetadata<'a>,
-        }
-        self.answer.json().map(|Object { metadata }| metadata)
-    }
 }
 
 /// The references after the edits; `None` if nothing changes. Entries that stay are verbatim.
@@ -413,19 +391,6 @@ impl fmt::Display for Finalizer {
     }
 }
 
-/// The result of removing a finalizer.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum FinalizerRemoval {
-    /// The finalizer was removed; the patched object.
-    Removed(ObjectFacts),
-    /// The object did not have the finalizer; the object as it was read.
-    NotPresent(ObjectFacts),
-    /// The object is gone, or another one has its name.
-    Gone(AbsenceProof),
-    /// The object is not being deleted, so its finalizers stay; the object as it was read.
-    NotBeingDeleted(ObjectFacts),
-}
-
 impl Api {
     /// Removes a finalizer from an object that is being deleted (rule 6.6). Reads
     /// the object live, and sends a JSON merge patch with its uid and resource version and with
@@ -441,7 +406,7 @@ impl Api {
         object: &Identity,
         seen: Option<&ResourceVersion>,
         finalizer: Finalizer,
-    ) -> Result<FinalizerRemoval, ApiError> {
+    ) -> Result<Patched, ApiError> {
         let is_it = |raw: &RawValue| {
             serde_json::from_str::<String>(raw.get()).is_ok_and(|name| name == finalizer.name())
         };
@@ -457,12 +422,7 @@ impl Api {
             };
             is_left.then(|| format!("has the finalizer {finalizer}"))
         };
-        Ok(match self.edit_list(object, None, seen, FINALIZERS, change, left).await? {
-            Patched::Changed(facts) => FinalizerRemoval::Removed(facts),
-            Patched::Unneeded(live) if live.being_deleted => FinalizerRemoval::NotPresent(live),
-            Patched::Unneeded(live) => FinalizerRemoval::NotBeingDeleted(live),
-            Patched::Gone(proof) => FinalizerRemoval::Gone(proof),
-        })
+        self.edit_list(object, None, seen, FINALIZERS, change, left).await
     }
 }
 

@@ -310,14 +310,14 @@ fn finalized(finalizers: &str) -> Reply {
     Reply::ok(widget_json(&format!(r#","deletionTimestamp":"t","finalizers":{finalizers}"#)))
 }
 
-async fn remove(server: &Server) -> Result<FinalizerRemoval, ApiError> {
+async fn remove(server: &Server) -> Result<Patched, ApiError> {
     server.api().remove_finalizer(&widget(), None, Finalizer::Orphan).await
 }
 
 #[tokio::test]
 async fn other_finalizers_stay_and_uid_and_version_are_preconditions() {
     let server = Server::replying([finalized(r#"["x/y","orphan","z"]"#), finalized(r#"["x/y","z"]"#)]);
-    assert!(matches!(remove(&server).await, Ok(FinalizerRemoval::Removed(_))));
+    assert!(matches!(remove(&server).await, Ok(Patched::Changed(_))));
     let request = &server.seen()[1];
     assert_eq!(request.header("content-type"), "application/merge-patch+json");
     assert_eq!(
@@ -336,19 +336,16 @@ async fn finalizers_are_patched_only_if_necessary() {
         .replace(r#""uid":"u""#, r#""uid":"v""#);
     let living = widget_json(r#","finalizers":["orphan"]"#);
     for (reply, outcome) in [
-        (finalized(r#"["z"]"#), "NotPresent"),
-        (finalized("null"), "NotPresent"),
-        (Reply::ok(living), "NotBeingDeleted"),
+        (finalized(r#"["z"]"#), "Unneeded"),
+        (finalized("null"), "Unneeded"),
+        (Reply::ok(living), "Unneeded"),
         (Reply::not_found(), "Gone"),
         (Reply::ok(other), "Gone"),
     ] {
         let server = Server::replying([reply]);
         let removal = remove(&server).await.unwrap();
-        match &removal {
-            FinalizerRemoval::NotPresent(live) | FinalizerRemoval::NotBeingDeleted(live) => {
-                assert_eq!(live.resource_version, Some(ResourceVersion::number(7)), "as it was read");
-            }
-            FinalizerRemoval::Removed(_) | FinalizerRemoval::Gone(_) => {}
+        if let Patched::Unneeded(live) = &removal {
+            assert_eq!(live.resource_version, Some(ResourceVersion::number(7)), "as it was read");
         }
         assert!(format!("{removal:?}").starts_with(outcome), "{removal:?}");
         assert_eq!(server.seen().len(), 1);
@@ -360,7 +357,7 @@ async fn conflicts_lead_to_another_read_up_to_a_limit() {
     let conflict = || Reply::status(409, "conflict", "{}");
     let holding = || finalized(r#"["orphan"]"#);
     let server = Server::replying([holding(), conflict(), holding(), finalized("[]")]);
-    assert!(matches!(remove(&server).await, Ok(FinalizerRemoval::Removed(_))));
+    assert!(matches!(remove(&server).await, Ok(Patched::Changed(_))));
     let server = Server::answering(move |seen| if seen.method == "GET" { holding() } else { conflict() });
     assert_eq!(remove(&server).await.unwrap_err().class, ErrorClass::Conflict);
     assert_eq!(server.seen().len(), 10);
@@ -371,7 +368,7 @@ async fn an_object_recreated_in_between_is_left_alone() {
     let other_uid = || Reply::status(422, "no", r#"{"causes":[{"field":"metadata.uid"}]}"#);
     let holding = || finalized(r#"["orphan"]"#);
     let server = Server::replying([holding(), other_uid(), Reply::not_found()]);
-    assert!(matches!(remove(&server).await, Ok(FinalizerRemoval::Gone(_))));
+    assert!(matches!(remove(&server).await, Ok(Patched::Gone(_))));
     // Rule 1.26: it may be a webhook that says so.
     let server = Server::replying([holding(), other_uid(), holding()]);
     assert_eq!(remove(&server).await.unwrap_err().class, ErrorClass::Denied);

@@ -47,7 +47,7 @@ async fn a_claim_is_used_by_the_pods_that_are_bound_to_a_node() {
 fn object(resource: &str, kind: &str, namespace: Option<&str>) -> Identity {
     let scope = if namespace.is_some() { Scope::Namespaced } else { Scope::Cluster };
     Identity {
-        resource: Arc::new(path::built_in(resource, kind, scope)),
+        resource: ResourceType::of(resource, "v1", kind, scope),
         namespace: namespace.and_then(Namespace::parse),
         name: "data".into(),
         uid: Uid::parse("u").unwrap(),

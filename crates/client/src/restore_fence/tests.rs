@@ -185,7 +185,7 @@ async fn any_older_list_proves_a_restore() {
         let api = server.api();
         let watch = follow(&api, &widgets(), false).await;
         let restores = api.restore_fence().restores();
-        let listed = api.list(&widgets(), None, |_| {}).await;
+        let listed = api.list(&widgets(), None, None, |_| {}).await;
         assert_eq!(listed.is_err_and(|error| error.class == ErrorClass::GateClosed), proves);
         assert_eq!(restores.has_changed().unwrap(), proves);
         assert_eq!(api.gate().permit().is_err(), proves);

@@ -2,6 +2,7 @@
 //! them.
 
 use std::collections::HashSet;
+use std::hash::Hash;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use dashmap::DashMap;
@@ -9,19 +10,20 @@ use dashmap::DashMap;
 use kube_gc_client::AbsenceProof;
 use kube_gc_core::object::{Digest, Identity};
 
-/// A bounded set of identities that forgets the least recently used ones.
+/// What is known of a bounded number of identities, or of pairs of them. Forgets the least recently used
+/// ones.
 ///
 /// Workers read it, and both workers and partitions write it. A lost entry only costs a request.
 /// It keeps [digests](Digest), because a reference may name an owner by a megabyte of text.
 #[derive(Debug)]
 pub struct IdentityCache<P = ()> {
-    /// The last use of each, and what proves it.
+    /// The last use of each, and what is known of it.
     entries: DashMap<Digest, (AtomicU64, P)>,
     capacity: usize,
     clock: AtomicU64,
 }
 
-impl<P: Copy> IdentityCache<P> {
+impl<P: Clone> IdentityCache<P> {
     /// A cache for at most `capacity` identities (plus an eighth, so that
     /// forgetting is done in batches).
     pub fn new(capacity: usize) -> Self {
@@ -29,20 +31,20 @@ impl<P: Copy> IdentityCache<P> {
     }
 
     /// Inserts an identity.
-    pub fn remember(&self, identity: &Identity, proof: P) {
+    pub fn remember(&self, identity: &impl Hash, known: P) {
         let now = self.tick();
-        self.entries.insert(Digest::of(identity), (AtomicU64::new(now), proof));
+        self.entries.insert(Digest::of(identity), (AtomicU64::new(now), known));
         if self.entries.len() > self.capacity + self.capacity / 8 {
             self.shrink();
         }
     }
 
-    /// What proves that the cache has the identity. The call counts as a use.
-    pub fn get(&self, identity: &Identity) -> Option<P> {
+    /// What is known of an identity. The call counts as a use.
+    pub fn get(&self, identity: &impl Hash) -> Option<P> {
         let now = self.tick();
         let entry = self.entries.get(&Digest::of(identity))?;
         entry.0.store(now, Ordering::Relaxed);
-        Some(entry.1)
+        Some(entry.1.clone())
     }
 
     /// Whether the cache has the identity. The call counts as a use.

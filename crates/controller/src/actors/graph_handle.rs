@@ -10,9 +10,9 @@ use tokio::time::Instant;
 
 use crate::actors::graph::{GraphActor, PartitionStatus, Question, TakeInChanges, answer};
 use kube_gc_core::graph::{
-    Below, Cursor, Effects, ExpectedChange, Generation, MemberMark, MemberPage, MembersOf, OwnerState,
-    Partition, PartitionId, Ranked, SearchQuery, Sharding, Snapshot, StuckCause, StuckFilter, StuckObjects,
-    Verification, ViewLimits,
+    Below, Cursor, Effects, ExpectedChange, Finding, Generation, MemberMark, MemberPage, MembersOf,
+    OwnerState, Partition, PartitionId, Ranked, SearchQuery, Sharding, Snapshot, StuckCause, StuckFilter,
+    StuckObjects, Verification, ViewLimits,
 };
 use kube_gc_core::object::{Catalog, GroupResource, Identity, Key, Namespace, ObjectFacts, Uid};
 use kube_gc_insight::{Fact, Need, facts};
@@ -29,15 +29,6 @@ pub struct GraphHandle {
     under: Option<u64>,
     /// The origin of the partitions' clock.
     began: Instant,
-}
-
-/// What a look-up proves about an identity.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Finding {
-    /// Proved absent.
-    Absent,
-    /// Its type is not served, which proves nothing. Another identity is tried next.
-    NotServed,
 }
 
 /// A partition did not answer: it has ended, and the process is ending.
@@ -185,13 +176,12 @@ impl GraphHandle {
         finding: Finding,
     ) -> Answer<Verification> {
         let (under, asked) = (self.under, identity.clone());
-        let report = move |graph: &mut Partition, effects: &mut Effects| match finding {
-            _ if under.is_some_and(|number| number < graph.disturbance()) => {
+        let report = move |graph: &mut Partition, effects: &mut Effects| {
+            if under.is_some_and(|number| number < graph.disturbance()) {
                 graph.requeue(&asked.key(), effects);
-                Verification::Stale
+                return Verification::Stale;
             }
-            Finding::Absent => graph.absence_proved(&asked, generation, effects),
-            Finding::NotServed => graph.not_resolved(&asked, generation, effects),
+            graph.verified(&asked, finding, generation, effects)
         };
         self.ask(self.sharding.of(identity.namespace.as_ref()), report).await
     }
@@ -261,11 +251,6 @@ impl GraphHandle {
     pub async fn fence(&self) -> Answer<()> {
         let fence = |partition| self.tell(partition, |actor, done| actor.when_delivered(done));
         try_join_all(self.partitions().map(fence)).await.map(drop)
-    }
-
-    /// Forgets the whole graph: the store went back in time.
-    pub async fn reset(&self) -> Answer<()> {
-        self.ask_all(|graph, _| graph.reset()).await.map(drop)
     }
 
     /// The status of every partition, in order.

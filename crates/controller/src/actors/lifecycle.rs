@@ -278,7 +278,7 @@ async fn forget_everything(context: LifecycleContext) {
     // Links in flight must not arrive in an empty graph, and the caches must not learn what the
     // last changes proved.
     let _ = context.graph.fence().await;
-    let _ = context.graph.reset().await;
+    let _ = context.graph.ask_all(|graph, _| graph.reset()).await;
     context.absent_owners.clear();
     context.api.high_water().forget_all();
     context.api.restore_fence().reset();

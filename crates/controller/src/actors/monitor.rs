@@ -1,6 +1,5 @@
 //! The Monitor actor: watches one resource type and feeds the graph.
 
-mod failures;
 mod feed;
 
 use std::sync::Arc;

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 use crate::actors::supervision::{Vital, task};
 use kube_gc_client::HangHook;
-use kube_gc_core::mailbox::{Backoff, Completion, Job, Mailbox, Time};
+use kube_gc_core::mailbox::{Backoff, Completion, Job, Mailbox, Time, Wait};
 use kube_gc_core::object::{HashSeed, Key};
 use kube_gc_observe::telemetry::{DeletionLag, Queue, QueueMetrics, Structured, StuckReason, record};
 
@@ -438,10 +438,12 @@ const CONFLICTS_AT_MOST: u32 = 250;
 /// Shortens the pause of a key after a conflict; see [`AFTER_CONFLICT_AT_MOST`].
 fn after_conflicts(outcome: Outcome, tries: u32, backoff: Backoff) -> Outcome {
     match outcome {
-        Completion::Retry { reason: StuckReason::Conflict, error } if tries < CONFLICTS_AT_MOST => {
+        Completion::Later { reason: StuckReason::Conflict, error, wait: Wait::Backoff }
+            if tries < CONFLICTS_AT_MOST =>
+        {
             let longest = AFTER_CONFLICT_AT_MOST.max(backoff.min);
-            let after = backoff.delay(tries + 1).min(longest);
-            Completion::RetryAfter { after, reason: StuckReason::Conflict, error }
+            let wait = Wait::RetryAfter(backoff.delay(tries + 1).min(longest));
+            Completion::Later { reason: StuckReason::Conflict, error, wait }
         }
         outcome => outcome,
     }
@@ -464,5 +466,5 @@ fn broken(queue: Queue, key: &Key, error: JoinError) -> Outcome {
         error = what,
         "work on an object failed unexpectedly; it is retried with backoff"
     );
-    Outcome::Retry { reason: StuckReason::Panicked, error: what.into() }
+    Outcome::retry(StuckReason::Panicked, what)
 }

@@ -337,13 +337,6 @@ pub struct RoundTypes {
     pub undiscovered: Vec<GroupFailure>,
 }
 
-/// Whether a group that was never discovered may contain dependents. The groups of metrics are
-/// computed at each request: their types can be neither watched nor deleted (rule 5.15).
-pub fn may_contain_dependents(group: &str) -> bool {
-    const METRICS: &str = "metrics.k8s.io";
-    !group.strip_suffix(METRICS).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
-}
-
 /// One type that a round has to list.
 #[derive(Clone, Debug)]
 pub struct RoundType {
@@ -437,16 +430,5 @@ mod tests {
         registry.succeeded(name);
         registry.update(name, |state| state.set_synced(false));
         assert_eq!(registry.all()[0].why_incomplete(), "not listed yet");
-    }
-
-    /// Rule 5.15.
-    #[test]
-    fn groups_of_metrics_contain_no_dependents() {
-        for metrics in ["metrics.k8s.io", "custom.metrics.k8s.io", "external.metrics.k8s.io"] {
-            assert!(!may_contain_dependents(metrics), "{metrics}");
-        }
-        for other in ["", "example.com", "notmetrics.k8s.io", "metrics.k8s.io.example.com"] {
-            assert!(may_contain_dependents(other), "{other}");
-        }
     }
 }

@@ -15,13 +15,13 @@ use tokio::time::{Instant, timeout};
 use crate::actors::graph_handle::GraphHandle;
 use crate::actors::pool::PoolCommand;
 use crate::worker::interrupted::Interrupted;
-use kube_gc_client::{Api, ApiError, Deleted, ErrorClass, EventType};
+use kube_gc_client::{Api, ApiError, Deleted, EventType};
 use kube_gc_core::brake::lease::{LastRead, RESUME, inherited, write};
 use kube_gc_core::brake::{DeletionResult, Engaged, Engagement, Ledger, Limits, Refusal, Ticket};
 use kube_gc_core::object::{Identity, Namespace, ResourceType, Scope, Uid};
 use kube_gc_core::text::listed;
 use kube_gc_leader::LeaseAnnotations;
-use kube_gc_observe::telemetry::{Structured, record};
+use kube_gc_observe::telemetry::record;
 
 /// The reason of the event that deletion is paused.
 pub const DELETION_PAUSED: &str = "DeletionPaused";
@@ -327,27 +327,7 @@ impl Brake {
     async fn record(&self, api: &Api, kind: EventType, reason: &'static str, message: &str) -> bool {
         let lease = self.state().lease_identity.clone();
         let Some(about) = lease.or_else(|| ourselves(|name| std::env::var(name).ok())) else { return true };
-        let Err(error) = api.tell(&about, kind, reason, message).await else { return true };
-        let object = Structured::object(&about);
-        let object = object.logged();
-        match error.class {
-            ErrorClass::GateClosed
-            | ErrorClass::Transient
-            | ErrorClass::Throttled { .. }
-            | ErrorClass::Deferred { .. } => {
-                tracing::debug!(object, event = reason, %error, "cannot create the event about the brake; kube-gc retries");
-                false
-            }
-            _ => {
-                tracing::warn!(
-                    object,
-                    event = reason,
-                    %error,
-                    "cannot create the event about the brake; check that kube-gc may create events"
-                );
-                true
-            }
-        }
+        api.has_told(&about, kind, reason, message).await
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::actors::graph_handle::PartitionEnded;
 use crate::actors::pool::Outcome;
 use kube_gc_client::{Api, ApiError, ErrorClass};
-use kube_gc_core::mailbox::Completion;
+use kube_gc_core::mailbox::{Completion, Wait};
 use kube_gc_core::text::bounded;
 use kube_gc_observe::telemetry::StuckReason;
 
@@ -44,13 +44,9 @@ impl Interrupted {
     /// What becomes of the key.
     pub fn outcome(self) -> Outcome {
         match self {
-            Self::Changed(what) => Completion::Retry { reason: StuckReason::Conflict, error: what.into() },
-            Self::Graph(error) => {
-                Completion::Retry { reason: StuckReason::Failed, error: error.to_string().into() }
-            }
-            Self::Braked(error) => {
-                Completion::Park { at_most: Duration::MAX, reason: StuckReason::Braked, error }
-            }
+            Self::Changed(what) => Completion::retry(StuckReason::Conflict, what),
+            Self::Graph(error) => Completion::retry(StuckReason::Failed, error.to_string()),
+            Self::Braked(error) => Completion::later(StuckReason::Braked, Wait::Woken(Duration::MAX), error),
             Self::Api(error) => api_outcome(&error),
         }
     }
@@ -63,25 +59,18 @@ pub fn deferred(api: &Api) -> Option<Outcome> {
 
 /// What becomes of a key whose request failed.
 pub fn api_outcome(error: &ApiError) -> Outcome {
-    let text: Arc<str> = bounded(error).into();
-    match error.class {
+    let (reason, wait) = match error.class {
         // The decision has been logged. A dry run does no more.
-        ErrorClass::DryRun => Completion::Done,
-        ErrorClass::Conflict => Completion::Retry { reason: StuckReason::Conflict, error: text },
+        ErrorClass::DryRun => return Completion::Done,
+        ErrorClass::Conflict => (StuckReason::Conflict, Wait::Backoff),
         // Without a pause: where watches break again and again, the next retry would be void too.
-        ErrorClass::Fenced => {
-            Completion::RetryAfter { after: Duration::ZERO, reason: StuckReason::Conflict, error: text }
+        ErrorClass::Fenced => (StuckReason::Conflict, Wait::RetryAfter(Duration::ZERO)),
+        ErrorClass::Throttled { retry_after } => {
+            (StuckReason::Throttled, retry_after.map_or(Wait::Backoff, Wait::RetryAfter))
         }
-        ErrorClass::Throttled { retry_after: Some(after) } => {
-            Completion::RetryAfter { after, reason: StuckReason::Throttled, error: text }
-        }
-        ErrorClass::Throttled { retry_after: None } => {
-            Completion::Retry { reason: StuckReason::Throttled, error: text }
-        }
-        ErrorClass::Denied => Completion::Retry { reason: StuckReason::Denied, error: text },
-        ErrorClass::Deferred { retry_after, .. } => {
-            Completion::Defer { after: retry_after, reason: StuckReason::Deferred, error: text }
-        }
-        _ => Completion::Retry { reason: StuckReason::Failed, error: text },
-    }
+        ErrorClass::Denied => (StuckReason::Denied, Wait::Backoff),
+        ErrorClass::Deferred { retry_after, .. } => (StuckReason::Deferred, Wait::Untried(retry_after)),
+        _ => (StuckReason::Failed, Wait::Backoff),
+    };
+    Completion::later(reason, wait, bounded(error))
 }

@@ -3,7 +3,6 @@
 pub mod brake;
 pub mod classified;
 pub mod comparison;
-pub mod context;
 pub mod decision;
 pub mod delete;
 pub mod interrupted;
@@ -12,11 +11,53 @@ pub mod namespaces;
 pub mod orphan;
 pub mod repeats;
 
-pub use decision::DecisionObserver;
+use std::sync::Arc;
 
-use kube_gc_client::FinalizerRemoval;
+use crate::actors::absent_owner_cache::AbsentOwnerCache;
+use crate::actors::graph_handle::GraphHandle;
+use crate::actors::registry::Registry;
+use kube_gc_client::{Api, Patched};
 use kube_gc_core::graph::ExpectedChange;
 use kube_gc_core::object::ResourceVersion;
+
+use self::brake::Brake;
+use self::decision::DecisionRecorder;
+use self::delete::Births;
+use self::namespace_check::NamespaceCheck;
+use self::orphan::Releases;
+
+pub use self::decision::DecisionObserver;
+
+/// What the workers of all pools share.
+#[derive(Clone, Debug)]
+pub struct WorkContext {
+    /// The API server.
+    pub api: Api,
+    /// The graph.
+    pub graph: GraphHandle,
+    /// Owners that were proved absent, and owners whose dependents were orphaned.
+    pub absent_owners: Arc<AbsentOwnerCache>,
+    /// How far each monitor is.
+    pub registry: Registry,
+    /// Owners that may still be in admission.
+    pub births: Births,
+    /// Limits how much is deleted.
+    pub brake: Brake,
+    /// Limits how many dependents are patched at a time.
+    pub releases: Releases,
+    /// Records decisions.
+    pub decisions: DecisionRecorder,
+    /// Warns about owners in another namespace.
+    pub namespace_check: NamespaceCheck,
+}
+
+impl WorkContext {
+    /// The context of one decision, which begins now. It is void once watches break.
+    pub fn now(&self) -> Self {
+        let number = self.api.restore_fence().acknowledged();
+        Self { api: self.api.under(number), graph: self.graph.under(number), ..self.clone() }
+    }
+}
 
 /// What the watch will show after the removal of the last finalizer from an object of this version, to
 /// which the server has answered with that one: an object that is gone may keep its version.
@@ -28,19 +69,16 @@ pub fn after(before: Option<&ResourceVersion>, now: Option<ResourceVersion>) -> 
 /// What the watch will show after the removal of a finalizer from an object whose version was
 /// `known`: the end of the object, or the version that the server returned. Without this
 /// expectation, the object would be processed again as if it still had the finalizer.
-pub fn after_finalizer_removal(
-    known: Option<&ResourceVersion>,
-    removal: &FinalizerRemoval,
-) -> Option<ExpectedChange> {
+pub fn after_finalizer_removal(known: Option<&ResourceVersion>, removal: &Patched) -> Option<ExpectedChange> {
     match removal {
-        FinalizerRemoval::Removed(facts) => Some(after(known, facts.resource_version.clone())),
+        Patched::Changed(facts) => Some(after(known, facts.resource_version.clone())),
         // Somebody else changed the object. If the versions cannot be compared, the event may
         // have arrived, and no other may follow.
-        FinalizerRemoval::NotPresent(facts) | FinalizerRemoval::NotBeingDeleted(facts) => {
+        Patched::Unneeded(facts) => {
             let is_newer = |now: &ResourceVersion| known.is_some_and(|known| now.is_after(known));
             facts.resource_version.clone().filter(is_newer).map(ExpectedChange::Version)
         }
-        FinalizerRemoval::Gone(_) => None,
+        Patched::Gone(_) => None,
     }
 }
 
@@ -62,18 +100,16 @@ mod tests {
 
     #[test]
     fn the_next_event_after_a_finalizer_is_the_end_of_the_object_or_another_version() {
-        use FinalizerRemoval::{Gone, NotBeingDeleted, NotPresent, Removed};
+        use Patched::{Changed, Gone, Unneeded};
         for (known, removal, expected) in [
-            ("7", Removed(facts("8")), version("8")),
-            ("7", Removed(facts("7")), Some(ExpectedChange::Removed)),
+            ("7", Changed(facts("8")), version("8")),
+            ("7", Changed(facts("7")), Some(ExpectedChange::Removed)),
             ("7", Gone(AbsenceProof::of_test()), None),
             // Removed by another client. An event that is known is not expected again.
-            ("7", NotPresent(facts("8")), version("8")),
-            ("7", NotBeingDeleted(facts("8")), version("8")),
-            ("7", NotPresent(facts("7")), None),
-            ("7", NotBeingDeleted(facts("7")), None),
+            ("7", Unneeded(facts("8")), version("8")),
+            ("7", Unneeded(facts("7")), None),
             // Nobody knows which is newer.
-            ("a", NotPresent(facts("b")), None),
+            ("a", Unneeded(facts("b")), None),
         ] {
             let known = ResourceVersion::parse(known);
             assert_eq!(after_finalizer_removal(known.as_ref(), &removal), expected, "{removal:?}");

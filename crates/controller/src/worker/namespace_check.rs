@@ -66,7 +66,7 @@ async fn run(graph: GraphHandle, event_recorder: EventRecorder, mut inbox: mpsc:
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::actors::tests::{identity, reference};
+    use crate::actors::tests::identity;
     use kube_gc_core::object::Uid;
 
     /// Rule 7.9.
@@ -74,7 +74,7 @@ mod tests {
     fn thousands_of_references_of_one_object_are_not_kept() {
         let (checks, mut inbox) = mpsc::channel(1);
         let dependent = identity("a", "fat");
-        let reference = reference(&identity("a", "owner"));
+        let reference = identity("a", "owner").reference();
         let long = OwnerReference { uid: Uid::parse(&"u".repeat(1 << 20)).unwrap(), ..reference.clone() };
         let references = std::iter::repeat_n(&long, 10).chain(std::iter::repeat_n(&reference, 10_000));
         NamespaceCheck { checks }.check(&dependent, references);

@@ -11,12 +11,21 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::node::{EdgeId, NodeId, Presence, Role, Target, TypeId};
+use super::node::{EdgeId, Node, NodeId, Presence, Role, Target, TypeId};
 use super::{DeletesProve, Effects, Generation, Partition};
 use crate::mutation::{self, Mutation};
 use crate::object::{
     DeletionState, Disturbance, Finalizers, Identity, Key, Namespace, ObjectFacts, ResourceVersion, Scope,
 };
+
+/// What a look-up proves about an identity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Finding {
+    /// Proved absent.
+    Absent,
+    /// Its type is not served, which proves nothing.
+    NotServed,
+}
 
 /// The effect of a verdict on an identity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,61 +112,37 @@ impl Partition {
         }
     }
 
-    /// Applies a worker's proof that an identity is absent, if the node still has the generation
-    /// that the worker began with (rules 3.17 to 3.20).
-    pub fn absence_proved(
+    /// Applies what a worker has found of an identity, if the node still has the generation that the worker
+    /// began with (rules 3.17 to 3.20).
+    pub fn verified(
         &mut self,
         identity: &Identity,
+        finding: Finding,
         generation: Generation,
         out: &mut Effects,
     ) -> Verification {
         let Some(id) = self.store.find_key(&identity.key()) else { return Verification::Applied };
-        if Generation(self.store.nodes[id].generation) != generation {
+        let Node { generation: now, presence, .. } = self.store.nodes[id];
+        if Generation(now) != generation {
             self.queue(id, out);
             return Verification::Stale;
         }
-        match self.store.nodes[id].presence {
-            Presence::Virtual => self.virtual_delete(id, identity, out),
-            Presence::Observed if self.store.identity(id) == *identity => {
+        match (finding, presence) {
+            (Finding::Absent, Presence::Virtual) => return self.virtual_delete(id, identity, out),
+            (Finding::Absent, Presence::Observed) if self.store.identity(id) == *identity => {
                 self.object_gone(id, DeletesProve::Absence, out);
-                Verification::Applied
             }
-            Presence::Observed
-            | Presence::Absent
-            | Presence::Remote
-            | Presence::Unresolved
-            | Presence::InvalidScope
-            | Presence::Linked => {
-                self.queue_referring(id, identity, out);
-                Verification::Applied
+            (Finding::Absent, _) => self.queue_referring(id, identity, out),
+            // After a backoff, the next of the identities that its dependents name is tried.
+            (Finding::NotServed, Presence::Virtual) if self.is_served(id) => {
+                self.rotate(id);
+                return Verification::Retry;
             }
-        }
-    }
-
-    /// A virtual node's identity could not be looked up. After a backoff, the next of the
-    /// identities that its dependents name is tried.
-    pub fn not_resolved(
-        &mut self,
-        identity: &Identity,
-        generation: Generation,
-        out: &mut Effects,
-    ) -> Verification {
-        let Some(id) = self.store.find_key(&identity.key()) else { return Verification::Applied };
-        let node = &self.store.nodes[id];
-        if Generation(node.generation) != generation {
-            self.queue(id, out);
-            return Verification::Stale;
-        }
-        if node.presence != Presence::Virtual {
-            return Verification::Applied;
-        }
-        if !self.is_served(id) {
             // The dependents are parked as unresolved. The next catalog queues the owner.
-            self.queue_dependents(id, out);
-            return Verification::Applied;
+            (Finding::NotServed, Presence::Virtual) => self.queue_dependents(id, out),
+            (Finding::NotServed, _) => {}
         }
-        self.rotate(id);
-        Verification::Retry
+        Verification::Applied
     }
 
     /// Whether the type of a node is served at present.

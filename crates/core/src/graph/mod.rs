@@ -43,7 +43,7 @@ mod tests;
 
 pub use attach::LARGE;
 pub use below::Below;
-pub use delete::Verification;
+pub use delete::{Finding, Verification};
 pub use dump::Dump;
 pub use inspect::{
     DependentSummary, Fit, NodePresence, NodeView, Ranked, SearchQuery, TypeCount, ViewLimits,

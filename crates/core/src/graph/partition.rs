@@ -33,7 +33,7 @@ pub struct Partition {
     pub(super) expected: KeyedMap<NodeId, Expectation>,
     /// Nodes that were terminating or had a reference of invalid scope at the last query, or have
     /// become so since, with the seconds of grace that they were deleted with.
-    pub(super) may_be_stuck: KeyedMap<NodeId, u32>,
+    pub(super) may_be_stuck: KeyedMap<NodeId, Option<u32>>,
     /// The nodes that were stuck at the last query.
     pub(super) noticed: KeyedMap<NodeId, Noticed>,
     /// The latest break of the watches.

@@ -361,7 +361,7 @@ impl Partition {
             being_deleted: node.deletion.is_being_deleted(),
             finalizers: node.finalizers,
             held_by_others: node.held_by_others,
-            grace: self.may_be_stuck.get(&id).copied().unwrap_or_default(),
+            grace: self.may_be_stuck.get(&id).copied().flatten(),
         })
     }
 }

@@ -196,9 +196,8 @@ impl Partition {
             let uid = &self.store.nodes[id].uid;
             let since = self.noticed.get(&id).filter(|was| was.uid == *uid && was.cause == cause);
             // In its grace period, nothing holds it.
-            let grace =
-                may_be_stuck.get(&id).filter(|_| cause == StuckCause::Held).copied().unwrap_or_default();
-            let begins = now + Duration::from_secs(grace.into());
+            let grace = may_be_stuck.get(&id).filter(|_| cause == StuckCause::Held).copied().flatten();
+            let begins = now + Duration::from_secs(grace.unwrap_or_default().into());
             let since = since.map_or(begins, |was| was.since.min(begins));
             noticed.insert(id, Noticed { uid: uid.clone(), cause, since });
         }

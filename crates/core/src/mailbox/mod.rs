@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use errors::MAX_ERROR_BYTES;
-pub use report::{Backoff, Completion, FailingKey, Job, Stats, Time};
+pub use report::{Backoff, Completion, FailingKey, Job, Stats, Time, Wait};
 
 use errors::Errors;
 use indexmap::IndexMap;
@@ -127,7 +127,7 @@ impl<R: Copy + Ord> Mailbox<R> {
     }
 
     /// Queues a key, unless it is ready already or the API server asked for a delay
-    /// ([`Completion::RetryAfter`]) that is not over. A running key runs again afterwards.
+    /// ([`Wait::RetryAfter`]) that is not over. A running key runs again afterwards.
     pub fn add(&mut self, key: Key, now: Time) {
         self.advance(now);
         let Some(entry) = self.entries.get_mut(&key) else {
@@ -192,21 +192,17 @@ impl<R: Copy + Ord> Mailbox<R> {
                 None
             }
             Completion::Again => None,
-            Completion::Retry { reason, error } => {
-                let backoffs = self.fail(key, reason, error, 1);
-                Some((self.backoff.delay(backoffs), Delay::Backoff))
-            }
-            Completion::Park { at_most, reason, error } => {
-                self.fail(key, reason, error, 0);
-                Some((at_most, Delay::Backoff))
-            }
-            Completion::Defer { after, reason, error } => {
+            Completion::Later { reason, error, wait: Wait::Untried(after) } => {
                 self.defer(key, reason, error);
                 Some((after, Delay::Backoff))
             }
-            Completion::RetryAfter { after, reason, error } => {
-                self.fail(key, reason, error, 0);
-                Some((after, Delay::RetryAfter))
+            Completion::Later { reason, error, wait } => {
+                let backoffs = self.fail(key, reason, error, u32::from(wait == Wait::Backoff));
+                Some(match wait {
+                    Wait::Backoff => (self.backoff.delay(backoffs), Delay::Backoff),
+                    Wait::Woken(after) | Wait::Untried(after) => (after, Delay::Backoff),
+                    Wait::RetryAfter(after) => (after, Delay::RetryAfter),
+                })
             }
         };
         match delay {

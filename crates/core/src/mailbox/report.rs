@@ -54,41 +54,41 @@ pub enum Completion<R> {
     /// It runs again without delay, behind the other keys of its flow. This is no failure, and
     /// earlier failures still count.
     Again,
-    /// It is retried after a delay that grows with every failure.
-    Retry {
+    /// It is tried again later.
+    Later {
         /// Why, for metrics and [`Mailbox::wake`](super::Mailbox::wake).
         reason: R,
-        /// What happened, for people.
+        /// What happened, or what it waits for, for people.
         error: Arc<str>,
+        wait: Wait,
     },
-    /// It waits until it is [woken](super::Mailbox::wake), and is retried otherwise after the
-    /// longest backoff, or earlier.
-    Park {
-        at_most: Duration,
-        /// Why, for metrics and [`Mailbox::wake`](super::Mailbox::wake).
-        reason: R,
-        /// What it waits for, for people.
-        error: Arc<str>,
-    },
-    /// It was not tried, for a reason that is not its own failure. It waits for the given time,
-    /// or until it is [woken](super::Mailbox::wake) or added. This counts as no attempt, and an
-    /// earlier error of its own is kept.
-    Defer {
-        after: Duration,
-        /// Why, for metrics and [`Mailbox::wake`](super::Mailbox::wake).
-        reason: R,
-        /// What it waits for, for people.
-        error: Arc<str>,
-    },
-    /// The API server said when to retry (429 with `Retry-After`). This counts as a failure and
-    /// does not lengthen the backoff.
-    RetryAfter {
-        /// The key is not retried earlier, even if it is added or woken.
-        after: Duration,
-        reason: R,
-        /// What happened, for people.
-        error: Arc<str>,
-    },
+}
+
+/// When a key is tried again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// After a delay that grows with every failure.
+    Backoff,
+    /// When it is [woken](super::Mailbox::wake), and otherwise after this time or the longest backoff.
+    Woken(Duration),
+    /// After this time, or when it is [woken](super::Mailbox::wake) or added. It was not tried, for a
+    /// reason that is not its own failure. This counts as no attempt, and an earlier error of its own
+    /// is kept.
+    Untried(Duration),
+    /// After this time, and not earlier, even if it is added or woken: the API server said when to retry
+    /// (429 with `Retry-After`). This counts as a failure and does not lengthen the backoff.
+    RetryAfter(Duration),
+}
+
+impl<R> Completion<R> {
+    pub fn later(reason: R, wait: Wait, error: impl Into<Arc<str>>) -> Self {
+        Self::Later { reason, error: error.into(), wait }
+    }
+
+    /// It has failed, and is retried with backoff.
+    pub fn retry(reason: R, error: impl Into<Arc<str>>) -> Self {
+        Self::later(reason, Wait::Backoff, error)
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

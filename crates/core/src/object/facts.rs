@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 use super::{Namespace, Uid};
 use crate::text::{LONGEST_WORD, word};
@@ -68,12 +68,21 @@ pub struct ObjectFacts {
     /// know what will hold an object.
     pub held_by_others: bool,
     /// The seconds of grace that it was deleted with, in which nothing holds it.
-    pub grace: u32,
+    pub grace: Option<u32>,
 }
 
 impl ObjectFacts {
     pub const fn deletion_state(&self) -> DeletionState {
         DeletionState::derive(self.being_deleted, self.finalizers)
+    }
+
+    /// Whether an object that is being deleted still exists: it is kept by a finalizer, a grace
+    /// period, or, for a Namespace, `spec.finalizers`. Otherwise the answer to a DELETE is the
+    /// last state of an object that is gone: it has no deletion timestamp, or its grace period
+    /// is over.
+    pub fn is_held(&self) -> bool {
+        let Finalizers { foreground, orphan } = self.finalizers;
+        self.being_deleted && (foreground || orphan || self.held_by_others || self.grace != Some(0))
     }
 }
 
@@ -96,10 +105,16 @@ pub struct OwnerReference {
 }
 
 impl OwnerReference {
+    /// What identifies it among the references of an object: the flags may differ.
+    pub fn named(&self) -> (&Uid, &str, &str, &str) {
+        let Self { api_version, kind, name, uid, controller: _, block_owner_deletion: _ } = self;
+        (uid, name, kind, api_version)
+    }
+
     /// Whether all of its texts are as long as those of a real owner can be.
     pub fn is_short(&self) -> bool {
-        let Self { api_version, kind, name, uid, controller: _, block_owner_deletion: _ } = self;
-        let longest = [api_version, kind, name].map(|text| text.len()).into_iter().max();
+        let (uid, name, kind, api_version) = self.named();
+        let longest = [api_version, kind, name].map(str::len).into_iter().max();
         longest.max(Some(uid.text_bytes())) <= Some(LONGEST_WORD)
     }
 
@@ -185,18 +200,6 @@ impl fmt::Display for ResourceVersion {
     }
 }
 
-impl fmt::Debug for ResourceVersion {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
-
-impl Serialize for ResourceVersion {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
 /// The latest break of the watches. The store may have been restored from a backup during it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Disturbance {
@@ -220,6 +223,7 @@ impl Disturbance {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::object::config_map;
 
     #[test]
     fn orphaning_takes_precedence_over_foreground() {
@@ -234,14 +238,8 @@ mod tests {
     /// Rule 7.9.
     #[test]
     fn each_text_of_a_reference_is_cut_by_itself() {
-        let short = OwnerReference {
-            api_version: "v1".into(),
-            kind: "ConfigMap".into(),
-            name: "n".repeat(253).into(),
-            uid: Uid::parse("u").unwrap(),
-            controller: true,
-            block_owner_deletion: false,
-        };
+        let usual = config_map("ns", &"n".repeat(253), "u").reference();
+        let short = OwnerReference { controller: true, ..usual };
         assert_eq!(short.clone().shortened(), short);
         let text = "x".repeat(1 << 20);
         let long = [

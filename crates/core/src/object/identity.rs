@@ -5,11 +5,11 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
+use serde::Serialize;
 use serde::ser::SerializeStruct;
-use serde::{Serialize, Serializer};
 use uuid::Uuid;
 
-use super::ResourceType;
+use super::{OwnerReference, ResourceType};
 use crate::text::word;
 
 /// The uid that the API server gave an object. Unlike a name, it is unique over time.
@@ -69,18 +69,6 @@ impl fmt::Display for Uid {
     }
 }
 
-impl fmt::Debug for Uid {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
-
-impl Serialize for Uid {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
 /// The name of a namespace. Cheap to clone: many keys share one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 pub struct Namespace(Arc<str>);
@@ -120,9 +108,16 @@ impl Identity {
         Key { uid: self.uid.clone(), resource: Arc::clone(&self.resource), namespace: self.namespace.clone() }
     }
 
-    /// The URL path of the object.
-    pub fn path(&self) -> String {
-        self.resource.path(self.namespace.as_ref().map(Namespace::as_str), Some(&self.name))
+    /// A reference to it that neither controls nor blocks.
+    pub fn reference(&self) -> OwnerReference {
+        OwnerReference {
+            api_version: self.resource.api_version().into(),
+            kind: self.resource.kind.as_ref().into(),
+            name: self.name.as_ref().into(),
+            uid: self.uid.clone(),
+            controller: false,
+            block_owner_deletion: false,
+        }
     }
 }
 
@@ -155,12 +150,6 @@ impl fmt::Display for Identity {
             write!(f, "{namespace}/")?;
         }
         write!(f, "{} ({})", word(&self.name), self.uid.shown())
-    }
-}
-
-impl fmt::Debug for Identity {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
     }
 }
 
@@ -210,12 +199,6 @@ impl Hash for Key {
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.resource.group_resource, self.uid.shown())
-    }
-}
-
-impl fmt::Debug for Key {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
     }
 }
 

@@ -20,6 +20,24 @@ pub use resource::{
 #[cfg(any(test, feature = "test-util"))]
 pub use testing::{config_map, random_uid, steps};
 
+/// Debug output and JSON have the text for people.
+macro_rules! shown_as_text {
+    ($($debug:ty),*; $($json:ty),*) => {
+        $(impl std::fmt::Debug for $debug {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                std::fmt::Display::fmt(self, f)
+            }
+        })*
+        $(impl Serialize for $json {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        })*
+    };
+}
+
+shown_as_text!(GroupResource, Identity, Key, ResourceVersion, Uid; GroupResource, ResourceVersion, Uid);
+
 /// The finalizer that the API server adds while it serves a foreground deletion.
 pub const FOREGROUND_FINALIZER: &str = "foregroundDeletion";
 /// The finalizer that the API server adds while it serves an orphan deletion.

@@ -4,8 +4,6 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::sync::Arc;
 
-use serde::{Serialize, Serializer};
-
 /// A group and a plural resource name. A monitor watches one, and together with a uid it is the key
 /// of a node. It has no version, because an object is the same through every served version.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -45,18 +43,6 @@ impl fmt::Display for GroupResource {
     }
 }
 
-impl fmt::Debug for GroupResource {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
-
-impl Serialize for GroupResource {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
 /// Whether objects of a type live in namespaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Scope {
@@ -86,21 +72,6 @@ impl ResourceType {
     pub fn api_version(&self) -> String {
         let group = &self.group_resource.group;
         if group.is_empty() { self.version.to_string() } else { format!("{group}/{}", self.version) }
-    }
-
-    /// The URL path of the collection, or of one object if a name is given.
-    pub fn path(&self, namespace: Option<&str>, name: Option<&str>) -> String {
-        let GroupResource { group, resource } = &self.group_resource;
-        let mut path = if group.is_empty() {
-            format!("/api/{}", self.version)
-        } else {
-            format!("/apis/{group}/{}", self.version)
-        };
-        for part in [namespace.map(|_| "namespaces"), namespace, Some(resource), name].into_iter().flatten() {
-            path.push('/');
-            path.push_str(part);
-        }
-        path
     }
 }
 
@@ -278,14 +249,9 @@ mod tests {
     }
 
     #[test]
-    fn paths_follow_the_api_conventions() {
-        let apps = deployments();
-        assert_eq!(apps.api_version(), "apps/v1");
-        assert_eq!(apps.path(None, None), "/apis/apps/v1/deployments");
-        assert_eq!(apps.path(Some("a"), Some("b")), "/apis/apps/v1/namespaces/a/deployments/b");
-        let core = ResourceType::of("nodes", "v1", "Node", Scope::Cluster);
-        assert_eq!(core.api_version(), "v1");
-        assert_eq!(core.path(None, Some("n")), "/api/v1/nodes/n");
+    fn the_core_group_has_no_name() {
+        assert_eq!(deployments().api_version(), "apps/v1");
+        assert_eq!(ResourceType::of("nodes", "v1", "Node", Scope::Cluster).api_version(), "v1");
     }
 
     fn catalog() -> Catalog {

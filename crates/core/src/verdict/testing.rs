@@ -24,14 +24,7 @@ pub fn identity(number: usize) -> Identity {
 
 /// A blocking reference to owner `number`.
 pub fn reference(number: usize) -> OwnerReference {
-    OwnerReference {
-        api_version: "v1".into(),
-        kind: "ConfigMap".into(),
-        name: format!("name-{number}").into(),
-        uid: uid(number),
-        controller: false,
-        block_owner_deletion: true,
-    }
+    OwnerReference { block_owner_deletion: true, ..identity(number).reference() }
 }
 
 /// A live object, uid 0 at version 10, with references to owners 1 to `owners`.
@@ -63,7 +56,7 @@ pub fn facts(owners: usize, at: u64) -> ObjectFacts {
         being_deleted: false,
         finalizers: Finalizers::default(),
         held_by_others: false,
-        grace: 0,
+        grace: None,
     }
 }
 

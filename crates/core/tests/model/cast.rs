@@ -184,6 +184,6 @@ pub fn facts(object: &Object) -> ObjectFacts {
         being_deleted: object.deleting,
         finalizers: object.finalizers,
         held_by_others: object.held,
-        grace: 0,
+        grace: None,
     }
 }

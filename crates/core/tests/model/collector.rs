@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use kube_gc_core::graph::testing::world::catalog;
 use kube_gc_core::graph::{
-    DeletesProve, Effects, Epoch, Generation, Link, Partition, PartitionId, Sharding, Verification,
+    DeletesProve, Effects, Epoch, Finding, Generation, Link, Partition, PartitionId, Sharding, Verification,
     WatchEvent,
 };
 use kube_gc_core::mailbox::{Backoff, Completion, Mailbox};
@@ -205,7 +205,7 @@ impl Collector {
                 graph.requeue(&cast::key(owner.life), effects);
                 return Verification::Stale;
             }
-            graph.absence_proved(&cast::identity(owner), generation, effects)
+            graph.verified(&cast::identity(owner), Finding::Absent, generation, effects)
         })
     }
 

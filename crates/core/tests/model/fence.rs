@@ -66,7 +66,7 @@ impl Collector {
                 _ if all => {}
                 _ => continue,
             }
-            let given_up = Completion::Retry { reason: Reason::Conflict, error: "given up".into() };
+            let given_up = Completion::retry(Reason::Conflict, "given up");
             self.finish(worker.pool, worker.life, given_up);
         }
         late

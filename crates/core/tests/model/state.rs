@@ -345,7 +345,7 @@ impl State {
             }
             Choice::Break(number, kind) => world.late.extend(collectors[at(number)].disturb(&[at(kind)])),
             Choice::Lose(number, pool, life) => {
-                let lost = Completion::Retry { reason: Reason::Failed, error: "no answer".into() };
+                let lost = Completion::retry(Reason::Failed, "no answer");
                 collectors[at(number)].finish(pool, life, lost);
             }
             Choice::Crash | Choice::Handover => {

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use kube_gc_core::graph::Generation;
-use kube_gc_core::mailbox::Completion;
+use kube_gc_core::mailbox::{Completion, Wait};
 use kube_gc_core::object::PropagationPolicy;
 use kube_gc_core::verdict::{Basis, ReferenceClass};
 
@@ -124,7 +124,7 @@ pub const DONE: Next = Next::Done(Completion::Done);
 
 /// `Interrupted::Changed` and `pool::after_conflicts`: nothing ends the pause early.
 pub fn conflict() -> Completion<Reason> {
-    Completion::RetryAfter { after: DELAY, reason: Reason::Conflict, error: "changed".into() }
+    Completion::later(Reason::Conflict, Wait::RetryAfter(DELAY), "changed")
 }
 
 pub fn changed() -> Next {
@@ -132,7 +132,7 @@ pub fn changed() -> Next {
 }
 
 pub fn retry(reason: Reason) -> Next {
-    Next::Done(Completion::Retry { reason, error: "failed".into() })
+    Next::Done(Completion::retry(reason, "failed"))
 }
 
 impl Worker {

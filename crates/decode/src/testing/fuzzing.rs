@@ -12,7 +12,8 @@ use serde_json::Value;
 
 use crate::watch::EventType;
 use crate::{
-    Bookmark, Change, Decoded, DecodedEvent, Encoding, Envelope, Keyed, ListReader, ObjectView, WatchReader,
+    Bookmark, Change, Decoded, DecodedEvent, Encoding, Envelope, Keyed, ListReader, Metadata, Object,
+    WatchReader,
 };
 use kube_gc_core::object::ObjectFacts;
 
@@ -45,9 +46,10 @@ fn chunked(bytes: &[u8]) -> [usize; 3] {
 
 /// One object.
 pub fn object(bytes: &[u8]) {
-    let facts = |view: &ObjectView<'_>| (view.facts(), view.resource_version(), view.is_held());
-    let read = |bytes: &[u8]| ObjectView::read(Encoding::Json, bytes).ok().map(|view| facts(&view));
-    compare(bytes, read, |tree| Keyed::deserialize(tree).ok().map(|Keyed(view)| facts(&view)));
+    let read = |bytes: &[u8]| Decoded::read(Encoding::Json, bytes).ok();
+    compare(bytes, read, |tree| {
+        Keyed::deserialize(tree).ok().map(|Keyed(Object { metadata })| Decoded::of(&metadata))
+    });
 }
 
 /// Reads a list in chunks of this size.
@@ -57,7 +59,7 @@ fn read_list(encoding: Encoding, bytes: &[u8], cut: usize) -> Option<(Vec<Vec<u8
     let mut preview = None;
     for chunk in bytes.chunks(cut) {
         let fed = list.feed(chunk, &mut |item| {
-            ObjectView::read(encoding, item)?;
+            Decoded::read(encoding, item)?;
             items.push(item.to_vec());
             Ok(())
         });
@@ -91,7 +93,7 @@ pub fn list(bytes: &[u8]) {
         let mut around = tree.clone();
         let items = around.as_object_mut()?.remove("items");
         let items = Option::<Vec<Value>>::deserialize(items.unwrap_or_default()).ok()?.unwrap_or_default();
-        let are_objects = items.iter().all(|item| Keyed::<ObjectView<'_>>::deserialize(item).is_ok());
+        let are_objects = items.iter().all(|item| Keyed::<Object<Metadata<'_>>>::deserialize(item).is_ok());
         let envelope = ListReader::read(Encoding::Json, around.to_string().as_bytes(), &mut |_| Ok(()));
         Some((items, envelope.ok()?)).filter(|_| are_objects)
     };

@@ -149,7 +149,7 @@ async fn a_list_for_a_single_purpose_falls_back_to_json_page_by_page() {
     ]);
     let mut names = Vec::new();
     let api = server.api();
-    let listed = api.list(&widgets(), None, |facts| names.push(facts.name.to_string())).await;
+    let listed = api.list(&widgets(), None, None, |facts| names.push(facts.name.to_string())).await;
     assert_eq!(listed.unwrap_err().class, ErrorClass::Refused);
     assert_eq!(names, ["a", "b"]);
     assert_eq!(asked_for_protobuf(&server), [true, true, false, false]);

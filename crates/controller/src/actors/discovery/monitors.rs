@@ -8,7 +8,7 @@ use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
 use super::{Discovery, Running, unserved, worth_of_deletes};
 use crate::actors::messages::SyncProgress;
 use crate::actors::monitor::{Drain, Monitor, Stop, Subject};
-use crate::actors::registry::{Followed, RoundType, RoundTypes, may_contain_dependents};
+use crate::actors::registry::{Followed, RoundType, RoundTypes};
 use kube_gc_client::Watchable;
 use kube_gc_core::graph::{DeletesProve, Effects, Epoch, Partition};
 use kube_gc_core::object::{GroupResource, ResourceType};
@@ -194,7 +194,7 @@ impl Discovery {
         );
         let all = !types.is_empty() && types.iter().all(|of| of.followed == Followed::Synced);
         let undiscovered = self.discovered.iter().flat_map(|discovered| &discovered.never_read);
-        let undiscovered = undiscovered.filter(|part| may_contain_dependents(&part.group)).cloned().collect();
+        let undiscovered = undiscovered.filter(|part| part.may_have_objects()).cloned().collect();
         let catalog = Arc::clone(&self.catalog);
         self.round_types.send_replace(Arc::new(RoundTypes { types, catalog, undiscovered }));
         let progress = SyncProgress { rebuild: self.rebuild, all_synced: all };

@@ -78,7 +78,7 @@ impl Discovery {
                 });
             }
         }
-        let wait = match (self.pending.discovery_failed(), &self.discovered) {
+        let wait = match (self.pending.next_delay(), &self.discovered) {
             (Some(wait), _) => wait,
             (None, Some(_)) => self.context.interval,
             (None, None) => {
@@ -123,16 +123,12 @@ impl PendingDiscovery {
         self.next_delay()
     }
 
-    /// Discovery failed. Returns the delay before the next one, if changes are left.
-    pub fn discovery_failed(&mut self) -> Option<Duration> {
-        self.next_delay()
-    }
-
     /// Whether discovery shows every announced change.
     pub fn is_empty(&self) -> bool {
         self.open.is_empty()
     }
 
+    /// The delay before the next discovery, if changes are left.
     fn next_delay(&mut self) -> Option<Duration> {
         if self.open.is_empty() {
             return None;
@@ -183,7 +179,7 @@ mod tests {
             let mut pending = PendingDiscovery::default();
             pending.add(expected, Some(before));
             assert_eq!(pending.discovered(Some(before), before), Some(DELAYS[0]));
-            assert_eq!(pending.discovery_failed(), Some(DELAYS[1]));
+            assert_eq!(pending.next_delay(), Some(DELAYS[1]));
             assert_eq!(pending.discovered(Some(before), after), None);
             assert!(pending.is_empty());
         }

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
-use super::{EPOCH, graph_on, identity, in_system, reference};
+use super::{EPOCH, graph_on, identity, in_system};
 use crate::actors::absent_owner_cache::AbsentOwnerCache;
 use crate::actors::batch::Batches;
 use crate::actors::graph_queue::GraphQueue;
@@ -18,7 +18,7 @@ fn seen(number: usize) -> WatchEvent {
 }
 
 fn facts(number: usize, references: usize) -> ObjectFacts {
-    let owners = (0..references).map(|place| reference(&identity("a", &format!("nobody-{place}"))));
+    let owners = (0..references).map(|place| identity("a", &format!("nobody-{place}")).reference());
     super::seen(&identity("a", &format!("object-{number}")), number as u64 + 1, owners.collect())
 }
 

@@ -73,7 +73,7 @@ fn links_are_applied_before_the_changes_they_follow_from_are_done() {
 
         let (open, opened) = mpsc::channel();
         cluster.do_send(Question::new(move |_| opened.recv().unwrap()));
-        let owner = OwnerReference { kind: "Node".into(), ..super::reference(&super::identity("", "node")) };
+        let owner = OwnerReference { kind: "Node".into(), ..super::identity("", "node").reference() };
         let change = WatchEvent::Apply(super::seen(&object, 1, vec![owner]));
         let waiting = GraphQueue::default().waiting();
         let changes = vec![(Instant::now(), change)];

@@ -17,8 +17,8 @@ use crate::actors::graph_handle::GraphHandle;
 use crate::actors::pool::Enqueue;
 use crate::actors::registry::Registry;
 use crate::actors::supervision::on_fatal;
+use crate::worker::WorkContext;
 use crate::worker::brake::Brake;
-use crate::worker::context::WorkContext;
 use crate::worker::decision::{DecisionRecorder, Summaries};
 use crate::worker::delete::Births;
 use crate::worker::namespace_check::NamespaceCheck;
@@ -129,19 +129,7 @@ pub fn seen(of: &Identity, version: u64, owners: Vec<OwnerReference>) -> ObjectF
         being_deleted: false,
         finalizers: Finalizers::default(),
         held_by_others: false,
-        grace: 0,
-    }
-}
-
-/// A reference to this ConfigMap.
-pub fn reference(owner: &Identity) -> OwnerReference {
-    OwnerReference {
-        api_version: "v1".into(),
-        kind: "ConfigMap".into(),
-        name: (&*owner.name).into(),
-        uid: owner.uid.clone(),
-        controller: false,
-        block_owner_deletion: false,
+        grace: None,
     }
 }
 

@@ -3,8 +3,8 @@ mod lease;
 use std::num::NonZeroU32;
 
 use super::*;
-use kube_gc_client::AbsenceProof;
 use kube_gc_client::testing::{Reply, Server, order, widget};
+use kube_gc_client::{AbsenceProof, ErrorClass};
 use kube_gc_core::brake::lease::{ENGAGED, NAMESPACES};
 
 fn brake(per_minute: u32) -> Brake {

@@ -27,7 +27,7 @@ use crate::actors::supervision::task;
 use crate::worker::decision::{DecisionObserver, DecisionRecord, JudgedOwner, LoggedOwners, Occurrence};
 use crate::worker::delete::DeleteWork;
 use crate::worker::orphan::OrphanWork;
-use kube_gc_core::mailbox::Completion;
+use kube_gc_core::mailbox::{Completion, Wait};
 use kube_gc_core::object::{Key, ObjectFacts};
 use kube_gc_core::text::listed;
 use kube_gc_observe::telemetry::{PrintedObject, PrintedReference, Queue, Structured, Timestamp, record};
@@ -320,8 +320,8 @@ async fn decide(context: &ComparisonContext, queue: Queue, key: Key) -> bool {
 /// Whether the object was decided on, as a parked one was.
 const fn was_made(outcome: &Outcome) -> bool {
     match outcome {
-        Completion::Done | Completion::Park { .. } => true,
-        Completion::Retry { reason, .. } => reason.is_parked(),
-        Completion::Again | Completion::RetryAfter { .. } | Completion::Defer { .. } => false,
+        Completion::Done | Completion::Later { wait: Wait::Woken(_), .. } => true,
+        Completion::Later { wait: Wait::Backoff, reason, .. } => reason.is_parked(),
+        Completion::Again | Completion::Later { .. } => false,
     }
 }

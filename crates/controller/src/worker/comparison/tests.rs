@@ -25,7 +25,7 @@ fn identity(name: &str) -> Identity {
 }
 
 fn reference(owner: &str) -> OwnerReference {
-    tests::reference(&identity(owner))
+    identity(owner).reference()
 }
 
 fn judged(owner: &str, class: ReferenceClass) -> JudgedOwner {

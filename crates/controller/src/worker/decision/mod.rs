@@ -17,7 +17,7 @@ use crate::worker::repeats::Repeats;
 use kube_gc_client::{Api, ApiError, Effect, ErrorClass, Finalizer};
 use kube_gc_core::graph::ObjectSnapshot;
 use kube_gc_core::object::{Identity, OwnerReference, PropagationPolicy};
-use kube_gc_core::text::{bounded, word};
+use kube_gc_core::text::bounded;
 use kube_gc_core::verdict::ReferenceClass;
 use kube_gc_observe::telemetry::{Structured, record};
 
@@ -90,7 +90,7 @@ impl<'a> DecisionLine<'a> {
         let error = match result {
             Ok(ended) => {
                 let without = self.without.as_ref().map(|what| what as &dyn Display);
-                return self.ended(ended.word(), without, Cause::Own);
+                return self.ended(ended.word(self.finalizer), without, Cause::Own);
             }
             Err(error) => error.clone().into(),
         };
@@ -236,7 +236,7 @@ impl<'a> DecisionLine<'a> {
             let (seen, _) = each.find(|(_, owner)| is_cause(owner)).or(first)?;
             Some(seen.reference.clone().shortened())
         });
-        let owner = named.unwrap_or_else(|| reference_to(self.owner.unwrap_or(self.object)));
+        let owner = named.unwrap_or_else(|| self.owner.unwrap_or(self.object).reference().shortened());
         let owner = OwnerReference { controller: false, block_owner_deletion: false, ..owner };
         Group { namespace: self.object.namespace.clone(), owner }
     }
@@ -283,16 +283,4 @@ enum Cause {
     Shared,
     /// Another collector, in a dry run.
     Expected,
-}
-
-/// An object in the form of a reference to it.
-fn reference_to(object: &Identity) -> OwnerReference {
-    OwnerReference {
-        api_version: object.resource.api_version().into(),
-        kind: object.resource.kind.as_ref().into(),
-        name: word(&object.name).to_string().into(),
-        uid: object.uid.clone(),
-        controller: false,
-        block_owner_deletion: false,
-    }
 }

@@ -7,9 +7,9 @@ use serde::ser::SerializeStruct as _;
 use serde::{Serialize, Serializer};
 
 use crate::worker::classified::{Classified, Evidence};
-use kube_gc_client::{Deleted, Finalizer, FinalizerRemoval, Patched};
+use kube_gc_client::{Deleted, Finalizer, Patched};
 use kube_gc_core::graph::ObjectSnapshot;
-use kube_gc_core::object::{Identity, OwnerReference, PropagationPolicy, Uid};
+use kube_gc_core::object::{Identity, OwnerReference, PropagationPolicy};
 use kube_gc_core::text::{LISTED, LONGEST, excerpt, listed};
 use kube_gc_core::verdict::ReferenceClass;
 use kube_gc_observe::telemetry::{PrintedReference, Structured};
@@ -190,12 +190,12 @@ impl Serialize for JudgedOwner {
 
 /// How a write ended, in a word for the log and the metrics.
 pub trait Ended {
-    /// The word.
-    fn word(&self) -> &'static str;
+    /// The word; of a write that removes this finalizer, if any.
+    fn word(&self, finalizer: Option<Finalizer>) -> &'static str;
 }
 
 impl Ended for Deleted {
-    fn word(&self) -> &'static str {
+    fn word(&self, _: Option<Finalizer>) -> &'static str {
         match self {
             Self::Removed => "deleted",
             Self::Pending(_) => "deletion_pending",
@@ -205,22 +205,13 @@ impl Ended for Deleted {
 }
 
 impl Ended for Patched {
-    fn word(&self) -> &'static str {
-        match self {
-            Self::Changed(_) => "patched",
-            Self::Unneeded(_) => "unneeded",
-            Self::Gone(_) => "already_gone",
-        }
-    }
-}
-
-impl Ended for FinalizerRemoval {
-    fn word(&self) -> &'static str {
-        match self {
-            Self::Removed(_) => "removed",
-            Self::NotPresent(_) => "unneeded",
-            Self::Gone(_) => "already_gone",
-            Self::NotBeingDeleted(_) => "not_being_deleted",
+    fn word(&self, finalizer: Option<Finalizer>) -> &'static str {
+        match (self, finalizer) {
+            (Self::Changed(_), None) => "patched",
+            (Self::Changed(_), Some(_)) => "removed",
+            (Self::Unneeded(live), Some(_)) if !live.being_deleted => "not_being_deleted",
+            (Self::Unneeded(_), _) => "unneeded",
+            (Self::Gone(_), _) => "already_gone",
         }
     }
 }
@@ -246,12 +237,7 @@ impl RemovedReferences {
 
     /// Whether none of the first of them is left. All are removed by one write.
     pub fn is_gone_from(&self, now: &[OwnerReference]) -> bool {
-        // The flags may differ.
-        fn key(reference: &OwnerReference) -> (&str, &str, &str, &Uid) {
-            let OwnerReference { api_version, kind, name, uid, .. } = reference;
-            (api_version, kind, name, uid)
-        }
-        let is_left = |reference: &OwnerReference| self.some.iter().any(|gone| key(gone) == key(reference));
+        let is_left = |now: &OwnerReference| self.some.iter().any(|gone| gone.named() == now.named());
         !now.iter().any(is_left)
     }
 }

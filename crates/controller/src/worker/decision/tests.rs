@@ -3,15 +3,18 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::actors::tests::{identity, in_system};
+use crate::actors::tests::{identity, in_system, seen};
 use crate::worker::classified::{Classified, Evidence};
 use crate::worker::comparison::Comparison;
 use crate::worker::decision::{
     DecisionLine, DecisionObserver, DecisionRecord, DecisionRecorder, Ended, LoggedAs, Occurrence, Summaries,
 };
 use kube_gc_client::testing::{Reply, Server};
-use kube_gc_client::{AbsenceProof, ApiError, ApiSettings, Deleted, ErrorClass, Patched, WriteGate};
+use kube_gc_client::{
+    AbsenceProof, ApiError, ApiSettings, Deleted, ErrorClass, Finalizer, Patched, WriteGate,
+};
 use kube_gc_config::DecisionLines;
+use kube_gc_core::object::ObjectFacts;
 use kube_gc_core::verdict::ReferenceClass;
 use kube_gc_core::verdict::testing::item;
 use kube_gc_observe::telemetry::testing::logged as logged_text;
@@ -211,4 +214,22 @@ fn what_follows_from_one_deletion_is_in_one_summary() {
     let counts = r#"counts="3 orphan configmaps already_gone; 1 remove_finalizer configmaps already_gone""#;
     assert!(lines[0].contains(counts), "{log}");
     assert!(lines[1].contains("name: name-2"), "the owner that is gone, not the first: {log}");
+}
+
+/// The metrics have these words.
+#[test]
+fn the_end_of_a_finalizer_has_words_of_its_own() {
+    let live = |being_deleted| ObjectFacts { being_deleted, ..seen(&identity("a", "x"), 1, Vec::new()) };
+    for (ended, words) in [
+        (Patched::Changed(live(true)), ["patched", "removed"]),
+        (Patched::Unneeded(live(true)), ["unneeded", "unneeded"]),
+        (Patched::Unneeded(live(false)), ["unneeded", "not_being_deleted"]),
+        (Patched::Gone(AbsenceProof::of_test()), ["already_gone", "already_gone"]),
+    ] {
+        assert_eq!(
+            [None, Some(Finalizer::Orphan)].map(|finalizer| ended.word(finalizer)),
+            words,
+            "{ended:?}"
+        );
+    }
 }

@@ -10,13 +10,12 @@ use smallvec::{SmallVec, smallvec};
 
 use super::DeleteWork;
 use super::look_ups::{Asker, LOOK_UPS_AT_ONCE, LookedUp};
-use crate::actors::graph_handle::Finding;
 use crate::actors::pool::Outcome;
 use crate::worker::classified::{Classified, Evidence};
 use crate::worker::interrupted::{Interrupted, api_outcome};
 use kube_gc_client::{AbsenceProof, ApiError, ErrorClass, LookupResult};
-use kube_gc_core::graph::{Generation, LARGE, ObjectSnapshot, OwnerState, Snapshot, Verification};
-use kube_gc_core::mailbox::Completion;
+use kube_gc_core::graph::{Finding, Generation, LARGE, ObjectSnapshot, OwnerState, Snapshot, Verification};
+use kube_gc_core::mailbox::{Completion, Wait};
 use kube_gc_core::object::Identity;
 use kube_gc_core::text::bounded;
 use kube_gc_core::verdict::{ReferenceClass, from_live, from_state, named};
@@ -233,11 +232,8 @@ impl DeleteWork {
     ) -> Result<Outcome, Interrupted> {
         let finding = match self.look_ups.look_up(identity).await.answer {
             Ok(LookupResult::Found(_)) => {
-                return Ok(Completion::Retry {
-                    reason: StuckReason::NotObserved,
-                    error: bounded(format_args!("{identity} exists, but its watch does not show it yet"))
-                        .into(),
-                });
+                let error = format_args!("{identity} exists, but its watch does not show it yet");
+                return Ok(Completion::retry(StuckReason::NotObserved, bounded(error)));
             }
             Ok(LookupResult::Absent(evidence)) => {
                 tracing::debug!(
@@ -252,13 +248,11 @@ impl DeleteWork {
         };
         match self.context.graph.verified(identity, generation, finding).await? {
             Verification::Applied | Verification::Stale => Ok(Completion::Done),
-            Verification::Retry => Ok(Completion::Retry {
-                reason: StuckReason::NotObserved,
-                error: bounded(format_args!(
-                    "{identity} does not exist; another owner with this uid is checked next"
-                ))
-                .into(),
-            }),
+            Verification::Retry => {
+                let error =
+                    format_args!("{identity} does not exist; another owner with this uid is checked next");
+                Ok(Completion::retry(StuckReason::NotObserved, bounded(error)))
+            }
         }
     }
 }
@@ -268,7 +262,9 @@ impl DeleteWork {
 fn not_looked_up(error: &ApiError) -> Outcome {
     match (error.class, api_outcome(error)) {
         (ErrorClass::Throttled { .. } | ErrorClass::Deferred { .. }, outcome) => outcome,
-        (_, Completion::Retry { error, .. }) => Completion::Retry { reason: StuckReason::Unresolved, error },
+        (_, Completion::Later { error, wait: Wait::Backoff, .. }) => {
+            Completion::retry(StuckReason::Unresolved, error)
+        }
         (_, outcome) => outcome,
     }
 }

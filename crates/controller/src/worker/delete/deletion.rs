@@ -9,16 +9,15 @@ use futures::{StreamExt as _, TryStreamExt as _, stream};
 
 use super::DeleteWork;
 use super::look_ups::{LOOK_UPS_AT_ONCE, LookedUp};
-use crate::actors::graph_handle::Finding;
 use crate::actors::pool::Outcome;
 use crate::worker::brake::Reservation;
 use crate::worker::classified::Classified;
 use crate::worker::decision::{DecisionLine, Ended};
 use crate::worker::interrupted::Interrupted;
 use kube_gc_client::{
-    AbsenceProof, Api, DeleteOrder, Deleted, ErrorClass, LookupResult, Patched, Verb, WriteSlot,
+    AbsenceProof, Api, DeleteOrder, Deleted, ErrorClass, Finalizer, LookupResult, Patched, Verb, WriteSlot,
 };
-use kube_gc_core::graph::{ExpectedChange, ObjectSnapshot, OwnerState, ReferenceSnapshot, Snapshot};
+use kube_gc_core::graph::{ExpectedChange, Finding, ObjectSnapshot, OwnerState, ReferenceSnapshot, Snapshot};
 use kube_gc_core::mailbox::Completion;
 use kube_gc_core::object::{DeletionState, Identity, PropagationPolicy, ResourceVersion};
 use kube_gc_core::verdict::{
@@ -120,7 +119,7 @@ impl DeleteWork {
             return Ok(why);
         }
         reservation.sending();
-        let answer = turn.delete(order, precondition.as_ref()).await;
+        let answer = turn.api().delete(order, precondition.as_ref()).await;
         reservation.answered(&answer);
         Ok(Done::Answered(answer?))
     }
@@ -198,9 +197,9 @@ impl Done {
 }
 
 impl Ended for Done {
-    fn word(&self) -> &'static str {
+    fn word(&self, finalizer: Option<Finalizer>) -> &'static str {
         match self {
-            Self::Answered(deleted) => deleted.word(),
+            Self::Answered(deleted) => deleted.word(finalizer),
             Self::BeingDeleted => "already_being_deleted",
         }
     }
@@ -238,7 +237,7 @@ impl DeleteWork {
             if self.grown_old(owners).await?.is_empty() {
                 return Ok(None);
             }
-            turn.take_tokens(1).await;
+            turn.api().take_tokens(1).await;
         }
         Err(Interrupted::Changed(
             "reading the object took so long that the evidence about its owners expired",
@@ -321,7 +320,7 @@ impl DeleteWork {
                 return Ok(());
             }
             // All at once: one after another, the first would be outdated before the last is made.
-            turn.take_tokens(u32::try_from(old.len()).unwrap_or(u32::MAX)).await;
+            turn.api().take_tokens(u32::try_from(old.len()).unwrap_or(u32::MAX)).await;
             let renewals = old.into_iter().map(|((owner, confirmed), state)| async move {
                 *confirmed = self.confirm_waiting(turn, owner, state).await?;
                 Ok::<_, Interrupted>(())

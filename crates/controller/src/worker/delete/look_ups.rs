@@ -15,11 +15,11 @@ use futures::future::{BoxFuture, Shared};
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
-use crate::actors::absent_owner_cache::AbsentOwnerCache;
+use crate::actors::absent_owner_cache::{AbsentOwnerCache, IdentityCache};
 use kube_gc_client::{Api, ApiError, ErrorClass, LookupResult, RestoreFence, WriteSlot};
 use kube_gc_core::graph::OwnerState;
 use kube_gc_core::mutation::{self, Mutation};
-use kube_gc_core::object::{Digest, Identity, ObjectFacts, ResourceVersion};
+use kube_gc_core::object::{Identity, ObjectFacts, ResourceVersion};
 use kube_gc_core::verdict::Confirmation;
 
 /// The timeout of a look-up. It is shorter than that of a write: a look-up occupies a worker, and
@@ -209,7 +209,7 @@ pub struct Births {
     grace: Duration,
     /// Since when dependents are known to name owners. Our own clock ends the wait, whatever they say
     /// of their age.
-    known: Arc<DashMap<Digest, Instant>>,
+    known: Arc<IdentityCache<Instant>>,
 }
 
 /// The object on whose behalf an owner is looked up.
@@ -238,7 +238,7 @@ impl Asker {
 impl Births {
     /// With the longest admission; zero believes every look-up.
     pub fn new(grace: Duration) -> Self {
-        Self { grace, known: Arc::default() }
+        Self { grace, known: Arc::new(IdentityCache::new(KNOWN_AT_MOST)) }
     }
 
     /// Why a look-up that is sent at this moment cannot prove an absence, if so.
@@ -248,29 +248,22 @@ impl Births {
         }
         let since = self.since(api, owner, asker).await;
         let retry_after = (since + self.grace).saturating_duration_since(sent);
-        (!retry_after.is_zero()).then(|| ApiError {
-            class: ErrorClass::Deferred { retry_after, unborn: true },
-            action: "GET",
-            target: owner.to_string(),
-            message:
-                "a GET did not find the object, which may still be in admission: it has been named for less \
-                      than graph.birth_grace"
-                    .into(),
-            code: None,
+        (!retry_after.is_zero()).then(|| {
+            let class = ErrorClass::Deferred { retry_after, unborn: true };
+            let message = "a GET did not find the object, which may still be in admission: it has been named for \
+                           less than graph.birth_grace";
+            ApiError::new(class, "GET", owner.to_string(), message)
         })
     }
 
     /// A moment at which the asker named the owner.
     async fn since(&self, api: &Api, owner: &Identity, asker: &Asker) -> Instant {
-        let key = Digest::of(&(owner, &asker.identity));
-        if let Some(since) = self.known.get(&key).map(|since| *since) {
+        let named = (owner, &asker.identity);
+        if let Some(since) = self.known.get(&named) {
             return since;
         }
         let since = *asker.since.get_or_init(|| asker.unchanged_since(api)).await;
-        if self.known.len() >= KNOWN_AT_MOST {
-            self.known.clear();
-        }
-        self.known.insert(key, since);
+        self.known.remember(&named, since);
         since
     }
 }
@@ -282,7 +275,7 @@ const CONFIRMED_AT_MOST: usize = 1024;
 /// [`Confirmation::holds`].
 #[derive(Debug, Clone)]
 pub struct Confirmations {
-    entries: Arc<DashMap<Digest, Confirmed>>,
+    entries: Arc<IdentityCache<Confirmed>>,
     origin: Instant,
     restore_fence: RestoreFence,
 }
@@ -293,7 +286,8 @@ type Confirmed = (u64, Confirmation);
 impl Confirmations {
     /// An empty store.
     pub fn new(restore_fence: RestoreFence) -> Self {
-        Self { entries: Arc::default(), origin: Instant::now(), restore_fence }
+        let entries = Arc::new(IdentityCache::new(CONFIRMED_AT_MOST));
+        Self { entries, origin: Instant::now(), restore_fence }
     }
 
     /// The present time on the clock of the confirmations.
@@ -304,9 +298,8 @@ impl Confirmations {
     /// The confirmation that holds for an owner in this state.
     pub fn get(&self, owner: &Identity, state: &OwnerState) -> Option<Confirmation> {
         let (now, number) = (self.now(), self.restore_fence.acknowledged());
-        let confirmed = self.entries.get(&Digest::of(owner))?;
-        let (under, confirmation) = &*confirmed;
-        (*under == number && confirmation.holds(state, now)).then(|| confirmation.clone())
+        let (under, confirmation) = self.entries.get(owner)?;
+        (under == number && confirmation.holds(state, now)).then_some(confirmation)
     }
 
     /// Stores the result of a look-up that was sent when the graph knew `seen`. `None` if the owner
@@ -319,10 +312,7 @@ impl Confirmations {
         asked: &SentAt,
     ) -> Option<Confirmation> {
         let confirmation = Confirmation::new(seen, facts, asked.at.duration_since(self.origin))?;
-        if self.entries.len() >= CONFIRMED_AT_MOST {
-            self.entries.clear();
-        }
-        self.entries.insert(Digest::of(owner), (asked.under, confirmation.clone()));
+        self.entries.remember(owner, (asked.under, confirmation.clone()));
         Some(confirmation)
     }
 }

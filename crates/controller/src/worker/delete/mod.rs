@@ -16,13 +16,13 @@ mod tests;
 use std::sync::Arc;
 
 use crate::actors::pool::{Outcome, Work, WorkerSlot};
+use crate::worker::WorkContext;
 use crate::worker::classified::{Classified, Evidence};
-use crate::worker::context::WorkContext;
 use crate::worker::decision::DecisionLine;
 use crate::worker::interrupted::{self, Interrupted, api_outcome};
 use kube_gc_client::{ApiError, ErrorClass, RateLimiter};
 use kube_gc_core::graph::{ObjectSnapshot, Partition, Snapshot};
-use kube_gc_core::mailbox::Completion;
+use kube_gc_core::mailbox::{Completion, Wait};
 use kube_gc_core::mutation;
 use kube_gc_core::object::Key;
 use kube_gc_core::text::append_listed;
@@ -139,15 +139,15 @@ impl DeleteWork {
                     return Ok(api_outcome(&deferred));
                 }
                 kept.parked(&reason);
-                let error = parked_error(&reason, item, &classified).into();
+                let error = parked_error(&reason, item, &classified);
                 let failures = classified.iter().filter_map(|owner| owner.failure.as_ref());
                 let retry_after = failures.filter_map(|error| match error.class {
                     ErrorClass::Throttled { retry_after } => retry_after,
                     _ => None,
                 });
                 Ok(match retry_after.max() {
-                    Some(after) => Completion::RetryAfter { after, reason: StuckReason::Throttled, error },
-                    None => Completion::Retry { reason: StuckReason::Unresolved, error },
+                    Some(after) => Completion::later(StuckReason::Throttled, Wait::RetryAfter(after), error),
+                    None => Completion::retry(StuckReason::Unresolved, error),
                 })
             }
             Decision::RemoveReferences { remove, confirm_solid } => {

@@ -9,9 +9,7 @@ use crate::worker::after_finalizer_removal;
 use crate::worker::classified::Classified;
 use crate::worker::decision::DecisionLine;
 use crate::worker::interrupted::Interrupted;
-use kube_gc_client::{
-    ApiError, ErrorClass, Finalizer, FinalizerRemoval, LookupResult, Patched, References, Verb, WriteSlot,
-};
+use kube_gc_client::{ApiError, ErrorClass, Finalizer, LookupResult, Patched, References, Verb, WriteSlot};
 use kube_gc_core::graph::{ExpectedChange, ForegroundProgress, ObjectSnapshot, ReferenceSnapshot, Snapshot};
 use kube_gc_core::mailbox::Completion;
 use kube_gc_core::mutation::{self, Mutation};
@@ -132,15 +130,12 @@ impl DeleteWork {
     pub(super) async fn finish_foreground(&self, item: &ObjectSnapshot) -> Result<Outcome, Interrupted> {
         let doubtful = item.foreground == ForegroundProgress::PerhapsBlocked;
         if doubtful && self.is_blocked_through_unread(&item.identity.uid).await? {
-            return Ok(Completion::Retry {
-                reason: StuckReason::Unresolved,
-                error: format!(
-                    "a dependent may block {}: its owner reference names an apiVersion that cannot be \
-                     discovered now (see /debug/discovery); kube-gc decides when it can",
-                    item.identity
-                )
-                .into(),
-            });
+            let error = format!(
+                "a dependent may block {}: its owner reference names an apiVersion that cannot be \
+                 discovered now (see /debug/discovery); kube-gc decides when it can",
+                item.identity
+            );
+            return Ok(Completion::retry(StuckReason::Unresolved, error));
         }
         let line = DecisionLine {
             finalizer: Some(Finalizer::Foreground),
@@ -169,7 +164,7 @@ impl DeleteWork {
         &self,
         item: &ObjectSnapshot,
         doubtful: bool,
-    ) -> Result<Option<FinalizerRemoval>, Interrupted> {
+    ) -> Result<Option<Patched>, Interrupted> {
         // One request to read the object, and one to patch it.
         let turn = self.context.api.write_slot(Verb::Patch, &item.identity, 2).await?;
         // Checked only now, because a blocking dependent may have appeared while the request waited

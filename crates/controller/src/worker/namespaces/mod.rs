@@ -18,8 +18,8 @@ use tokio::time::{Instant, sleep, sleep_until};
 use crate::actors::lifecycle::Phase;
 use crate::actors::registry::Registry;
 use crate::actors::supervision::task;
+use crate::worker::WorkContext;
 use crate::worker::after;
-use crate::worker::context::WorkContext;
 use kube_gc_client::{Api, ApiError, ErrorClass};
 use kube_gc_core::mailbox::Backoff;
 use kube_gc_core::namespaces::{Agenda, Ended, LeaderRecord, NextTurn, Rival, TurnOf};
@@ -278,5 +278,37 @@ impl Rivals {
         let lease = last.as_ref().and_then(|(_, lease)| lease.as_ref());
         let is_held = lease.is_some_and(|lease| !lease.holder.is_empty());
         Ok(!is_held || self.began.elapsed() >= SAME_FOR)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::actors::absent_owner_cache::AbsentOwnerCache;
+    use crate::actors::tests::{bare_context, graph_on, in_system};
+    use kube_gc_client::testing::{Reply, Server};
+    use kube_gc_core::object::Uid;
+
+    /// Fails if the rights are reviewed from time to time, after any failure, or not again.
+    #[test]
+    fn rights_are_reviewed_again_only_after_a_403() {
+        in_system(async {
+            let server = Server::answering(|_| Reply::code(201, r#"{"status":{"allowed":true}}"#));
+            let absent_owners = Arc::new(AbsentOwnerCache::new(1));
+            let context = bare_context(server.api(), graph_on(None, &absent_owners).await, absent_owners);
+            let _reviewing = task(check_rights(server.api(), context.registry.clone()));
+            let (_phase, phase) = watch::channel(Phase::Collecting);
+            let mut finisher = Finisher::new(context, phase, Duration::ZERO);
+            finisher.agenda.seen("ns", &Uid::parse("u").unwrap(), Duration::ZERO);
+            let turn = finisher.agenda.next(Duration::ZERO).unwrap();
+            for (code, reviews) in [(None, 1), (Some(500), 1), (Some(401), 1), (Some(403), 2), (Some(403), 3)]
+            {
+                let (class, action, target) = (ErrorClass::Denied, "DELETE", String::new());
+                let error = ApiError { class, action, target, message: String::new(), code };
+                assert!(finisher.ended(&turn, Err(Stop::Api(error))).is_none());
+                sleep(BACKOFF.max * 2).await;
+                assert_eq!(server.seen().len(), reviews * RIGHTS.len(), "{code:?}");
+            }
+        });
     }
 }

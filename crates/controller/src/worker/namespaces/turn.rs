@@ -7,8 +7,8 @@ use tokio::time::Instant;
 
 use super::content::{self, Kept, Places};
 use super::{HELD, Rivals};
+use crate::worker::WorkContext;
 use crate::worker::after;
-use crate::worker::context::WorkContext;
 use kube_gc_client::{Api, ApiError, ContentType, ContentTypes, FIELD_MANAGER, LiveNamespace};
 use kube_gc_core::namespaces::{Ended, Rival, Step, Survey, conditions, merged, step, wrote_conditions};
 use kube_gc_core::object::{Identity, Namespace, ResourceType, Scope, Uid};

@@ -8,7 +8,7 @@ use futures::{StreamExt as _, stream};
 
 use super::release::orphan_dependent;
 use crate::actors::registry::{Followed, RoundType};
-use crate::worker::context::WorkContext;
+use crate::worker::WorkContext;
 use crate::worker::interrupted::Interrupted;
 use kube_gc_client::{ApiError, ErrorClass, References};
 use kube_gc_core::object::{
@@ -74,13 +74,8 @@ impl Looker<'_> {
     async fn list_in_time(&self, resource: &Arc<ResourceType>) -> Result<Found, ApiError> {
         let list = self.list(resource);
         tokio::time::timeout(UNSYNCED_AT_MOST, list).await.unwrap_or_else(|_| {
-            Err(ApiError {
-                class: ErrorClass::Transient,
-                action: "LIST",
-                target: resource.group_resource.to_string(),
-                message: format!("no list within {} s", UNSYNCED_AT_MOST.as_secs()),
-                code: None,
-            })
+            let message = format!("no list within {} s", UNSYNCED_AT_MOST.as_secs());
+            Err(ApiError::new(ErrorClass::Transient, "LIST", resource.group_resource.to_string(), message))
         })
     }
 
@@ -94,7 +89,7 @@ impl Looker<'_> {
                     if late.len() < LATE_AT_ONCE { late.push(facts) } else { has_more = true }
                 }
             };
-            self.context.api.list(resource, self.namespace, visit).await?;
+            self.context.api.list(resource, self.namespace, None, visit).await?;
             let release = |facts| self.release_late(resource, facts);
             let released = self.context.releases.each(stream::iter(late), release);
             let released = released.collect::<Vec<_>>().await.concat();
@@ -171,17 +166,6 @@ mod tests {
     use super::*;
     use kube_gc_core::object::{Scope, ServedKind};
 
-    fn reference(api_version: &str, kind: &str) -> OwnerReference {
-        OwnerReference {
-            api_version: api_version.into(),
-            kind: kind.into(),
-            name: "w".into(),
-            uid: Uid::parse("u").unwrap(),
-            controller: false,
-            block_owner_deletion: false,
-        }
-    }
-
     #[test]
     fn a_dependent_that_names_an_undiscovered_version_is_not_overlooked() {
         let resource = ResourceType::of("widgets.example.com", "v1beta1", "Widget", Scope::Namespaced);
@@ -189,9 +173,15 @@ mod tests {
         catalog.add(ServedKind { version: "v1beta1".into(), resource: Arc::clone(&resource) });
         let (catalog, namespace) = (catalog.build(), Namespace::parse("ns"));
         let owner = Identity { resource, namespace, name: "w".into(), uid: Uid::parse("u").unwrap() };
-        assert!(names(&reference("example.com/v1beta1", "Widget"), &catalog, &owner));
-        assert!(names(&reference("example.com/v1", "Widget"), &catalog, &owner));
-        assert!(!names(&reference("example.com/v1", "Gadget"), &catalog, &owner));
-        assert!(!names(&reference("example.org/v1", "Widget"), &catalog, &owner));
+        for (api_version, kind, is_named) in [
+            ("example.com/v1beta1", "Widget", true),
+            ("example.com/v1", "Widget", true),
+            ("example.com/v1", "Gadget", false),
+            ("example.org/v1", "Widget", false),
+        ] {
+            let (api_version, kind) = (api_version.into(), kind.into());
+            let reference = OwnerReference { api_version, kind, ..owner.reference() };
+            assert_eq!(names(&reference, &catalog, &owner), is_named, "{reference:?}");
+        }
     }
 }

@@ -13,11 +13,11 @@ use futures::{Stream, StreamExt, TryStreamExt, stream};
 use tracing::Level;
 
 use crate::actors::pool::{Outcome, Work, WorkerSlot};
+use crate::worker::WorkContext;
 use crate::worker::after_finalizer_removal;
-use crate::worker::context::WorkContext;
 use crate::worker::decision::{DecisionLine, LoggedAs};
 use crate::worker::interrupted::{Interrupted, deferred};
-use kube_gc_client::{ApiError, ErrorClass, Finalizer, FinalizerRemoval, LookupResult, References};
+use kube_gc_client::{ApiError, ErrorClass, Finalizer, LookupResult, Patched, References};
 use kube_gc_core::graph::{DependentId, DependentView, Effects, ObjectSnapshot, Partition, Snapshot};
 use kube_gc_core::mailbox::Completion;
 use kube_gc_core::mutation::{self, Mutation};
@@ -273,10 +273,10 @@ struct Released {
 
 /// Whether this collector may have removed the finalizer. An answer that denies it is about its own
 /// try only: an earlier try may have taken effect without an answer.
-fn may_have_orphaned(removal: &Result<FinalizerRemoval, ApiError>) -> bool {
+fn may_have_orphaned(removal: &Result<Patched, ApiError>) -> bool {
     match removal {
-        Ok(FinalizerRemoval::Removed(_) | FinalizerRemoval::Gone(_)) => true,
-        Ok(FinalizerRemoval::NotPresent(_) | FinalizerRemoval::NotBeingDeleted(_)) => false,
+        Ok(Patched::Changed(_) | Patched::Gone(_)) => true,
+        Ok(Patched::Unneeded(_)) => false,
         // In a dry run, another collector removes it.
         Err(error) => matches!(error.class, ErrorClass::Transient | ErrorClass::DryRun),
     }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use futures::{Stream, StreamExt as _};
 use tokio::sync::Semaphore;
 
-use crate::worker::context::WorkContext;
+use crate::worker::WorkContext;
 use crate::worker::decision::DecisionLine;
 use crate::worker::interrupted::Interrupted;
 use kube_gc_client::{ErrorClass, HangHook, Patched, References};

@@ -19,7 +19,7 @@ use super::unlistable::{Unlistable, Unlisted};
 use crate::actors::pool::Outcome;
 use crate::actors::registry::RoundTypes;
 use crate::actors::supervision::task;
-use crate::worker::context::WorkContext;
+use crate::worker::WorkContext;
 use crate::worker::interrupted::Interrupted;
 use kube_gc_client::ApiError;
 use kube_gc_core::mutation::{self, Mutation};

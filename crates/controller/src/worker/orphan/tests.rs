@@ -12,11 +12,11 @@ use tokio::sync::watch;
 use super::*;
 use crate::actors::absent_owner_cache::AbsentOwnerCache;
 use crate::actors::registry::RoundTypes;
-use crate::actors::tests::{EPOCH, bare_context, graph_on, identity, in_system, reference, seen};
+use crate::actors::tests::{EPOCH, bare_context, graph_on, identity, in_system, seen};
 use kube_gc_client::AbsenceProof;
 use kube_gc_client::testing::{Reply, Server};
 
-fn failed(class: ErrorClass) -> Result<FinalizerRemoval, ApiError> {
+fn failed(class: ErrorClass) -> Result<Patched, ApiError> {
     let (action, target) = ("PATCH", "secrets a/b".into());
     Err(ApiError { class, action, target, message: "says the server".into(), code: None })
 }
@@ -54,7 +54,7 @@ fn dependents_are_taken_in_pages_while_the_owner_orphans_them() {
         let deleted = ObjectFacts { being_deleted: true, ..seen(&owner, 1, Vec::new()) };
         let orphan = Finalizers { orphan: true, ..Finalizers::default() };
         let dependent = |number: u64| {
-            seen(&identity("a", &format!("dependent-{number}")), 2 + number, vec![reference(&owner)])
+            seen(&identity("a", &format!("dependent-{number}")), 2 + number, vec![owner.reference()])
         };
         let mut objects = vec![ObjectFacts { finalizers: orphan, ..deleted.clone() }];
         objects.extend((0..5).map(dependent));
@@ -73,12 +73,11 @@ fn dependents_are_taken_in_pages_while_the_owner_orphans_them() {
 #[test]
 fn an_owner_whose_finalizer_may_have_been_removed_without_an_answer_is_remembered() {
     assert!(may_have_orphaned(&failed(ErrorClass::Transient)));
-    assert!(may_have_orphaned(&Ok(FinalizerRemoval::Gone(AbsenceProof::of_test()))));
+    assert!(may_have_orphaned(&Ok(Patched::Gone(AbsenceProof::of_test()))));
     assert!(may_have_orphaned(&failed(ErrorClass::DryRun)), "the other collector removes it");
     assert!(!may_have_orphaned(&failed(ErrorClass::Conflict)), "somebody else was faster");
     let live = ObjectFacts { being_deleted: true, ..seen(&identity("a", "a"), 1, Vec::new()) };
-    assert!(!may_have_orphaned(&Ok(FinalizerRemoval::NotPresent(live.clone()))));
-    assert!(!may_have_orphaned(&Ok(FinalizerRemoval::NotBeingDeleted(live))));
+    assert!(!may_have_orphaned(&Ok(Patched::Unneeded(live))));
 }
 
 #[tokio::test]

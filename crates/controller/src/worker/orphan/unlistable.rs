@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use crate::actors::pool::Outcome;
 use crate::actors::registry::{Followed, RoundType};
 use kube_gc_client::{ApiError, GroupFailure};
-use kube_gc_core::mailbox::Completion;
+use kube_gc_core::mailbox::{Completion, Wait};
 use kube_gc_core::object::{GroupResource, Namespace};
 use kube_gc_core::text::{bounded, listed};
 use kube_gc_observe::telemetry::StuckReason;
@@ -143,8 +143,8 @@ impl Unlistable {
                 humantime::format_duration(longest),
                 names(&holding)
             );
-            let at_most = left.min(failed_for.min(LONGEST_PAUSE));
-            Completion::Park { at_most, reason: StuckReason::Orphaning, error: bounded(error).into() }
+            let wait = Wait::Woken(left.min(failed_for.min(LONGEST_PAUSE)));
+            Completion::later(StuckReason::Orphaning, wait, bounded(error))
         })
     }
 }
@@ -241,8 +241,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn an_owner_that_is_held_names_what_holds_it_and_is_tried_again() {
         let outcome = Unlistable::new(WAIT).hold(None, &part(Followed::Not), &BTreeSet::new());
-        let Some(Completion::Park { at_most, reason, error }) = outcome else { panic!("{outcome:?}") };
-        assert_eq!((at_most, reason), (SHORTEST_PAUSE, StuckReason::Orphaning));
+        let Some(Completion::Later { wait, reason, error }) = outcome else { panic!("{outcome:?}") };
+        assert_eq!((wait, reason), (Wait::Woken(SHORTEST_PAUSE), StuckReason::Orphaning));
         assert!(
             error.contains("at most 10m") && error.ends_with("widgets.example.com (no answer)"),
             "{error}"

@@ -59,7 +59,7 @@ pub fn obj(resource_name: &str, namespace: &str, name: &str) -> Obj {
         being_deleted: false,
         finalizers: Finalizers::default(),
         held_by_others: false,
-        grace: 0,
+        grace: None,
     };
     Obj { resource: resource(resource_name), facts }
 }
@@ -78,14 +78,7 @@ pub fn node(name: &str) -> Obj {
 
 impl Obj {
     pub fn reference(&self) -> OwnerReference {
-        OwnerReference {
-            api_version: self.resource.api_version().into(),
-            kind: self.resource.kind.clone().into(),
-            name: self.facts.name.clone().into(),
-            uid: self.facts.uid.clone(),
-            controller: false,
-            block_owner_deletion: false,
-        }
+        self.identity().reference()
     }
     pub fn owned(mut self, owner: &Self) -> Self {
         self.facts.owners.push(owner.reference());
@@ -325,7 +318,12 @@ impl World {
     pub fn prove_absent(&mut self, obj: &Obj) -> Verification {
         let (identity, generation) = self.virtual_node(obj);
         let id = self.home(obj);
-        let verdict = self.partitions[usize::from(id.0)].absence_proved(&identity, generation, &mut self.out);
+        let verdict = self.partitions[usize::from(id.0)].verified(
+            &identity,
+            Finding::Absent,
+            generation,
+            &mut self.out,
+        );
         self.deliver();
         verdict
     }

@@ -131,11 +131,11 @@ fn the_next_identity_is_tried_when_one_does_not_resolve() {
     let mut w = World::of(1, &[&pod("p").owned(&owner), &pod("q").with(other)]);
     let (identity, generation) = w.virtual_node(&owner);
     let mut out = Effects::default();
-    let verdict = w.partition("ns").not_resolved(&identity, generation, &mut out);
+    let verdict = w.partition("ns").verified(&identity, Finding::NotServed, generation, &mut out);
     assert_eq!(verdict, Verification::Retry);
     assert_eq!(&*w.virtual_node(&owner).0.name, "b");
     assert!(out.delete.is_empty(), "the caller backs off");
-    let again = w.partition("ns").not_resolved(&identity, generation, &mut out);
+    let again = w.partition("ns").verified(&identity, Finding::NotServed, generation, &mut out);
     assert_eq!(again, Verification::Stale);
 }
 
@@ -149,13 +149,13 @@ fn a_verdict_on_an_older_generation_is_discarded_and_the_key_queued_again() {
     w.see(&[&owner]);
     w.forget();
     let mut out = Effects::default();
-    let verdict = w.partition("ns").absence_proved(&identity, generation, &mut out);
+    let verdict = w.partition("ns").verified(&identity, Finding::Absent, generation, &mut out);
     assert_eq!((verdict, &out.delete[..]), (Verification::Stale, &[owner.key()][..]));
     assert!(w.is_observed(&owner));
     w.delete(&a);
     w.delete(&owner);
     w.see(&[&a]);
-    let verdict = w.partition("ns").absence_proved(&identity, generation, &mut out);
+    let verdict = w.partition("ns").verified(&identity, Finding::Absent, generation, &mut out);
     assert_eq!(verdict, Verification::Stale, "a new node has a new generation");
 }
 
@@ -170,7 +170,7 @@ fn an_observed_object_that_is_proved_absent_is_removed() {
     let generation = w.object(&owner).generation;
     w.forget();
     let mut out = Effects::default();
-    let verdict = w.partition("ns").absence_proved(&owner.identity(), generation, &mut out);
+    let verdict = w.partition("ns").verified(&owner.identity(), Finding::Absent, generation, &mut out);
     assert_eq!(verdict, Verification::Applied);
     assert_eq!(out.take_delete().collect::<Vec<_>>(), [pod("a").key(), above.key()]);
     assert_eq!(w.state(&owner), OwnerState::Absent);
@@ -184,7 +184,7 @@ fn an_observed_object_survives_the_absence_of_another_identity() {
     let generation = w.object(&owner).generation;
     let mut out = Effects::default();
     let wrong = owner.clone().named("else").identity();
-    w.partition("ns").absence_proved(&wrong, generation, &mut out);
+    w.partition("ns").verified(&wrong, Finding::Absent, generation, &mut out);
     assert_eq!(out.delete, [bad.key()]);
     assert!(w.is_observed(&owner));
 }

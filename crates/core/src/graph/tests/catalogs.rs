@@ -144,7 +144,10 @@ fn a_dependent_of_an_owner_of_a_removed_type_is_unresolved() {
     w.forget();
     let (identity, generation) = w.virtual_node(&owner);
     let partition = &mut w.partitions[0];
-    assert_eq!(partition.not_resolved(&identity, generation, &mut w.out), Verification::Applied);
+    assert_eq!(
+        partition.verified(&identity, Finding::NotServed, generation, &mut w.out),
+        Verification::Applied
+    );
     assert_eq!(w.queued(), ["a"], "queued, so that it is parked as unresolved");
     w.see(&[&pod("b").owned(&owner)]);
     assert_eq!(w.queued(), ["b"], "the owner is not queued any more");

@@ -151,12 +151,9 @@ fn rewritten(count: usize, of: PartitionId, reference: impl Fn(usize) -> OwnerRe
 #[test]
 fn an_object_with_thousands_of_owners_takes_linear_time() {
     let of = |kind: &str, name: String, uid: String| OwnerReference {
-        api_version: "v1".into(),
         kind: kind.into(),
-        name: name.into(),
-        uid: Uid::parse(&uid).unwrap(),
-        controller: false,
         block_owner_deletion: true,
+        ..config_map("ns", &name, &uid).reference()
     };
     for kind in ["ConfigMap", "Node", "Nobody"] {
         let each_another = |number: usize| of(kind, format!("o{number}"), random_uid(number as u64));
@@ -203,7 +200,7 @@ fn dependents_that_disagree_about_their_owner_take_linear_time() {
                 else {
                     panic!("no monitor shows the owner")
                 };
-                let verdict = bed.partition.absence_proved(&identity, generation, &mut bed.out);
+                let verdict = bed.partition.verified(&identity, Finding::Absent, generation, &mut bed.out);
                 assert_eq!(verdict, Verification::Retry);
             }
             // Each dependent needs a look-up of its own.

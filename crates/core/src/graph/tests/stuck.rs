@@ -116,13 +116,13 @@ fn what_was_deleted_is_stuck_if_others_hold_it_for_long() {
     assert_eq!(stuck.detail, StuckDetail::Held { by_finalizers: true });
     // In its grace period, nothing holds a pod, however little patience there is. The period may be made shorter.
     let mut leaving = pod("b").terminating().at(11);
-    leaving.facts.grace = 300;
+    leaving.facts.grace = Some(300);
     w.delete(&pod("a"));
     w.see(&[&leaving]);
     assert_eq!(w.waiting(70, &all()), []);
     assert_eq!(w.waiting(370, &filter), []);
     assert_eq!(w.waiting(430, &filter), [("b".to_owned(), StuckCause::Held, 60)]);
-    leaving.facts.grace = 0;
+    leaving.facts.grace = Some(0);
     w.see(&[&leaving.clone().at(12)]);
     assert_eq!(w.waiting(431, &filter), [("b".to_owned(), StuckCause::Held, 61)]);
     w.delete(&leaving);

@@ -3,9 +3,7 @@
 mod model;
 mod rules;
 
-use std::sync::Arc;
-
-use super::{Backoff, Completion, Mailbox, Time};
+use super::{Backoff, Completion, Mailbox, Time, Wait};
 use crate::object::{HashSeed, Key, Namespace, config_map};
 
 /// Key `number` of a namespace. The empty namespace stands for cluster-scoped keys.
@@ -30,25 +28,17 @@ pub(super) const fn at(millis: u64) -> Time {
 }
 
 pub(super) fn retry(reason: Reason) -> Completion<Reason> {
-    Completion::Retry { reason, error: Arc::from("it failed") }
+    Completion::retry(reason, "it failed")
 }
 
 pub(super) fn park(reason: Reason) -> Completion<Reason> {
-    Completion::Park { at_most: std::time::Duration::MAX, reason, error: Arc::from("it waits") }
+    Completion::later(reason, Wait::Woken(Time::MAX), "it waits")
 }
 
 pub(super) fn defer(millis: u64) -> Completion<Reason> {
-    Completion::Defer {
-        after: std::time::Duration::from_millis(millis),
-        reason: Reason::Parked,
-        error: Arc::from("another one failed"),
-    }
+    Completion::later(Reason::Parked, Wait::Untried(at(millis)), "another one failed")
 }
 
 pub(super) fn retry_after(millis: u64) -> Completion<Reason> {
-    Completion::RetryAfter {
-        after: std::time::Duration::from_millis(millis),
-        reason: Reason::Failed,
-        error: Arc::from("too many requests"),
-    }
+    Completion::later(Reason::Failed, Wait::RetryAfter(at(millis)), "too many requests")
 }

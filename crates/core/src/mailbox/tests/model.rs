@@ -113,11 +113,10 @@ impl Model {
         let Some(index) = self.find(key) else { return false };
         let At::Running { again, woken } = self.items[index].at else { return false };
         // It was counted when it was added.
-        let counted = u64::from(again && !matches!(completion, Completion::RetryAfter { .. }));
+        let is_told_when = matches!(completion, Completion::Later { wait: Wait::RetryAfter(_), .. });
+        let counted = u64::from(again && !is_told_when);
         self.adds -= counted;
-        let is_tried = |completion: &Completion<Reason>| {
-            !matches!(completion, Completion::Done | Completion::Again | Completion::Defer { .. })
-        };
+        let is_tried = |completion: &Completion<Reason>| matches!(completion, Completion::Later { wait, .. } if !matches!(wait, Wait::Untried(_)));
         self.retries += u64::from(is_tried(completion));
         let item = &mut self.items[index];
         let (delay, retry_after) = match completion {
@@ -134,20 +133,20 @@ impl Model {
                 self.ready(index);
                 return true;
             }
-            Completion::Retry { reason, .. } => {
+            Completion::Later { reason, wait: Wait::Backoff, .. } => {
                 (item.attempts, item.backoffs, item.reason) =
                     (item.attempts + 1, item.backoffs + 1, Some(*reason));
                 (5 << (item.backoffs - 1).min(20), false)
             }
-            Completion::Park { reason, .. } => {
+            Completion::Later { reason, wait: Wait::Woken(_), .. } => {
                 (item.attempts, item.reason) = (item.attempts + 1, Some(*reason));
                 (1_000_000, false)
             }
-            Completion::Defer { after, reason, .. } => {
+            Completion::Later { reason, wait: Wait::Untried(after), .. } => {
                 item.reason = Some(*reason);
                 (u64::try_from(after.as_millis()).unwrap().max(1), false)
             }
-            Completion::RetryAfter { after, reason, .. } => {
+            Completion::Later { reason, wait: Wait::RetryAfter(after), .. } => {
                 (item.attempts, item.reason) = (item.attempts + 1, Some(*reason));
                 (u64::try_from(after.as_millis()).unwrap().max(1), true)
             }

@@ -27,7 +27,7 @@ impl Work for Scripted {
     async fn work(&self, key: Key, slot: WorkerSlot) -> Outcome {
         let name = key.uid.to_string();
         self.tries.send_modify(|tries| *tries.entry(name.clone()).or_default() += 1);
-        let retry = |reason, error: &str| Completion::Retry { reason, error: error.into() };
+        let retry = |reason, error: &str| Completion::retry(reason, error);
         match name.split('/').nth(1) {
             Some("panics") => panic!("boom over {name}"),
             Some("denied") => retry(StuckReason::Failed, "403 Forbidden: no, says the webhook"),

@@ -11,7 +11,7 @@ use crate::actors::tests::in_system;
 use kube_gc_client::ApiSettings;
 use kube_gc_client::testing::{Reply, Server};
 use kube_gc_core::graph::LARGE;
-use kube_gc_core::mailbox::Completion;
+use kube_gc_core::mailbox::{Completion, Wait};
 use kube_gc_observe::telemetry::StuckReason;
 
 const GRACE: Duration = Duration::from_secs(2);
@@ -65,7 +65,7 @@ fn family() -> (Thing, Thing) {
 /// How long an object waits for a birth.
 fn wait(outcome: &Outcome) -> Duration {
     match outcome {
-        Completion::Defer { after, reason: StuckReason::Deferred, error } => {
+        Completion::Later { wait: Wait::Untried(after), reason: StuckReason::Deferred, error } => {
             assert!(error.contains("may still be in admission"), "{error}");
             *after
         }

@@ -8,11 +8,11 @@ use tokio::time::Instant;
 
 use super::scene::{Scene, Thing};
 use crate::actors::pool::{Outcome, Work as _, WorkerSlot};
-use crate::actors::tests::{identity, in_system, reference};
+use crate::actors::tests::{identity, in_system};
 use kube_gc_client::ApiSettings;
 use kube_gc_client::testing::{Reply, Server};
 use kube_gc_core::graph::{LARGE, Partition};
-use kube_gc_core::mailbox::Completion;
+use kube_gc_core::mailbox::{Completion, Wait};
 use kube_gc_core::object::OwnerReference;
 use kube_gc_core::text::LONGEST;
 use kube_gc_observe::telemetry::StuckReason;
@@ -21,7 +21,7 @@ const MANY: usize = 8000;
 
 /// A reference to an owner that never existed.
 fn nobody(kind: &str, number: usize) -> OwnerReference {
-    OwnerReference { kind: kind.into(), ..reference(&identity("a", &format!("nobody-{number}"))) }
+    OwnerReference { kind: kind.into(), ..identity("a", &format!("nobody-{number}")).reference() }
 }
 
 fn nobodies(numbers: std::ops::Range<usize>) -> Vec<OwnerReference> {
@@ -69,7 +69,8 @@ fn classifying_thousands_of_references_yields_to_other_tasks() {
         });
         let outcome = attempt(&scene, &object).await;
         others.abort();
-        let Completion::Retry { reason: StuckReason::Unresolved, error } = outcome else {
+        let Completion::Later { reason: StuckReason::Unresolved, error, wait: Wait::Backoff } = outcome
+        else {
             panic!("{outcome:?}")
         };
         assert!(error.len() <= LONGEST && error.ends_with("; and 7,984 more"), "{error}");
@@ -120,7 +121,10 @@ fn an_unresolvable_owner_prevents_all_other_lookups() {
                 stage([nobodies(0..others), vec![nobody("Unserved", others)]].concat()).await;
             let outcome = attempt(&scene, &object).await;
             assert!(
-                matches!(outcome, Completion::Retry { reason: StuckReason::Unresolved, .. }),
+                matches!(
+                    outcome,
+                    Completion::Later { reason: StuckReason::Unresolved, wait: Wait::Backoff, .. }
+                ),
                 "{outcome:?}"
             );
             assert_eq!(server.seen().len(), look_ups);

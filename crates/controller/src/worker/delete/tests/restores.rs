@@ -9,7 +9,7 @@ use super::scene::{FOREGROUND, Scene, Thing};
 use crate::actors::tests::in_system;
 use kube_gc_client::testing::{Part, Reply, Server, paged};
 use kube_gc_client::{ApiSettings, Step, WatchStart};
-use kube_gc_core::mailbox::Completion;
+use kube_gc_core::mailbox::{Completion, Wait};
 
 /// The dependents of an owner that waits, while GETs show it like this.
 async fn dependents_of(
@@ -39,7 +39,7 @@ fn a_waiting_owner_that_a_get_shows_at_a_lower_version_proves_a_restore() {
         let live = Thing::new("owner", 1, &[]);
         let (scene, [dependent, _]) = dependents_of(&live.deleted(5, FOREGROUND), move || live.clone()).await;
         let outcome = scene.decide(&dependent).await;
-        assert!(matches!(outcome, Completion::Retry { .. }), "{outcome:?}");
+        assert!(matches!(outcome, Completion::Later { wait: Wait::Backoff, .. }), "{outcome:?}");
         assert!(scene.work.context.api.gate().permit().is_err(), "everything is listed again");
     });
 }

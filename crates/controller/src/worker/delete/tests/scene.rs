@@ -11,7 +11,7 @@ use crate::actors::graph::TakeInChanges;
 use crate::actors::graph_handle::GraphHandle;
 use crate::actors::graph_queue::GraphQueue;
 use crate::actors::pool::{Outcome, WorkerSlot};
-use crate::actors::tests::{EPOCH, bare_context, graph_on, identity, reference, seen};
+use crate::actors::tests::{EPOCH, bare_context, graph_on, identity, seen};
 use crate::worker::delete::{Births, DeleteWork};
 use kube_gc_client::testing::{Reply, Server};
 use kube_gc_client::{ApiSettings, WriteGate};
@@ -49,7 +49,7 @@ impl Thing {
     }
 
     pub fn reference(&self) -> OwnerReference {
-        OwnerReference { block_owner_deletion: true, ..reference(&self.identity) }
+        OwnerReference { block_owner_deletion: true, ..self.identity.reference() }
     }
 
     fn facts(&self) -> ObjectFacts {
