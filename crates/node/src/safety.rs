@@ -12,7 +12,7 @@ use crate::logs::{c8_log_file, parse_directory};
 use crate::plan::{Candidate, Inputs, Plan, Target, What};
 use crate::rules::Effects;
 use crate::view::{
-    Answer, Container, ContainerState, Extent, Listed, Phase, Pod, SandboxImage, SandboxState, is_uuid,
+    Answer, Container, ContainerState, Extent, Image, Listed, Phase, Pod, SandboxImage, SandboxState, is_uuid,
 };
 use crate::{PodView, Rule, Timestamp};
 
@@ -125,8 +125,9 @@ pub fn nothing_in_use_goes(inputs: &Inputs<'_>, plan: &Plan) -> Vec<String> {
                     complain("its container may be running");
                 }
             }
-            Target::Image { .. } => {
-                for image in runtime.images.iter().filter(|image| image.id == id) {
+            Target::Image { runtime_handler, .. } => {
+                let is_it = |image: &&Image| image.id == id && image.runtime_handler == *runtime_handler;
+                for image in runtime.images.iter().filter(is_it) {
                     let names = || image.names().chain([image.id.as_str()]);
                     if names().any(|name| used.contains(name)) {
                         complain("something uses it");
