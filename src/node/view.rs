@@ -63,6 +63,12 @@ pub fn image(listed: Image) -> view::Image {
     view::Image { id, repo_tags, repo_digests, bytes, pinned, runtime_handler }
 }
 
+/// An image by its id, as calls name it.
+pub fn image_spec(id: &str, runtime_handler: Option<&str>) -> ImageSpec {
+    let runtime_handler = runtime_handler.unwrap_or_default().to_owned();
+    ImageSpec { image: id.to_owned(), runtime_handler, ..ImageSpec::default() }
+}
+
 /// A sandbox of a list.
 pub fn sandbox(mut listed: PodSandbox) -> view::Sandbox {
     let PodSandboxMetadata { name, uid, namespace, attempt } = listed.metadata.unwrap_or_default();
