@@ -107,6 +107,10 @@ impl NodeCollector {
             vec![format!("it is not known which images are used by others than CRI, so images stay: {error}")]
         }));
         self.ledger.observe(&runtime, &pods, now);
+        if !self.rules.labels.is_empty() {
+            let without = plan(&self.inputs(&runtime, &pods, &files, now.wall));
+            notes.extend(self.learn_labels(&mut runtime, &without).await);
+        }
         let plan = plan(&self.inputs(&runtime, &pods, &files, now.wall));
         notes.extend(self.lost_logs(&files, &plan));
         let broken = safety::check(&self.inputs(&runtime, &pods, &files, now.wall), &plan);

@@ -60,7 +60,7 @@ pub fn image_volumes(status: &ContainerStatus) -> Vec<String> {
 pub fn image(listed: Image) -> view::Image {
     let Image { id, repo_tags, repo_digests, size: bytes, spec, pinned, .. } = listed;
     let runtime_handler = spec.map(|spec| spec.runtime_handler).filter(|handler| !handler.is_empty());
-    view::Image { id, repo_tags, repo_digests, bytes, pinned, runtime_handler }
+    view::Image { id, repo_tags, repo_digests, bytes, pinned, runtime_handler, labels: None }
 }
 
 /// An image by its id, as calls name it.

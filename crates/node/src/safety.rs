@@ -146,6 +146,10 @@ pub fn nothing_in_use_goes(inputs: &Inputs<'_>, plan: &Plan) -> Vec<String> {
                     if rules.older_than.is_some_and(|least| unused < least) {
                         complain("it was used after what was asked for");
                     }
+                    let has = |label| image.labels.as_ref().is_some_and(|has| has.contains(label));
+                    if !rules.labels.iter().all(has) {
+                        complain("it lacks a label that was asked for");
+                    }
                     if names().any(|name| rules.images.keep.iter().any(|glob| glob.matches(name))) {
                         complain("`keep` names it");
                     }
