@@ -41,7 +41,7 @@ pub async fn client(
 /// The client of a collector that can work there.
 pub async fn collector(config: kube::Config, settings: &Settings) -> Result<(Connection, Api), Error> {
     let (connection, api) = client(config, settings.into(), gate(settings)).await?;
-    check(&api, &connection.config().cluster_url.to_string(), settings).await?;
+    check(&api, &connection.server(), settings).await?;
     Ok((connection, api))
 }
 

@@ -46,7 +46,7 @@ pub fn ask<A>(
         let config = connect::config(target).await?;
         let (connection, api) = connect::client(config, settings, WriteGate::dry_run()).await?;
         let config = connection.config();
-        let server = config.cluster_url.to_string();
+        let server = connection.server();
         let namespace = Namespace::parse(namespace.as_ref().unwrap_or(&config.default_namespace));
         let interrupted = CancellationToken::new();
         let waiting = Waiting { progress, interrupted: interrupted.clone() };

@@ -136,7 +136,7 @@ impl Node {
     async fn look(&mut self) -> Result<(Report, Look), Error> {
         let look = self.collector.look_beside(&mut self.options).await.map_err(|error| node_error(&error))?;
         if let Some(error) = &look.api_error {
-            let server = self.api.as_ref().map(|(connection, _)| connection.config().cluster_url.to_string());
+            let server = self.api.as_ref().map(|(connection, _)| connection.server());
             return Err(rejected(&server.unwrap_or_default(), error));
         }
         Ok((Report::new(&self.options, self.collector.runtime(), &look), look))

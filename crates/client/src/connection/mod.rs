@@ -35,7 +35,7 @@ pub struct Connection {
 
 impl fmt::Debug for Connection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Connection").field("server", &self.config.cluster_url).finish_non_exhaustive()
+        f.debug_struct("Connection").field("server", &self.server()).finish_non_exhaustive()
     }
 }
 
@@ -51,6 +51,11 @@ impl Connection {
         let credentials = Arc::new(credentials);
         let tls = tls::client_config(credentials.latest()).map_err(|error| unusable(&config, &error))?;
         Ok(Self { config, credentials, tls })
+    }
+
+    /// The URL of the server for people, without a user and a password.
+    pub fn server(&self) -> String {
+        without_user(&self.config.cluster_url)
     }
 
     /// The configuration with which it began.
@@ -82,8 +87,16 @@ impl Connection {
     }
 }
 
+fn without_user(url: &http::Uri) -> String {
+    let authority = url.authority().map_or("", http::uri::Authority::as_str);
+    match authority.rsplit_once('@') {
+        Some((user, _)) => url.to_string().replacen(&format!("{user}@"), "", 1),
+        None => url.to_string(),
+    }
+}
+
 fn unusable(config: &kube::Config, error: &(dyn Error + 'static)) -> ConnectError {
-    ConnectError::Client { server: config.cluster_url.to_string(), cause: error_chain(error) }
+    ConnectError::Client { server: without_user(&config.cluster_url), cause: error_chain(error) }
 }
 
 /// Why no connection to an API server can be set up.
@@ -193,6 +206,7 @@ mod tests {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     use tokio::net::TcpListener;
 
+    use super::Connection;
     use crate::testing::{order, widget};
     use crate::{Api, ApiSettings, Deleted, ErrorClass, WriteGate};
 
@@ -212,6 +226,19 @@ mod tests {
             format!("HTTP/1.1 {status}\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}");
         connection.write_all(answer.as_bytes()).await.unwrap();
         head
+    }
+
+    /// The log and errors have it.
+    #[test]
+    fn the_user_and_password_of_a_url_are_not_shown() {
+        for (url, shown) in [
+            ("https://me:secret@example.com:6443/at", "https://example.com:6443/at"),
+            ("https://example.com/", "https://example.com/"),
+        ] {
+            let connection = Connection::new(kube::Config::new(url.parse().unwrap())).unwrap();
+            assert_eq!(connection.server(), shown);
+            assert!(!format!("{connection:?}").contains("secret"));
+        }
     }
 
     /// Until there are new credentials, another replica may have become the leader.
