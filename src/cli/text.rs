@@ -15,9 +15,6 @@ pub use kube_gc_insight::age;
 /// How many finalizers, or owners, a row names.
 const IN_A_ROW: usize = 3;
 
-/// The least to which a text is cut.
-const LEAST: usize = 24;
-
 /// How an answer is shown.
 #[derive(Clone, Copy, Debug)]
 pub struct Look {
@@ -125,7 +122,7 @@ impl Look {
 
     /// A text that may be long, cut to a third of the terminal: what follows it must remain in sight.
     pub fn cut<'t>(&self, text: &'t str) -> Cow<'t, str> {
-        excerpt(text, self.room.map_or(usize::MAX, |room| (room / 3).max(LEAST)))
+        excerpt(text, self.room.map_or(usize::MAX, |room| (room / 3).max(24)))
     }
 
     /// Rows with columns of equal width; the last one has any.
@@ -345,7 +342,7 @@ mod tests {
     #[test]
     fn a_long_text_is_cut_in_a_terminal_alone() {
         let cut = |room| Look { room, ..Look::plain(false, THEN) }.cut(&"x".repeat(300)).len();
-        assert_eq!([None, Some(120), Some(10)].map(cut), [300, 40, LEAST]);
+        assert_eq!([None, Some(120), Some(10)].map(cut), [300, 40, 24]);
     }
 
     #[test]

@@ -149,11 +149,10 @@ impl Session {
         resource.cloned().ok_or_else(|| {
             // TYPE.GROUP or TYPE.VERSION.GROUP
             let rest = name.split_once('.').map_or("", |(_, rest)| rest);
+            let (own, of) = rest.split_once('.').unwrap_or_default();
             let is_its = |GroupFailure { group, version, .. }: &&GroupFailure| {
-                let fits = |(own, of): (&str, &str)| {
-                    *of == **group && version.as_ref().is_none_or(|version| **version == *own)
-                };
-                *rest == **group || rest.split_once('.').is_some_and(fits)
+                *rest == **group
+                    || (*of == **group && version.as_ref().is_none_or(|version| **version == *own))
             };
             match self.discovered.failures.iter().find(is_its) {
                 Some(silent) => InsightError::UnreadType { name: name.to_owned(), silent: silent.part() },

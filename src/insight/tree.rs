@@ -60,17 +60,12 @@ impl TreeQuery {
 }
 
 impl Session {
-    /// What belongs to an object.
+    /// What belongs to an object, which may be gone if it was found before.
     ///
     /// # Errors
     ///
     /// There is no such object, or it cannot be read.
-    pub async fn tree(&self, query: &TreeQuery) -> Result<Answer<Neighbourhood>, InsightError> {
-        self.tree_of(query, None).await
-    }
-
-    /// The same, of an object that was found before and may be gone.
-    async fn tree_of(
+    pub async fn tree(
         &self,
         query: &TreeQuery,
         known: Option<&Identity>,
@@ -281,7 +276,7 @@ impl Session {
             let next = Instant::now() + INTERVAL;
             let answer = match collector {
                 Some(collector) => self.tree_from(collector, query, root.as_ref()).await,
-                None => self.tree_of(query, root.as_ref()).await,
+                None => self.tree(query, root.as_ref()).await,
             };
             match (answer, root.clone()) {
                 // What is half known after Ctrl-C is no change.

@@ -114,7 +114,7 @@ impl TreeArgs {
             &reach.connection(common.namespace.as_ref()),
             &source,
             async |session, collector| session.tree_from(collector, &query, None).await,
-            async |session| session.tree(&query).await,
+            async |session| session.tree(&query, None).await,
         )?;
         print(&self.written(&answer, 0, note.as_deref())?)?;
         Ok(complete(answer.incomplete.is_empty()))
