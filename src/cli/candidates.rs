@@ -30,17 +30,21 @@ pub fn from_cluster(command: Command) -> Command {
     })
 }
 
-/// Types, and the names of objects after a type: `TYPE/NAME` or `TYPE NAME`.
+/// Types, and the names of objects after a type: `TYPE/NAME...`, `TYPE NAME...` or, with a selector, `TYPE,TYPE...`.
 fn objects(current: &OsStr) -> Vec<CompletionCandidate> {
     let (word, line) = (current.to_string_lossy(), Line::read());
-    let of_type = line.value("object").or(line.value("objects"));
-    let found = asked(&line, async |session| match (word.split_once('/'), of_type) {
-        (Some((of_type, _)), _) => {
+    let first = line.first("object").or(line.first("objects"));
+    let of_type = first.filter(|first| !first.contains(['/', ':']) && line.first("selector").is_none());
+    let found = asked(&line, async |session| match (word.split_once('/'), word.rsplit_once(','), of_type) {
+        (Some((of_type, _)), ..) => {
             let names = names(session, of_type).await.into_iter();
             names.map(|name| format!("{of_type}/{name}")).collect()
         }
-        (None, Some(of_type)) => names(session, of_type).await,
-        (None, None) => session.types_to_name(),
+        (None, Some((types, _)), _) => {
+            session.types_to_name().into_iter().map(|name| format!("{types},{name}")).collect()
+        }
+        (None, None, Some(of_type)) => names(session, of_type).await,
+        (None, None, None) => session.types_to_name(),
     });
     candidates(current, found)
 }
@@ -73,7 +77,7 @@ fn asked(line: &Line, question: impl AsyncFnOnce(&Session) -> Vec<String>) -> Ve
 fn candidates(word: &OsStr, all: Vec<String>) -> Vec<CompletionCandidate> {
     let word = word.to_string_lossy();
     let is_harmless = |text: &String| {
-        text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._:/@".contains(&byte))
+        text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._:/@,".contains(&byte))
             && !text.starts_with('-')
     };
     let mut fitting: Vec<String> =
@@ -101,14 +105,14 @@ impl Line {
         Self(matches.subcommand().map(|(_, sub)| sub.clone()).unwrap_or_default())
     }
 
-    /// The last value of an argument.
-    fn value(&self, id: &str) -> Option<&String> {
-        self.0.try_get_many(id).ok().flatten()?.next_back()
+    /// The first value of an argument.
+    fn first(&self, id: &str) -> Option<&String> {
+        self.0.try_get_many(id).ok().flatten()?.next()
     }
 
     fn connection(&self) -> Connection {
         let target = Target::from_arg_matches(&self.0).unwrap_or_default();
-        Connection { target, request_timeout: Some(PATIENCE), namespace: self.value("namespace").cloned() }
+        Connection { target, request_timeout: Some(PATIENCE), namespace: self.first("namespace").cloned() }
     }
 }
 

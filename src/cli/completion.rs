@@ -83,7 +83,9 @@ fn answer(mut command: Command, mut words: Vec<OsString>) -> String {
     }
     let last = words.len().saturating_sub(1);
     // Without candidates, the user goes on typing.
-    let found = clap_complete::engine::complete(&mut command, words, last, None).unwrap_or_default();
+    let here = std::env::current_dir().ok();
+    let found =
+        clap_complete::engine::complete(&mut command, words, last, here.as_deref()).unwrap_or_default();
     let mut text = String::new();
     for candidate in found.iter().filter(|candidate| !candidate.is_hide_set()) {
         text.push_str(&Escaped(candidate.get_value().to_string_lossy()).to_string());
@@ -94,7 +96,9 @@ fn answer(mut command: Command, mut words: Vec<OsString>) -> String {
         }
         text.push('\n');
     }
-    text + NO_FILES
+    // A directory is not the end of a path, so no space follows (`ShellCompDirectiveNoSpace`, too).
+    let directive = if text.ends_with("/\n") { ":6\n" } else { NO_FILES };
+    text + directive
 }
 
 fn printed(text: &str) -> Exit {
@@ -106,11 +110,16 @@ fn printed(text: &str) -> Exit {
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
     use super::*;
 
     fn completed(line: &[&str]) -> Vec<String> {
         let command = Command::new("kube-gc")
             .subcommand(Command::new("tree").about("Show\nmore").arg(clap::Arg::new("output").long("output")))
+            .subcommand(
+                Command::new("plan").arg(clap::arg!(-f <FILE>).value_parser(clap::value_parser!(PathBuf))),
+            )
             .subcommand(Command::new("check").about("Check"));
         let words = std::iter::once("kubectl_complete-gc").chain(line.iter().copied()).map(OsString::from);
         answer(command, words.collect()).lines().map(str::to_owned).collect()
@@ -121,6 +130,8 @@ mod tests {
         assert_eq!(completed(&["tr"]), ["tree\tShow", ":4"]);
         assert_eq!(completed(&["tree", "--out"]), ["--output", ":4"]);
         assert_eq!(completed(&["nothing", "x"]), [":4"]);
+        assert_eq!(completed(&["plan", "-f", "Cargo.t"]), ["Cargo.toml", ":4"]);
+        assert_eq!(completed(&["plan", "-f", "crates/ins"]), ["crates/insight/", ":6"]);
         assert!(completed(&[]).contains(&"check\tCheck".to_owned()));
     }
 }

@@ -36,6 +36,7 @@ const MEANINGS: &[(Exit, &str, &str)] = &[
     (Exit::Failure, "findings that `--fail-on` counts", "check"),
     (Exit::Failure, "more objects are deleted than `--fail-above` allows", "plan"),
     (Exit::Failure, "something is stuck", "stuck"),
+    (Exit::Failure, "something below stays (`--watch`)", "tree"),
     (Exit::Usage, "bad arguments or configuration", "all"),
     (Exit::Kubeconfig, "kubeconfig unreadable or malformed, or without the context asked for", "all"),
     (Exit::Unreachable, "API server unreachable", "all but node"),
@@ -111,7 +112,7 @@ mod tests {
         assert_eq!(codes("node plan"), ["0", "1", "2", "3", "4", "5", "6"]);
         assert_eq!(codes("node once"), ["0", "1", "1", "2", "3", "4", "5", "6", "7"]);
         assert_eq!(codes("node run"), ["0", "0", "1", "2", "3", "4", "5", "6", "10"]);
-        assert_eq!(codes("tree"), ["0", "2", "3", "4", "5", "6", "7", "8", "9"]);
+        assert_eq!(codes("tree"), ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"]);
         assert_eq!(codes("plan"), ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"]);
     }
 }

@@ -1,5 +1,6 @@
 //! Text for people: colours, tables, ages and names, and how it is written.
 
+use std::borrow::Cow;
 use std::fmt::{Display, Write as _};
 use std::io::{IsTerminal as _, Write};
 use std::time::SystemTime;
@@ -7,7 +8,7 @@ use std::time::SystemTime;
 use crate::app::{Error, ErrorKind};
 use kube_gc_core::object::split_api_version;
 use kube_gc_core::text::escape::{Escaped, escaped_json};
-use kube_gc_core::text::listed;
+use kube_gc_core::text::{excerpt, listed};
 use kube_gc_insight::ObjectName;
 pub use kube_gc_insight::age;
 
@@ -27,6 +28,8 @@ pub struct Look {
     pub is_coloured: bool,
     /// Whether nothing is drawn with other characters.
     pub is_ascii: bool,
+    /// The columns of the terminal, if texts are cut to fit.
+    pub room: Option<usize>,
     /// The present time.
     pub now: SystemTime,
 }
@@ -55,14 +58,15 @@ impl Look {
         let mut locales = ["LC_ALL", "LC_CTYPE", "LANG"].iter().filter_map(std::env::var_os);
         let locale = locales.find(|locale| !locale.is_empty());
         let is_ascii = locale.is_some_and(|locale| is_ascii(&locale.to_string_lossy()));
-        Self { wide, namespaces: wide, headers, is_coloured, is_ascii, now: SystemTime::now() }
+        let room = if wide { None } else { columns() };
+        Self { wide, namespaces: wide, headers, is_coloured, is_ascii, room, now: SystemTime::now() }
     }
 
     /// Without colours, at a time.
     #[cfg(test)]
     pub fn plain(wide: bool, now: &str) -> Self {
         let now = humantime::parse_rfc3339_weak(now).unwrap();
-        Self { wide, namespaces: wide, headers: true, is_coloured: false, is_ascii: false, now }
+        Self { wide, namespaces: wide, headers: true, is_coloured: false, is_ascii: false, room: None, now }
     }
 
     /// A text in a colour. It must have been escaped.
@@ -116,6 +120,11 @@ impl Look {
         }
     }
 
+    /// A text that may be long, cut to a third of the terminal: what follows it must remain in sight.
+    pub fn cut<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        excerpt(text, self.room.map_or(usize::MAX, |room| (room / 3).max(24)))
+    }
+
     /// Rows with columns of equal width; the last one has any.
     pub fn columns(&self, rows: &[Vec<Cell>]) -> String {
         let mut widths: Vec<usize> = Vec::new();
@@ -154,7 +163,6 @@ impl Look {
 }
 
 /// The columns of the terminal that standard output is, if it is one.
-#[cfg(feature = "node")]
 pub fn columns() -> Option<usize> {
     let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok()?;
     Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
@@ -329,6 +337,12 @@ mod tests {
             vec![Cell::new("ccc"), Cell::new("d"), Cell::new("e")],
         ];
         assert_eq!(Look::plain(false, THEN).columns(&rows), "a    b\\n\nccc  d    e\n");
+    }
+
+    #[test]
+    fn a_long_text_is_cut_in_a_terminal_alone() {
+        let cut = |room| Look { room, ..Look::plain(false, THEN) }.cut(&"x".repeat(300)).len();
+        assert_eq!([None, Some(120), Some(10)].map(cut), [300, 40, 24]);
     }
 
     #[test]

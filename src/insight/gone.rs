@@ -121,10 +121,14 @@ impl Session {
         match none {
             InsightError::NoSuchObject(none) if !audit.is_empty() => {
                 let who = match (emptied, collector) {
-                    (Some(namespace), _) => format!(
-                        ": namespace {namespace} is being deleted, and {NAMESPACE_CONTROLLER} deletes what is in it and \
-                         remembers no single object"
-                    ),
+                    (Some(namespace), of) => {
+                        let itself = of.is_some_and(|of| of.finishes_namespaces);
+                        let who = if itself { "the collector that answers" } else { NAMESPACE_CONTROLLER };
+                        format!(
+                            ": namespace {namespace} is being deleted, and {who} deletes what is in it and remembers \
+                             no single object"
+                        )
+                    }
                     (None, Some(_)) => ", and the collector does not remember that it deleted it".to_owned(),
                     (None, None) => "; a collector may remember it (--collector)".to_owned(),
                 };

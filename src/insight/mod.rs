@@ -21,7 +21,7 @@ pub use collector::{Collector, CollectorError, Credentials, Decision, Endpoint, 
 pub use plan::PlanArgument;
 pub use session::{ObjectArgument, Session, TypeFilter, Waiting};
 pub use source::Source;
-pub use tree::{Cells, Hidden, MOST_OBJECTS, TreeQuery};
+pub use tree::{Below, Cells, Hidden, MOST_OBJECTS, TreeQuery};
 
 /// Why a question has no answer.
 #[derive(Clone, Debug, thiserror::Error)]

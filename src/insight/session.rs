@@ -9,7 +9,7 @@ use wildmatch::WildMatch;
 use super::InsightError;
 use kube_gc_client::{Api, ApiError, Discovered, GroupFailure};
 use kube_gc_core::object::{GroupResource, Identity, Namespace, ObjectFacts, ResourceType, Scope, Uid};
-use kube_gc_insight::{AbsenceEvidence, Live, LiveObject, ObjectName, Outside, Unseen};
+use kube_gc_insight::{AbsenceEvidence, Live, LiveObject, ObjectName, Outside};
 
 /// The most names that are offered for completion.
 const MOST_NAMES: u32 = 500;
@@ -147,12 +147,15 @@ impl Session {
     pub(super) fn type_named(&self, name: &str) -> Result<Arc<ResourceType>, InsightError> {
         let resource = self.discovered.type_named(name);
         resource.cloned().ok_or_else(|| {
-            let is_its =
-                |silent: &&Unseen| silent.what.split('/').next().is_some_and(|of| name.ends_with(of));
-            match self.outside().silent_objects.iter().find(is_its) {
-                Some(silent) => {
-                    InsightError::UnreadType { name: name.to_owned(), silent: silent.what.clone() }
-                }
+            // TYPE.GROUP or TYPE.VERSION.GROUP
+            let rest = name.split_once('.').map_or("", |(_, rest)| rest);
+            let (own, of) = rest.split_once('.').unwrap_or_default();
+            let is_its = |GroupFailure { group, version, .. }: &&GroupFailure| {
+                *rest == **group
+                    || (*of == **group && version.as_ref().is_none_or(|version| **version == *own))
+            };
+            match self.discovered.failures.iter().find(is_its) {
+                Some(silent) => InsightError::UnreadType { name: name.to_owned(), silent: silent.part() },
                 None => InsightError::NoSuchType(name.to_owned()),
             }
         })

@@ -11,9 +11,10 @@ use super::session::{ObjectArgument, Session, TypeFilter};
 use super::{CollectorError, InsightError};
 use kube_gc_core::graph::ViewLimits;
 use kube_gc_core::object::Identity;
+use kube_gc_core::text::listed;
 use kube_gc_insight::{
     Answer, Asker, Details, Live, More, Neighbourhood, NeighbourhoodQuery, NodeExtra, ObjectName, Shown,
-    Standing, State, neighbourhood,
+    Standing, State, counted, neighbourhood,
 };
 
 /// The most objects that a tree shows.
@@ -59,17 +60,12 @@ impl TreeQuery {
 }
 
 impl Session {
-    /// What belongs to an object.
+    /// What belongs to an object, which may be gone if it was found before.
     ///
     /// # Errors
     ///
     /// There is no such object, or it cannot be read.
-    pub async fn tree(&self, query: &TreeQuery) -> Result<Answer<Neighbourhood>, InsightError> {
-        self.tree_of(query, None).await
-    }
-
-    /// The same, of an object that was found before and may be gone.
-    async fn tree_of(
+    pub async fn tree(
         &self,
         query: &TreeQuery,
         known: Option<&Identity>,
@@ -227,19 +223,40 @@ impl From<Vec<(String, String)>> for Cells {
 /// The time between two answers.
 const INTERVAL: Duration = Duration::from_secs(2);
 
+/// What is left of what was below an object that is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Below {
+    Nothing,
+    Something,
+    /// Nothing that could be looked at.
+    Unknown,
+}
+
 impl Session {
-    /// What there is to say of an object that is gone, with these dependents at last.
-    async fn farewell(&self, root: &ObjectName, below: &[Identity]) -> String {
+    /// Says that an object is gone, and what is left of what was below it: these, and perhaps `more`.
+    async fn after(&self, root: &ObjectName, below: &[Identity], mut more: bool) -> (String, Below) {
         // What was at the end of a chain has stood longest.
-        for one in below.iter().rev().take(MOST_ROWS) {
-            if let Live::Found(_) = self.api.read_live(one).await {
-                return format!(
-                    "{root} is gone, and {}, which was below it, is still there",
-                    ObjectName::from(one)
-                );
-            }
+        let reads = below.iter().rev().take(MOST_ROWS);
+        let mut reads = futures::stream::iter(reads)
+            .map(async |one| (ObjectName::from(one), self.api.read_live(one).await))
+            .buffered(AT_ONCE);
+        let mut left = Vec::new();
+        more |= below.len() > MOST_ROWS;
+        while let Some((name, live)) = reads.next().await {
+            more |= matches!(live, Live::Failed(_) | Live::NotAsked);
+            left.extend(matches!(live, Live::Found(_)).then_some(name));
         }
-        format!("{root} is gone")
+        let at_least = if more { "at least " } else { "" };
+        let are = if left.len() == 1 { "is" } else { "are" };
+        let (rest, below) = match (left.len(), more) {
+            (0, false) => (String::new(), Below::Nothing),
+            (0, true) => ("; what else was below it was not looked at".to_owned(), Below::Unknown),
+            (count, _) => {
+                let (count, names) = (counted(count, "object"), listed(", ", count, &left));
+                (format!(", and {at_least}{count} below it {are} still there: {names}"), Below::Something)
+            }
+        };
+        (format!("{root} is gone{rest}"), below)
     }
 
     /// Shows what belongs to an object every two seconds, until nothing of it is left or somebody ends the
@@ -253,13 +270,13 @@ impl Session {
         collector: Option<&Collector>,
         query: &TreeQuery,
         mut show: impl FnMut(&Answer<Neighbourhood>) -> bool,
-    ) -> Result<Option<String>, InsightError> {
-        let (mut root, mut below): (Option<Identity>, Vec<Identity>) = (None, Vec::new());
+    ) -> Result<Option<(String, Below)>, InsightError> {
+        let (mut root, mut below, mut more): (Option<Identity>, Vec<Identity>, _) = (None, Vec::new(), false);
         loop {
             let next = Instant::now() + INTERVAL;
             let answer = match collector {
                 Some(collector) => self.tree_from(collector, query, root.as_ref()).await,
-                None => self.tree_of(query, root.as_ref()).await,
+                None => self.tree(query, root.as_ref()).await,
             };
             match (answer, root.clone()) {
                 // What is half known after Ctrl-C is no change.
@@ -269,17 +286,19 @@ impl Session {
                     let Some(first) = shown.nodes.first() else { return Ok(None) };
                     let is_alone = shown.nodes.len() == 1 && shown.more.is_empty();
                     if root.is_some() && first.state == State::Absent && is_alone {
-                        return Ok(Some(self.farewell(&first.name, &below).await));
+                        more |= !answer.incomplete.is_empty();
+                        return Ok(Some(self.after(&first.name, &below, more).await));
                     }
                     let nodes = shown.nodes.iter().filter(|node| node.distance > 0);
                     below = nodes.filter_map(|node| node.identity.clone()).collect();
+                    more = !shown.more.is_empty() || shown.truncated || !answer.incomplete.is_empty();
                     root = root.or_else(|| first.identity.clone());
                     if !show(&answer) {
                         return Ok(None);
                     }
                 }
                 (Err(InsightError::NoSuchObject(_) | InsightError::NotInGraph(_)), Some(root)) => {
-                    return Ok(Some(self.farewell(&(&root).into(), &below).await));
+                    return Ok(Some(self.after(&(&root).into(), &below, more).await));
                 }
                 // The collector may have been restarted.
                 (Err(InsightError::Collector(CollectorError::Unreachable { .. })), Some(_)) => {}

@@ -218,6 +218,11 @@ impl CollectorIntrospection {
         let ending = contents_of(&root).and_then(|contents| contents.namespace);
         let mut outside = self.questions.outside(root.namespace.as_ref(), ending.as_ref()).await?;
         outside.paused = brake.engaged();
+        let stuck = self.status.stuck(&StuckQuery::default()).await?.stuck.into_iter();
+        let is_tried =
+            |item: &StuckItem| item.attempts.is_some() && item.reason != StuckReason::Braked.name();
+        let failures = stuck.filter(is_tried).map(|item| (item.object.uid, item.message));
+        outside.failed = failures.collect();
         let (others, unseen) = self.questions.goes_with(&root).await;
         let query = PlanQuery { roots: vec![root], policy: request.policy, others, limit: MOST_PLANNED };
         let mut all = Walk::new(query);
@@ -232,11 +237,6 @@ impl CollectorIntrospection {
         };
         unseen.into_iter().for_each(|unseen| answer.miss(unseen));
         let plan = &mut answer.report;
-        let stuck = self.status.stuck(&StuckQuery::default()).await?.stuck.into_iter();
-        let is_tried =
-            |item: &StuckItem| item.attempts.is_some() && item.reason != StuckReason::Braked.name();
-        let failures = stuck.filter(is_tried).map(|item| (item.object.uid, item.message));
-        all.has_failed(plan, &failures.collect());
         let limits = brake.limits();
         let mut populations: HashMap<GroupResource, u64> = HashMap::new();
         if limits.share.is_some() {

@@ -151,6 +151,7 @@ impl CollectorIntrospection {
             server: self.server.clone(),
             version: env!("CARGO_PKG_VERSION"),
             dry_run: self.status.gate.is_dry_run(),
+            finishes_namespaces: self.status.registry.terminating().are_wanted(),
             not_answering: undiscovered.chain(unwatched).take(LISTED).collect(),
             synced: self.status.is_ready() && monitors.iter().all(|monitor| monitor.synced),
             types: monitors.len(),

@@ -281,6 +281,8 @@ pub struct SummaryPage {
     pub version: &'static str,
     /// Whether it only says what it would do.
     pub dry_run: bool,
+    /// Whether it empties and finishes namespaces that are being deleted.
+    pub finishes_namespaces: bool,
     /// Parts of the API that cannot be discovered, and types that cannot be listed or watched now, up
     /// to 16 of both.
     pub not_answering: Vec<Unseen>,

@@ -386,13 +386,26 @@ async fn what_was_in_a_namespace_that_a_collector_empties_is_said_to_be() -> Res
     cluster.gone(&item).await?;
     let caller = Caller { namespace: doomed.name(), ..caller };
     let line = format!("explain secret/item --collector http://{}", collector.debug_address());
-    let emptied = format!(
-        ": namespace {} is being deleted, and the namespace controller of kube-controller-manager or a collector \
-         with --finish-namespaces deletes what is in it and remembers no single object; if it ever existed, ",
-        doomed.name()
-    );
-    let said = [&*emptied, "audit log", "!does not remember"];
-    caller.says(&line, 8, &said).await?;
+    let emptied = |who: &str| {
+        format!(
+            ": namespace {} is being deleted, and {who} deletes what is in it and remembers no single object; if it \
+             ever existed, ",
+            doomed.name()
+        )
+    };
+    let other = world.stage.collector().await?;
+    let url = format!("--collector http://{}", other.debug_address());
+    let others =
+        "the namespace controller of kube-controller-manager or a collector with --finish-namespaces";
+    for (source, who) in [
+        ("--from lists", others),
+        (&*url, others),
+        (line.trim_start_matches("explain secret/item "), "the collector that answers"),
+    ] {
+        let said = [&*emptied(who), "audit log", "!does not remember"];
+        caller.says(&format!("explain secret/item {source}"), 8, &said).await?;
+    }
+    other.stop().await?;
     cluster.set_finalizers(&held, &[]).await?;
     cluster.gone(doomed.as_object()).await?;
     caller.says(&line, 8, &[&format!("kube-gc: namespaces \"{}\" not found", doomed.name())]).await?;

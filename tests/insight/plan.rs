@@ -94,6 +94,16 @@ async fn a_namespace_goes_last_and_a_silent_api_keeps_it() -> Result<()> {
             let said =
                 ["it is not known whether the server has a resource type", "silent.example.com/v1 does not"];
             caller.says(line, 7, &said).await?;
+            caller.says("explain things.v1.silent.example.com/x", 7, &said).await?;
+            // Only the end of its name is the same.
+            for other in [
+                "things.notsilent.example.com",
+                "things.v1.not.silent.example.com",
+                "things.v2.silent.example.com",
+            ] {
+                let none = ["the server doesn't have a resource type"];
+                caller.says(&format!("explain {other}/x"), 8, &none).await?;
+            }
         }
         let doomed = cluster.namespace().await?;
         let root = doomed.configmap("root").create().await?;

@@ -109,7 +109,7 @@ async fn a_watched_tree_follows_a_deletion() -> Result<()> {
         for running in [&mut first, &mut second] {
             running.until(&["deletingDependents", "terminating"]).await?;
         }
-        table.line("Dependents left: 1 of 1.").await?;
+        table.line("Dependents left: 1 of 1 counted.").await?;
         first.interrupt()?;
         let (_, code) = first.end().await?;
         ensure!(code == 0, "{source}: {code} after Ctrl-C");

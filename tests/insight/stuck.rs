@@ -91,7 +91,7 @@ async fn a_claim_waits_for_the_pods_that_use_it() -> Result<()> {
     caller.says("plan pod/user", 0, &frees).await?;
     caller.says("plan pod/user --fail-above 1", 1, &["2 objects would be deleted"]).await?;
     let other = ns.pod("other").field("spec", pod.raw["spec"].clone()).create().await?;
-    caller.says("plan pod/user", 0, &["; no other object goes.\n", "!PersistentVolumeClaim"]).await?;
+    caller.says("plan pod/user", 0, &["; no other object goes.\n", "!PersistentVolumeClaim/"]).await?;
     caller.says("plan pod user other", 0, &["; 1 may go or stay.\n"]).await?;
     for pod in [&pod, &other] {
         cluster.delete_with(pod, &json!({ "gracePeriodSeconds": 0 })).await?;

@@ -21,30 +21,38 @@ kube_gc_testkit::scenarios! {
     what_stays_below_an_object_that_is_gone_is_said,
 }
 
-/// Nothing refers to the object any more, and what is at the end of the chain is held.
+/// Nothing refers to the object any more, and what is at the end of the chain is held, shown or not.
 async fn what_stays_below_an_object_that_is_gone_is_said() -> Result<()> {
     let world = World::set().await?;
     let (cluster, ns, caller) = world.parts();
-    let top = ns.configmap("top").create().await?;
-    let middle = ns.configmap("middle").owned_by(&top).create().await?;
-    let held = ns.secret("held").owned_by(&middle).finalizer(HOLD).create().await?;
     let collector = world.stage.collector().await?;
-    let mut watching = tokio::process::Command::new(target::binary())
-        .args(["tree", "cm/top", "--watch", "-n", ns.name()])
-        .env("KUBECONFIG", caller.kubeconfig)
-        .stdout(Stdio::piped())
-        .kill_on_drop(true)
-        .spawn()?;
-    let mut lines = BufReader::new(watching.stdout.take().context("no output")?).lines();
-    while !lines.next_line().await?.context("it has ended")?.contains("Secret/held") {}
-    cluster.delete(&top, Policy::Background).await?;
-    let mut last = String::new();
-    while let Some(line) = lines.next_line().await? {
-        last = line;
+    for (flags, shown, said, code) in [
+        ("", "Secret/held", ", and 1 object below it is still there: Secret/held", 1),
+        ("--down=1", "1 more Secret", "; what else was below it was not looked at", 7),
+    ] {
+        let top = ns.configmap("top").create().await?;
+        let middle = ns.configmap("middle").owned_by(&top).create().await?;
+        let held = ns.secret("held").owned_by(&middle).finalizer(HOLD).create().await?;
+        cluster.settled(&collector).await?;
+        let mut watching = tokio::process::Command::new(target::binary())
+            .args(["tree", "cm/top", "--watch", "-n", ns.name()])
+            .args(flags.split_whitespace())
+            .env("KUBECONFIG", caller.kubeconfig)
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()?;
+        let mut lines = BufReader::new(watching.stdout.take().context("no output")?).lines();
+        while !lines.next_line().await?.context("it has ended")?.contains(shown) {}
+        cluster.delete(&top, Policy::Background).await?;
+        let mut last = String::new();
+        while let Some(line) = lines.next_line().await? {
+            last = line;
+        }
+        ensure!(last == format!("ConfigMap/top is gone{said}"), "{last}");
+        ensure!(watching.wait().await?.code() == Some(code), "the exit code does not say so: {last}");
+        cluster.set_finalizers(&held, &[]).await?;
+        cluster.gone(&held).await?;
     }
-    ensure!(last == "ConfigMap/top is gone, and Secret/held, which was below it, is still there", "{last}");
-    ensure!(watching.wait().await?.success(), "it has failed");
-    cluster.set_finalizers(&held, &[]).await?;
     collector.stop().await
 }
 

@@ -81,13 +81,34 @@ async fn everything_can_be_reached_with_the_keyboard_alone() -> Result<()> {
     // Each thing that can be clicked is a stop of Tab, in the order of the page, and shows it.
     browser.press("h").await?;
     browser.until("the overview", "document.querySelector('#object').hidden").await?;
-    browser.js("document.activeElement.blur()").await?;
+    // The first stop of Tab leads past the head.
+    browser.reload().await?;
+    browser.has("#health b").await?;
+    browser.press(TAB).await?;
+    ensure!(browser.js("return document.activeElement.className").await? == "skip");
+    browser.press(ENTER).await?;
+    browser.until("the content", "document.activeElement.id === 'main'").await?;
+    browser.press(TAB).await?;
+    let is_inside =
+        browser.js("return document.querySelector('#main').contains(document.activeElement)").await?;
+    ensure!(is_inside == true, "the next stop is {}", focused(&browser).await?);
+    browser.reload().await?;
+    browser.has("#health b").await?;
     let mut stops = Vec::new();
     for _ in 0..10 {
         browser.press(TAB).await?;
         let outline = browser.js("const at = document.activeElement; return at === document.body ? 'solid' : getComputedStyle(at).outlineStyle").await?;
         ensure!(outline == "solid", "no visible focus on {}", focused(&browser).await?);
         stops.push(browser.js("return document.activeElement.id").await?);
+    }
+    for tip in ["To delete", "Large objects", "To orphan"] {
+        let title = format!(
+            "return [...document.querySelectorAll('#pulse .measure')].find((of) => of.textContent.includes('{tip}')).title"
+        );
+        ensure!(
+            browser.js(&title).await?.as_str().is_some_and(|title| title.len() > 20),
+            "{tip} is not explained"
+        );
     }
     for stop in ["home", "search", "theme", "help"] {
         ensure!(stops.iter().any(|id| id == stop), "Tab does not reach {stop}: {stops:?}");

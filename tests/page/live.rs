@@ -205,6 +205,7 @@ const SAMPLE: &str = "const uid = (of) => of.dataset.uid ?? of.dataset.key.split
     return { \
       root: document.querySelector('#object-head .state')?.dataset.state, \
       left: document.querySelector('#object-head .left')?.textContent ?? null, \
+      nothing: document.querySelector('#nothing').hidden ? null : document.querySelector('#nothing').textContent, \
       gone: [...document.querySelectorAll('[data-state=gone]:is([data-uid], [data-key])')].map(uid), \
     }";
 
@@ -227,6 +228,7 @@ fn compare(sample: &Value, root: &Obj, server: &[Obj]) -> Result<usize> {
     let left: usize = left.replace(',', "").parse()?;
     ensure!(server.len() <= left, "{left} are said to be left of {}", server.len());
     ensure!(sample["root"] != "gone" || left == 0, "{sample}");
+    ensure!(sample["nothing"].is_null() || left == 0, "there is nothing to draw of {left}: {sample}");
     Ok(left)
 }
 

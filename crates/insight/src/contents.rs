@@ -103,6 +103,8 @@ pub struct HeldObjects {
 
 /// The most objects whose finalizers are read.
 const READ: usize = 100;
+/// The most finalizers that are listed.
+const MOST_HELD: usize = 64;
 /// The most objects that are named for each finalizer.
 const NAMED: usize = 5;
 
@@ -207,7 +209,7 @@ fn report(asker: &mut Asker<'_>, contents: &NamespaceContents) -> (NamespaceRepo
         of_finalizer.last_write = manager.and_then(|manager| writes.get(manager)).map(ToString::to_string);
     }
     held.sort_by_key(|held| std::cmp::Reverse(held.count));
-    held.truncate(LISTED);
+    held.truncate(MOST_HELD);
     others.truncate(LISTED);
     let report = NamespaceReport {
         left: objects.len(),

@@ -13,7 +13,6 @@ use crate::name::{ObjectName, Report, Source};
 use crate::sentence;
 use kube_gc_core::graph::ObjectSnapshot;
 use kube_gc_core::object::{DeletionState, Identity, Key};
-use kube_gc_core::text::LISTED;
 use kube_gc_core::verdict::{Decision, IdleReason, KeepReason, Precheck, ReferenceClass, decide, precheck};
 
 /// How far up it is looked whether an owner goes.
@@ -262,8 +261,7 @@ impl Explanation {
         self.outcome = Outcome::Waits;
         self.held_by = holds.iter().map(HeldBy::from).collect();
         self.verdict = sentence::held(&self.object, holds);
-        let advice = holds.iter().flat_map(|held| held.advice(&self.object, 1, source));
-        self.advice = advice.take(LISTED).collect();
+        self.advice = holds.iter().flat_map(|held| held.advice(&self.object, 1, source)).collect();
     }
 }
 

@@ -6,8 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::knowledge::{Details, FinalizerSetter};
 use crate::name::ObjectName;
+use crate::sentence::counted;
 use kube_gc_core::object::{Catalog, GroupResource};
-use kube_gc_core::text::{listed, word};
+use kube_gc_core::text::{LISTED, listed, word};
 
 /// Well-known finalizers: a name, in which `*` at one end stands for any text; who removes it; when, and what has
 /// to be there for that, if the same deletion can take it along; and a group of the API that is served as long as
@@ -53,7 +54,7 @@ const KNOWN: &[&str] = &[
     "networking.gke.io/neg-finalizer: the NEG controller of GKE: the network endpoint groups have been deleted: -",
     // argoproj/argo-cd: controller/appcontroller.go, finalizeApplicationDeletion and finalizeProjectDeletion;
     // applicationset/controllers/applicationset_controller.go
-    "resources-finalizer.argocd.argoproj.io*: Argo CD: the resources of the Application have been deleted (it needs the AppProject: if that is gone, nobody removes the finalizer); of an AppProject, no Application is in it; of an ApplicationSet, its ordered deletion has ended: argoproj.io",
+    "resources-finalizer.argocd.argoproj.io*: Argo CD: the Application's resources have been deleted (this needs its AppProject: if that is gone, nobody removes the finalizer), the AppProject has no Application left, or the ApplicationSet's ordered deletion has ended: argoproj.io",
     // fluxcd/kustomize-controller: internal/controller/kustomization_controller.go, finalize; other controllers of
     // Flux use the same name
     "finalizers.fluxcd.io: the Flux controller of this kind: its clean-up has succeeded: toolkit.fluxcd.io",
@@ -172,6 +173,16 @@ impl FinalizerReport {
             )
         });
         std::iter::once(advice).chain(by_hand).collect()
+    }
+
+    /// The same about the first of several, each of an object, one of so many.
+    pub(super) fn advice_on_all(all: &[(&Self, &ObjectName, usize)]) -> Vec<String> {
+        let first = all.iter().take(LISTED);
+        let mut advice: Vec<String> =
+            first.flat_map(|(finalizer, of, count)| finalizer.advice(of, *count)).collect();
+        let rest = all.len().saturating_sub(LISTED);
+        advice.extend((rest > 0).then(|| format!("And {}.", counted(rest, "more finalizer"))));
+        advice
     }
 
     /// Who removes it, or who may know.

@@ -298,7 +298,8 @@ impl Held {
         let (about, each) = (&self.about, if count > 1 { ", for each pod as for this one" } else { "" });
         match self.hold {
             Hold::Finalizers | Hold::SpecFinalizers => {
-                self.finalizers.iter().flat_map(|finalizer| finalizer.advice(of, count)).collect()
+                let all: Vec<_> = self.finalizers.iter().map(|finalizer| (finalizer, of, count)).collect();
+                FinalizerReport::advice_on_all(&all)
             }
             Hold::SilentApi => vec![format!(
                 "A namespace only goes after every API has answered. Repair {about}, or remove its APIService."

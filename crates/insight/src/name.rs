@@ -1,5 +1,6 @@
 //! The names of objects, and answers as JSON.
 
+use std::collections::HashMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -114,6 +115,8 @@ pub struct Outside {
     pub types: Vec<Unseen>,
     /// Where the brake of a collector holds what it would delete: in these namespaces, or for `None` everywhere.
     pub paused: Vec<Option<Namespace>>,
+    /// What a collector has failed with, and may fail with again: by the uids of objects, what was said.
+    pub failed: HashMap<String, String>,
 }
 
 impl Outside {

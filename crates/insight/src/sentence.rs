@@ -194,19 +194,15 @@ pub(super) fn advice_on_references(decision: &Decision, judged: &[JudgedReferenc
 
 /// What a person can do about what holds a chain.
 pub(super) fn advice_on_chain(chain: &Chain, source: Source) -> Vec<String> {
-    let mut held: BTreeMap<&str, (usize, &FinalizerReport, &ObjectName)> = BTreeMap::new();
+    let mut held: BTreeMap<&str, (&FinalizerReport, &ObjectName, usize)> = BTreeMap::new();
     for leaf in chain.leaves.iter().filter(|leaf| leaf.hold == Hold::Finalizers) {
         for finalizer in leaf.finalizers.iter().filter(|finalizer| finalizer.name != FOREGROUND_FINALIZER) {
-            held.entry(&finalizer.name).or_insert((0, finalizer, &leaf.object)).0 += 1;
+            held.entry(&finalizer.name).or_insert((finalizer, &leaf.object, 0)).2 += 1;
         }
     }
     let mut held: Vec<_> = held.into_values().collect();
-    held.sort_by_key(|(count, ..)| std::cmp::Reverse(*count));
-    let mut advice: Vec<String> = held
-        .iter()
-        .take(LISTED)
-        .flat_map(|(count, finalizer, object)| finalizer.advice(object, *count))
-        .collect();
+    held.sort_by_key(|(.., count)| std::cmp::Reverse(*count));
+    let mut advice = FinalizerReport::advice_on_all(&held);
     let is_work = chain.leaves.iter().any(Leaf::is_work);
     advice.extend(is_work.then(|| source.advice().to_owned()));
     if let Some(leaf) = chain.leaves.iter().find(|leaf| leaf.hold == Hold::Undecided) {
@@ -252,12 +248,8 @@ pub(super) fn namespace(
 
 /// What a person can do about what is left in a namespace, or of a definition, and why some is not deleted yet.
 pub(super) fn advice_on_namespace(report: &NamespaceReport, why: &str, nothing_else: bool) -> Vec<String> {
-    let nobody = ObjectName::default();
-    let of_held = report
-        .held
-        .iter()
-        .map(|held| held.finalizer.advice(held.objects.first().unwrap_or(&nobody), held.count));
-    let mut advice: Vec<String> = of_held.flatten().collect();
+    let held = report.held.iter().filter_map(|of| Some((&of.finalizer, of.objects.first()?, of.count)));
+    let mut advice = FinalizerReport::advice_on_all(&held.collect::<Vec<_>>());
     if let Some(first) = advice.first_mut().filter(|_| nothing_else && report.is_held_by_one()) {
         first.push_str(" Nothing else blocks.");
     }

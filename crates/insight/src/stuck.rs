@@ -301,20 +301,21 @@ fn group(
     let holding: HashSet<usize> = holders.iter().copied().collect();
     let others: Vec<usize> = stuck.iter().copied().filter(|place| !holding.contains(place)).collect();
     // One object has a name.
-    let waiting = |places: &[usize]| match places {
+    let waiting = |places: &[usize], what: &str| match places {
         [only] => format!("{} waits", name(only)),
-        several => format!("{} wait", counted(several.len(), "object")),
+        several => format!("{} wait", counted(several.len(), what)),
     };
     let sentence = match (&others[..], holders) {
-        (_, []) => format!("{} for {}", waiting(stuck), held.words(stuck.len() > 1)),
+        (_, []) => format!("{} for {}", waiting(stuck, "object"), held.words(stuck.len() > 1)),
         ([], [only]) if stuck.len() == 1 => format!("{}{}", name(only), held.predicate()),
-        ([], _) => format!("{} for {}", waiting(stuck), held.words(stuck.len() > 1)),
-        (_, [only]) => format!("{} for {}{}", waiting(&others), name(only), held.clause()),
+        ([], _) => format!("{} for {}", waiting(stuck, "object"), held.words(stuck.len() > 1)),
+        (_, [only]) => format!("{} for {}{}", waiting(&others, "object"), name(only), held.clause()),
         ([waits, ..], _) => {
             // Each holder may hold another of them.
             let holds = |holder: &&usize| wait_for(&[**holder], remaining).contains(waits);
             let such = holders.iter().find(holds).map(name).unwrap_or_default();
-            format!("{} for objects that wait for {}, such as {such}", waiting(&others), held.words(true))
+            let (all, what) = (counted(holders.len(), "object"), held.words(true));
+            format!("{all}, such as {such}, wait for {what}; {} for them", waiting(&others, "other"))
         }
     };
     let first = holders.first().or(stuck.first()).map(name).unwrap_or_default();

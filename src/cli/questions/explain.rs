@@ -240,7 +240,7 @@ fn chain(text: &mut String, explanation: &Explanation, look: &Look) {
         };
         [
             Cell::new(&leaf.object),
-            Cell::new(&leaf.waits_for).coloured(colour),
+            Cell::new(look.cut(&leaf.waits_for)).coloured(colour),
             Cell::new(ago(leaf.deleted.as_deref(), look)),
             Cell::new(&leaf.blocks),
         ]
@@ -270,7 +270,7 @@ fn namespace(text: &mut String, explanation: &Explanation, look: &Look) {
         [
             Cell::new(&held.finalizer.name),
             Cell::new(format_args!("{at_least}{}", held.count)),
-            Cell::new(objects.join(", ")),
+            Cell::new(look.cut(&objects.join(", "))),
             Cell::new(set_by(held, look)),
         ]
     });

@@ -8,7 +8,7 @@ use crate::app::insight;
 use crate::cli::exit::Exit;
 use crate::cli::invoked::Invoked;
 use crate::cli::text::{Cell, Colour, Look, Redraw, first, kubectl_names, line, plural, print};
-use crate::insight::{Hidden, MOST_OBJECTS, Source, TreeQuery};
+use crate::insight::{Below, Hidden, MOST_OBJECTS, Source, TreeQuery};
 use kube_gc_core::object::{FOREGROUND_FINALIZER, ORPHAN_FINALIZER};
 use kube_gc_core::text::Thousands;
 use kube_gc_core::text::escape::Escaped;
@@ -114,16 +114,16 @@ impl TreeArgs {
             &reach.connection(common.namespace.as_ref()),
             &source,
             async |session, collector| session.tree_from(collector, &query, None).await,
-            async |session| session.tree(&query).await,
+            async |session| session.tree(&query, None).await,
         )?;
-        print(&self.written(&answer, (0, false), note.as_deref())?)?;
+        print(&self.written(&answer, 0, note.as_deref())?)?;
         Ok(complete(answer.incomplete.is_empty()))
     }
 
     /// Shows the tree whenever it has changed.
     fn watched(&self, query: &TreeQuery, source: &Source) -> Result<Exit, Failed> {
         let mut screen = Redraw::new(self.output == TreeFormat::Json);
-        let (mut last, mut failed, mut most, mut at_end) = (None, None, (0, false), String::new());
+        let (mut last, mut failed, mut most, mut at_end) = (None, None, 0, String::new());
         // Progress would be in the way of the tree.
         let ended = insight::ask(
             &self.reach.connection(self.common.namespace.as_ref()),
@@ -155,19 +155,25 @@ impl TreeArgs {
         if let Some(error) = failed {
             return Err(error);
         }
-        // A screen keeps nothing of what was on it.
-        let said = ended??.map(|gone| format!("{}\n", Escaped(gone)));
-        let said = said.unwrap_or(if end.is_empty() { String::new() } else { at_end });
+        let (said, below) = match ended?? {
+            Some((gone, below)) => (format!("{}\n", Escaped(gone)), below),
+            // A screen keeps nothing of what was on it.
+            None => (if end.is_empty() { String::new() } else { at_end }, Below::Nothing),
+        };
         if matches!(self.output, TreeFormat::Table | TreeFormat::Wide) {
             print(&said)?;
         }
-        Ok(Exit::Success)
+        Ok(match below {
+            Below::Nothing => Exit::Success,
+            Below::Something => Exit::Failure,
+            Below::Unknown => Exit::Incomplete,
+        })
     }
 
     fn written(
         &self,
         answer: &Answer<Neighbourhood>,
-        most: (usize, bool),
+        most: usize,
         note: Option<&str>,
     ) -> Result<String, Failed> {
         let format = match self.output {
@@ -257,27 +263,26 @@ impl TreeArgs {
     }
 }
 
-/// The number of dependents, and whether there may be more, such as below those that are not shown.
-fn below(shown: &Neighbourhood) -> (usize, bool) {
+/// The number of dependents that are shown or counted.
+fn below(shown: &Neighbourhood) -> usize {
     let shown_below = shown.nodes.iter().filter(|node| node.distance > 0).count();
-    let hidden: usize = shown.more.iter().map(|more| more.count).sum();
-    (shown_below + hidden, hidden > 0 || shown.truncated)
+    shown_below + shown.more.iter().map(|more| more.count).sum::<usize>()
 }
 
 /// What there is to say about the whole: how many dependents are left of the most there were, if a deletion
 /// is watched.
-fn about(shown: &Neighbourhood, most: (usize, bool)) -> String {
+fn about(shown: &Neighbourhood, most: usize) -> String {
     let mut text = String::new();
     let Some(Shown { name, state, .. }) = shown.nodes.first() else { return text };
     if name.resource.as_deref() == Some("namespaces") {
         let how = format!("{} plan ns/{} lists it", Invoked::detect().program(), name.name);
         line(&mut text, format_args!("A namespace does not own its content; {how}."));
     }
-    if most.0 > 0 && (*state == State::Absent || state.is_being_deleted()) {
-        let [now, of] = [below(shown), most].map(|(count, is_least)| {
-            format!("{}{}", if is_least { "at least " } else { "" }, Thousands(count))
-        });
-        line(&mut text, format_args!("Dependents left: {now} of {of}."));
+    if most > 0 && (*state == State::Absent || state.is_being_deleted()) {
+        // There may be more below those that are not shown.
+        let is_least = !shown.more.is_empty() || shown.truncated;
+        let (least, now) = (if is_least { "at least " } else { "" }, Thousands(below(shown)));
+        line(&mut text, format_args!("Dependents left: {least}{now} of {} counted.", Thousands(most)));
     }
     text
 }

@@ -93,16 +93,16 @@ fn what_is_not_shown_says_how_to_see_it() {
 #[test]
 fn what_is_left_of_a_deletion_is_counted_and_a_namespace_owns_nothing() {
     let mut report = answer().report;
-    assert_eq!(about(&report, (5_000, true)), "Dependents left: at least 6 of at least 5,000.\n");
-    assert_eq!(about(&report, (0, false)), "");
+    assert_eq!(about(&report, 5_000), "Dependents left: at least 6 of 5,000 counted.\n");
+    assert_eq!(about(&report, 0), "");
     // Nothing is hidden any more, and something was.
     report.more.clear();
-    assert_eq!(about(&report, (5_000, true)), "Dependents left: 1 of at least 5,000.\n");
+    assert_eq!(about(&report, 5_000), "Dependents left: 1 of 5,000 counted.\n");
     report.nodes[0].state = State::Live;
-    assert_eq!(about(&report, (5_000, false)), "");
+    assert_eq!(about(&report, 5_000), "");
     report.nodes[0].name.resource = Some("namespaces".into());
     let said = "A namespace does not own its content; kube-gc plan ns/web lists it.\n";
-    assert_eq!(about(&report, (0, false)), said);
+    assert_eq!(about(&report, 0), said);
 }
 
 #[test]

@@ -32,6 +32,8 @@ pub struct Collector {
     is_standby: bool,
     /// It writes nothing.
     pub(super) is_dry_run: bool,
+    /// It, or the leader beside it, empties namespaces that are being deleted.
+    pub(super) finishes_namespaces: bool,
 }
 
 impl fmt::Display for Collector {
@@ -115,8 +117,9 @@ impl Collector {
             let why = "it has no page /debug/summary".to_owned();
             return Err(CollectorError::NotKubeGc { at, why });
         }
-        let (is_standby, is_dry_run) = (summary["role"] == "standby", summary["dry_run"] == true);
-        Ok(Self { endpoint, is_standby, is_dry_run })
+        let [is_standby, is_dry_run] = [summary["role"] == "standby", summary["dry_run"] == true];
+        let finishes_namespaces = summary["finishes_namespaces"] == true && !is_dry_run;
+        Ok(Self { endpoint, is_standby, is_dry_run, finishes_namespaces })
     }
 
     /// Whether another replica works.

@@ -239,6 +239,11 @@ impl TerminatingNamespaces {
         self.wanted.store(true, Ordering::Release);
     }
 
+    /// Whether somebody finishes them.
+    pub fn are_wanted(&self) -> bool {
+        self.wanted.load(Ordering::Acquire)
+    }
+
     /// Forgets them and keeps no more.
     pub fn abandon(&self) {
         self.wanted.store(false, Ordering::Release);
@@ -248,7 +253,7 @@ impl TerminatingNamespaces {
     /// Notes an object that a watch or a list has shown, if it is a terminating namespace.
     pub fn notice(&self, resource: &GroupResource, facts: &ObjectFacts) {
         let is_namespace = resource.group.is_empty() && &*resource.resource == "namespaces";
-        if is_namespace && facts.being_deleted && self.wanted.load(Ordering::Acquire) {
+        if is_namespace && facts.being_deleted && self.are_wanted() {
             let state = &mut *self.state();
             state.seen.insert(facts.name.clone(), facts.uid.clone());
             state.changes += 1;

@@ -36,7 +36,9 @@ pub(super) struct Consequences<'a> {
     /// How each object that may go is deleted.
     pub(super) modes: Vec<Mode>,
     /// Whether finalizers of others hold it when it goes, or an API that does not answer.
-    pub(super) lingers: Vec<Lingers>,
+    pub(super) held: Vec<Held>,
+    /// What the collector has failed with, and what was said.
+    pub(super) failed: BTreeMap<Index, String>,
     /// Why a namespace never goes, if the server has an API that does not answer.
     pub(super) hangs: Option<String>,
     /// The objects that stay and that something happens to.
@@ -53,9 +55,9 @@ pub(super) enum Goes {
     InAll,
 }
 
-/// Whether an object lingers when it is deleted, because something holds it.
+/// Whether something holds an object after it is deleted.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Lingers {
+pub(super) enum Held {
     No,
     /// Only until kube-controller-manager finds that nothing uses it, which may be at once.
     Perhaps,
@@ -119,11 +121,16 @@ impl<'a> Consequences<'a> {
             owners: owners.into_iter().collect::<Option<_>>()?,
             goes: Vec::new(),
             modes: Vec::new(),
-            lingers: Vec::new(),
+            held: Vec::new(),
+            failed: BTreeMap::new(),
             hangs: hangs(asker),
             stays: BTreeMap::new(),
             after: Vec::new(),
         };
+        let failed = &asker.outside().failed;
+        let places = (0..).zip(&walk.visited).filter(|_| !failed.is_empty());
+        let message = |of: &Visited| failed.get(&of.identity.uid.shown().to_string()).cloned();
+        all.failed = places.filter_map(|(place, of)| Some((place, message(of)?))).collect();
         let goes = all.spread(true).into_iter().zip(all.spread(false)).map(|goes| match goes {
             (true, _) => Goes::InAll,
             (false, true) => Goes::InSome,
@@ -131,8 +138,8 @@ impl<'a> Consequences<'a> {
         });
         all.goes = goes.collect();
         all.modes = all.modes();
-        all.lingers =
-            (0..).zip(&walk.visited).map(|(place, visited)| all.lingers(asker, place, visited)).collect();
+        all.held =
+            (0..).zip(&walk.visited).map(|(place, visited)| all.is_held(asker, place, visited)).collect();
         let stays = (0..).zip(&all.goes).filter(|(_, goes)| **goes == Goes::Never);
         all.stays = stays.filter_map(|(place, _)| Some((place, all.stay(place)?))).collect();
         all.after = all.delays();
@@ -181,6 +188,9 @@ impl<'a> Consequences<'a> {
 
     /// Whether the collector deletes an object when all its owners that were visited have gone.
     fn is_deleted(&self, place: Index, surely: bool) -> bool {
+        if surely && self.failed.contains_key(&place) {
+            return false;
+        }
         let classes = self.owners[place as usize].iter().map(|met| self.class(*met, surely));
         // In some order, the references to orphaning owners have gone before it is decided on.
         let classes = classes.filter(|class| surely || *class != ReferenceClass::Orphaned);
@@ -249,25 +259,24 @@ impl<'a> Consequences<'a> {
     }
 
     /// Whether somebody else than the collector has to do something before it goes.
-    fn lingers(&self, asker: &mut Asker<'_>, place: Index, visited: &Visited) -> Lingers {
+    fn is_held(&self, asker: &mut Asker<'_>, place: Index, visited: &Visited) -> Held {
         let container = Container::of(&visited.identity);
         let is_namespace = matches!(container, Some(Container::Namespace(_)));
         // Somebody has to confirm the end of what has no finalizer and is being deleted.
         let waits = visited.deletion == DeletionState::Terminating && !self.goes_last(place);
         let may_be_held = visited.held_by_others || is_namespace || self.walk.is_root(place);
         if !self.may_go(place) || !(waits || may_be_held) {
-            return Lingers::No;
+            return Held::No;
         }
-        let otherwise =
-            if waits || (is_namespace && self.hangs.is_some()) { Lingers::Surely } else { Lingers::No };
+        let otherwise = if waits || (is_namespace && self.hangs.is_some()) { Held::Surely } else { Held::No };
         match if may_be_held { foreign(asker, visited) } else { Some(Vec::new()) } {
             Some(finalizers) if finalizers.is_empty() => otherwise,
-            Some(finalizers) if finalizers.iter().all(FinalizerReport::is_of_kubernetes) => Lingers::Perhaps,
-            Some(_) => Lingers::Surely,
-            None if is_protected(&visited.identity.resource.group_resource) => Lingers::Perhaps,
+            Some(finalizers) if finalizers.iter().all(FinalizerReport::is_of_kubernetes) => Held::Perhaps,
+            Some(_) => Held::Surely,
+            None if is_protected(&visited.identity.resource.group_resource) => Held::Perhaps,
             // A definition always has a finalizer, which the API server removes.
             None if visited.held_by_others && !matches!(container, Some(Container::Definition(_))) => {
-                Lingers::Surely
+                Held::Surely
             }
             None => otherwise,
         }
@@ -321,14 +330,14 @@ impl<'a> Consequences<'a> {
         Some(Stay { effect, loses, may_lose, why })
     }
 
-    /// What delays each object: its deletion begins late, because an owner is still there, or it lingers
+    /// What delays each object: its deletion begins late, because an owner is still there, or it is held
     /// after that.
     fn delays(&self) -> Vec<Vec<Cause>> {
         let mut late: Vec<Vec<Cause>> = vec![Vec::new(); self.walk.visited.len()];
-        let mut lingers = late.clone();
+        let mut held = late.clone();
         let mut open: Vec<(Index, bool, Cause)> = Vec::new();
         for (place, _) in (0..).zip(&self.walk.visited).filter(|(place, _)| self.may_go(*place)) {
-            if self.lingers[place as usize] != Lingers::No {
+            if self.held[place as usize] != Held::No || self.failed.contains_key(&place) {
                 open.push((place, false, Cause::Visited(place)));
             }
             if self.has_owner(place, Met::Leaving) && !self.has_begun(place) {
@@ -341,7 +350,7 @@ impl<'a> Consequences<'a> {
         }
         while let Some((place, is_late, cause)) = open.pop() {
             let index = place as usize;
-            let known = if is_late { &mut late[index] } else { &mut lingers[index] };
+            let known = if is_late { &mut late[index] } else { &mut held[index] };
             if known.len() == MOST_CAUSES || known.contains(&cause) {
                 continue;
             }
@@ -366,11 +375,11 @@ impl<'a> Consequences<'a> {
                 }
             }
         }
-        for ((place, all), late) in (0..).zip(&mut lingers).zip(late) {
+        for ((place, all), late) in (0..).zip(&mut held).zip(late) {
             all.extend(late);
             all.retain(|cause| *cause != Cause::Visited(place));
         }
-        lingers
+        held
     }
 
     /// What is in the namespace of a pod that goes with it: pods go first.
@@ -398,10 +407,10 @@ impl<'a> Consequences<'a> {
 
     pub(super) fn effect(&self, place: Index) -> Option<Effect> {
         match self.goes[place as usize] {
-            Goes::InAll => Some(match self.lingers[place as usize] {
-                Lingers::No => Effect::Deleted,
-                Lingers::Perhaps => Effect::Unknown,
-                Lingers::Surely => Effect::Held,
+            Goes::InAll => Some(match self.held[place as usize] {
+                Held::No => Effect::Deleted,
+                Held::Perhaps => Effect::Unknown,
+                Held::Surely => Effect::Held,
             }),
             Goes::InSome => Some(Effect::Unknown),
             Goes::Never => self.stays.get(&place).map(|stay| stay.effect),

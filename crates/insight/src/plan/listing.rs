@@ -8,14 +8,14 @@ use crate::hold::grace;
 use crate::knowledge::{Asker, Live, Particulars};
 use crate::name::ObjectName;
 use crate::plan::answer::{Effect, Plan, PlannedObject, TypeEffects, is_precious};
-use crate::plan::consequences::{Cause, Consequences, Goes, Lingers};
+use crate::plan::consequences::{Cause, Consequences, Goes, Held};
 use crate::plan::outside::Met;
 use crate::plan::verdict::{Tally, Verdict, notes};
 use crate::plan::walk::{Container, Index, Owner, Reference, Visited, Walk};
 use kube_gc_core::object::{
     Catalog, DeletionState, FOREGROUND_FINALIZER, GroupResource, Namespace, ORPHAN_FINALIZER,
 };
-use kube_gc_core::text::listed;
+use kube_gc_core::text::{LISTED, listed};
 use kube_gc_core::verdict::ReferenceClass;
 
 /// The finalizer of a definition, which the API server removes when its type has no objects.
@@ -123,6 +123,11 @@ impl Consequences<'_> {
         plan.objects = order.into_iter().filter_map(|(_, place)| self.object(asker, place)).collect();
         plan.verdict = self.verdict(asker).of(plan);
         plan.notes = notes(plan, asker.outside().source);
+        for (place, message) in self.failed.iter().take(LISTED) {
+            let name = self.name(*place);
+            plan.notes.insert(0, format!("The collector has failed with {name}, which may stay: {message}."));
+            plan.depends_on_unseen = true;
+        }
     }
 
     /// What the verdict says, besides the numbers of the plan.
@@ -183,7 +188,7 @@ impl Consequences<'_> {
 
     /// Whether it is deleted, and nobody can tell whether it then goes at once.
     fn is_unsure(&self, place: Index) -> bool {
-        self.goes[place as usize] == Goes::InAll && self.lingers[place as usize] == Lingers::Perhaps
+        self.goes[place as usize] == Goes::InAll && self.held[place as usize] == Held::Perhaps
     }
 
     /// When the root was deleted, if it was.
@@ -220,9 +225,9 @@ impl Consequences<'_> {
             effect,
             within: visited.container.map(|container| self.name(container)),
             kept_by: Vec::new(),
-            finalizers: match self.lingers[place as usize] {
-                Lingers::No => Some(Vec::new()),
-                Lingers::Perhaps | Lingers::Surely => foreign(asker, visited),
+            finalizers: match self.held[place as usize] {
+                Held::No => Some(Vec::new()),
+                Held::Perhaps | Held::Surely => foreign(asker, visited),
             },
             after: self.after(place),
             loses: Vec::new(),
@@ -291,7 +296,9 @@ impl Consequences<'_> {
     /// Why it is not known whether an object goes.
     fn why(&self, place: Index) -> &'static str {
         let mut owners = self.visited(place).references.iter().filter_map(Reference::visited);
-        if self.has_owner(place, Met::Unseen) {
+        if self.failed.contains_key(&place) {
+            "the collector has failed with it"
+        } else if self.has_owner(place, Met::Unseen) {
             "whether one of its owners exists could not be looked up"
         } else if self.has_owner(place, Met::Unfollowed) {
             "one of its owners exists and is perhaps garbage: there are too many owners to look at each"

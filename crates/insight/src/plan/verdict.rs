@@ -169,8 +169,12 @@ impl Verdict<'_> {
 
 const DEFINITIONS: &str = "customresourcedefinitions.apiextensions.k8s.io";
 /// What is to be said if objects of a type go.
-const NOTES: [(&str, &str); 5] = [
-    ("pods", "A running Pod stays for its grace period."),
+const NOTES: [(&str, &str); 6] = [
+    (
+        "pods",
+        "A running Pod stays for its grace period, and a deleted PersistentVolumeClaim until no Pod uses it.",
+    ),
+    ("services", "The control plane deletes the Endpoints of a Service, and its IPAddresses."),
     (
         "nodes",
         "PodGC of kube-controller-manager deletes the pods of a node that is gone, without a grace period.",
@@ -183,14 +187,14 @@ const NOTES: [(&str, &str); 5] = [
     (DEFINITIONS, "The API server deletes the objects of a type before its definition goes."),
     (
         "persistentvolumeclaims",
-        "What happens to the data behind a PersistentVolumeClaim depends on the reclaim policy of its volume.",
+        "The reclaim policy of a volume decides whether it goes, with its data, after its PersistentVolumeClaim.",
     ),
 ];
 
 /// What nobody can know beforehand.
 pub(super) fn notes(plan: &Plan, source: Source) -> Vec<String> {
     let always = "A plan cannot know what admission webhooks refuse, and what controllers create anew or delete \
-                  besides (endpoints, pods of a node, freed claims, volumes).";
+                  besides.";
     let mut roots = std::iter::once(&plan.object).chain(&plan.others);
     let has_contents = roots.any(|root| matches!(root.resource.as_deref(), Some("namespaces" | DEFINITIONS)));
     let ends_it = plan.cascade != Cascade::Background && !has_contents;

@@ -127,3 +127,21 @@ fn a_verdict_agrees_with_its_numbers() {
     let text = verdict(Background, 1, of(0, 1, 0, 0, 0), &both);
     assert!(text.ends_with(" Pod/a cannot go until x answers, and finalizer x is removed."), "{text}");
 }
+
+#[test]
+fn what_controllers_do_is_said_of_what_goes() {
+    let said = |resource: &str, deleted| {
+        let of = TypeEffects { resource: resource.into(), deleted, kept: 1, ..TypeEffects::default() };
+        notes(&Plan { by_type: vec![of], ..Plan::default() }, Source::Lists).split_off(1).join(" ")
+    };
+    for (resource, words) in [
+        ("pods", "a deleted PersistentVolumeClaim until no Pod uses it"),
+        ("services", "the Endpoints of a Service"),
+        ("nodes", "the pods of a node"),
+        ("namespaces", "what is in a namespace"),
+        ("persistentvolumeclaims", "The reclaim policy of a volume"),
+    ] {
+        assert!(said(resource, 1).contains(words), "{}", said(resource, 1));
+        assert_eq!((said(resource, 0), said("configmaps", 1)), (String::new(), String::new()));
+    }
+}

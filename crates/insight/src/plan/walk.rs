@@ -6,13 +6,11 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};
 
-use crate::name::ObjectName;
 use crate::plan::answer::Plan;
 use kube_gc_core::graph::{Member, MemberPage, MembersOf, OwnerState, OwnerView, ReferenceSnapshot};
 use kube_gc_core::object::{
     DeletionState, Finalizers, GroupResource, Identity, Key, Namespace, PropagationPolicy,
 };
-use kube_gc_core::text::LISTED;
 
 /// What is asked.
 #[derive(Clone, Debug)]
@@ -179,20 +177,6 @@ impl Walk {
     /// Whether somebody deletes the object, whatever its owners do.
     pub(super) const fn is_root(&self, place: Index) -> bool {
         place < self.roots
-    }
-
-    /// Adds what a collector has failed with, by the uids of objects: what is planned of them may fail again.
-    pub fn has_failed(&self, plan: &mut Plan, failures: &HashMap<String, String>) {
-        let all = self.visited.iter().map(|visited| &visited.identity).filter(|_| !failures.is_empty());
-        let failed = all.filter_map(|one| Some((one, failures.get(&one.uid.shown().to_string())?)));
-        for (one, message) in failed.take(LISTED) {
-            let note = format!(
-                "The collector has failed with {}, which may stay: {message}.",
-                ObjectName::from(one)
-            );
-            plan.notes.insert(0, note);
-            plan.depends_on_unseen = true;
-        }
     }
 
     /// Takes what a plan has found out: which roots are being deleted already, and which objects go though an

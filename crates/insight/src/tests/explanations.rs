@@ -288,6 +288,35 @@ fn commands_fit_each_object_and_say_of_how_many() {
     );
 }
 
+/// Of the object itself, of what blocks it, and of what is left in its namespace.
+#[test]
+fn what_is_advised_about_many_finalizers_is_counted() {
+    let root = config("root").foreground();
+    let (item, namespace) =
+        (config("c").blocking(&root).terminating(), obj("namespaces", "", "ns").terminating());
+    for (count, rest) in
+        [(14, None), (16, None), (17, Some("And 1 more finalizer.")), (20, Some("And 4 more finalizers."))]
+    {
+        let names: Vec<String> = (0..count).map(|number| format!("f{number}.example.net/x")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let mut cluster = Cluster::of(&[&root, &item, &namespace]).read(&item, &names);
+        cluster = cluster.read(&root, &["foregroundDeletion"]).read(&namespace, &[]);
+        let objects = vec![(item.identity(), item.facts.deletion_state())];
+        let contents = NamespaceContents { objects, is_all: true, ..NamespaceContents::default() };
+        let of_namespace = cluster.ask(|asker| explain_namespace(asker, &namespace.identity(), &contents));
+        for explained in [cluster.explain(&item), cluster.explain(&root), of_namespace] {
+            let advice = explained.advice;
+            let told = advice.iter().filter(|line| line.starts_with("Finalizer ")).count();
+            assert_eq!(told, count.min(16), "{advice:?}");
+            assert_eq!(
+                advice.iter().find(|line| line.starts_with("And ")).map(String::as_str),
+                rest,
+                "{advice:?}"
+            );
+        }
+    }
+}
+
 #[test]
 fn what_protects_a_claim_or_a_volume_is_named() {
     let claim = obj("persistentvolumeclaims", "ns", "data").terminating();

@@ -4,6 +4,7 @@ mod checks;
 mod explanations;
 mod neighbourhoods;
 mod plans;
+mod plans_contents;
 mod sentences;
 mod stuck;
 

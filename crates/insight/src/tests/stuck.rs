@@ -62,8 +62,7 @@ fn a_namespace_waits_only_for_what_is_in_it() {
     assert_eq!(sentences(&report_of(&all)), ["2 objects wait for finalizer gone.example.net/c", inside]);
     all.push(gone("other"));
     let report = report_of(&all);
-    let such =
-        "Namespace/other waits for objects that wait for finalizer gone.example.net/c, such as ConfigMap/a";
+    let such = "2 objects, such as ConfigMap/a, wait for finalizer gone.example.net/c; Namespace/other waits for them";
     assert_eq!(sentences(&report), [such, inside]);
     // Each command is below its finalizer, and is about an object of its group.
     for (group, name) in report.groups.iter().zip(["configmaps a -n other", "configmaps held -n ns"]) {

@@ -1,0 +1,226 @@
+//! What a plan takes along: with a namespace, a definition or a node, and claims with what uses them.
+
+use super::plans::{effects, of_one};
+use super::*;
+use kube_gc_core::graph::testing::world::*;
+use kube_gc_core::object::PropagationPolicy::{Background, Foreground, Orphan};
+
+#[test]
+fn a_namespace_takes_along_all_that_is_in_it() {
+    let namespace = obj("namespaces", "", "ns");
+    let kept = config("elsewhere");
+    let b = pod("b").owned(&kept).with_finalizers(false, true);
+    let below = pod("below").owned(&b);
+    let outside = obj("pods", "other", "outside").owned(&namespace);
+    for (policy, last) in
+        [(Background, "outside deleted"), (Foreground, "outside deleted"), (Orphan, "outside orphaned")]
+    {
+        let plan = Cluster::of(&[&namespace, &b, &kept, &below, &outside]).plan(&namespace, policy);
+        assert_eq!(
+            effects(&plan),
+            ["b deleted", "below deleted", "elsewhere deleted", "ns deleted", last],
+            "{policy}"
+        );
+        assert_eq!(plan.objects[0].name.name, "ns", "it is listed first");
+        let inside = plan.objects.iter().find(|object| object.name.name == "b").unwrap();
+        assert_eq!(inside.within.as_ref().unwrap().name, "ns");
+    }
+}
+
+#[test]
+fn a_namespace_goes_last_and_never_if_an_api_does_not_answer() {
+    let namespace = obj("namespaces", "", "ns");
+    let (b, c) = (config("b").held(), pod("c").held());
+    let outside = obj("pods", "other", "outside").owned(&namespace);
+    let cluster = || {
+        let cluster = Cluster::of(&[&namespace, &b, &c, &outside]);
+        cluster.read(&b, &["example.com/x"]).read(&c, &["example.com/x"])
+    };
+    assert_eq!(
+        cluster().plan(&namespace, Background).verdict,
+        "Namespace/ns is deleted last, after its 2 objects; 1 more goes; 2 stay until finalizers are removed. \
+         Namespace/ns waits for ConfigMap/b, Pod/c."
+    );
+    let mut silent = cluster();
+    let api = Unseen { what: "example.com/v1".to_owned(), why: "503".to_owned() };
+    silent.outside.silent_objects.push(api.clone());
+    silent.outside.silent_apis.push(api);
+    let plan = silent.plan(&namespace, Background);
+    let says = " Namespace/ns cannot go until example.com/v1 answers.";
+    assert!(plan.verdict.contains(says) && plan.depends_on_unseen, "{}", plan.verdict);
+    assert_eq!((plan.objects[0].effect, plan.objects[0].name.name.as_str()), (Effect::Held, "ns"));
+    // It hangs, and what is in it goes all the same.
+    assert!(
+        plan.verdict.starts_with("Namespace/ns is deleted last, after its objects, unless something that was not looked at holds it; at least 1 \
+             more goes;")
+    );
+}
+
+#[test]
+fn a_finalizer_in_the_spec_of_a_namespace_holds_it() {
+    let (owner, namespace) = (node("n"), obj("namespaces", "", "ns").owned(&node("n")));
+    for (root, effect) in [(&namespace, "ns held"), (&owner, "ns held")] {
+        let mut cluster = Cluster::of(&[&owner, &namespace]).with(&namespace, |details| {
+            let finalizers = ["kubernetes", "example.com/quota"].map(str::to_owned).into();
+            details.particulars = Particulars::Container { finalizers, conditions: Vec::new() };
+        });
+        let plan = cluster.plan(root, Background);
+        assert!(effects(&plan).contains(&effect.to_owned()), "{plan:?}");
+        let held = plan.objects.iter().find(|object| object.effect == Effect::Held).unwrap();
+        let names = held.finalizers.iter().flatten().map(|finalizer| finalizer.name.as_str());
+        assert_eq!(names.collect::<Vec<_>>(), ["example.com/quota"]);
+    }
+}
+
+#[test]
+fn a_node_takes_its_pods_along_and_does_not_wait_for_them() {
+    let node = node("n");
+    let (runs, other) = (pod("runs").held(), pod("other"));
+    let mut cluster = Cluster::of(&[&node, &runs, &other]).read(&runs, &["example.com/x"]);
+    let pods = vec![(0, runs.key())];
+    let query = PlanQuery { roots: vec![node.identity()], policy: Background, others: pods, limit: 100 };
+    let plan = cluster.plan_of(query, 100);
+    assert_eq!(effects(&plan), ["n deleted", "runs held"]);
+    assert!(plan.by_collector.is_empty() && !plan.verdict.contains("waits"), "{}", plan.verdict);
+    assert!(plan.verdict.contains("its pods and dependents follow"), "{}", plan.verdict);
+    assert!(!plan.notes.iter().any(|note| note.contains("stays for its grace period")), "{:?}", plan.notes);
+}
+
+/// It is being deleted, and its loss is counted.
+#[test]
+fn a_claim_that_a_pod_frees_may_go_with_it() {
+    let (user, claim) = (pod("user"), obj("persistentvolumeclaims", "ns", "data").terminating().held());
+    let mut cluster = Cluster::of(&[&user, &claim]).read(&claim, &["kubernetes.io/pvc-protection"]);
+    let others = vec![(0, claim.key())];
+    let query = PlanQuery { roots: vec![user.identity()], policy: Background, others, limit: 100 };
+    let plan = cluster.plan_of(query, 100);
+    assert_eq!(effects(&plan), ["data unknown", "user deleted"]);
+    assert_eq!((plan.deletes, plan.objects[0].is_precious()), (2, true));
+    assert!(plan.verdict.ends_with("; 1 may go or stay."), "{}", plan.verdict);
+}
+
+/// Pods go first, so one that is held delays everything else.
+#[test]
+fn a_held_pod_delays_what_is_in_its_namespace() {
+    let namespace = obj("namespaces", "", "ns");
+    let (held, other, config) = (pod("held").held(), pod("other"), config("config"));
+    let elsewhere = obj("configmaps", "other", "elsewhere").owned(&namespace);
+    let objects = [&namespace, &held, &other, &config, &elsewhere];
+    let plan = Cluster::of(&objects).read(&held, &["example.com/x"]).plan(&namespace, Background);
+    let expected = ["config deleted after held", "elsewhere deleted after held", "held held"];
+    assert_eq!(effects(&plan)[..3], expected);
+    assert_eq!(effects(&plan)[3..], ["ns deleted after held", "other deleted"]);
+}
+
+/// The condition of a definition says why the API server fails to delete its objects.
+#[test]
+fn a_definition_whose_objects_cannot_be_deleted_is_not_said_to_go() {
+    let definition =
+        obj("customresourcedefinitions.apiextensions.k8s.io", "", "widgets.example.com").terminating().held();
+    let finalizer = "customresourcecleanup.apiextensions.k8s.io";
+    let says = "could not list instances: conversion webhook failed";
+    for (conditions, effect, is_said) in [(vec![], "deleted", false), (vec![says], "held", true)] {
+        let conditions = conditions
+            .into_iter()
+            .map(|message| NamespaceCondition { kind: "Terminating".into(), message: message.into() });
+        let conditions: Vec<_> = conditions.collect();
+        let mut cluster = Cluster::of(&[&definition]).with(&definition, |details| {
+            details.finalizers = vec![finalizer.to_owned()];
+            details.particulars = Particulars::Container { finalizers: Vec::new(), conditions };
+        });
+        let plan = cluster.plan(&definition, Background);
+        assert_eq!(effects(&plan), [format!("widgets.example.com {effect}")]);
+        assert_eq!(plan.verdict.contains(&format!("its condition Terminating says: {says}")), is_said);
+        let contents = NamespaceContents { is_all: true, ..NamespaceContents::default() };
+        let explained = cluster.ask(|asker| explain_namespace(asker, &definition.identity(), &contents));
+        assert_eq!(explained.verdict.contains(says), is_said, "{explained:?}");
+        let contents = NamespaceContents {
+            objects: vec![(pod("w").identity(), kube_gc_core::object::DeletionState::Live)],
+            ..contents
+        };
+        let explained = cluster.ask(|asker| explain_namespace(asker, &definition.identity(), &contents));
+        assert_eq!(explained.verdict.contains(says), is_said, "{explained:?}");
+    }
+}
+
+/// Nothing that controllers of Kubernetes remove by themselves is promised to keep an object.
+#[test]
+fn what_only_protects_from_use_may_go_at_once() {
+    let protection = "kubernetes.io/pvc-protection";
+    let claim = obj("persistentvolumeclaims", "ns", "data").held();
+    let freed = "PersistentVolumeClaim/data itself may go or stay: kube-controller-manager or a collector with \
+                 --remove-protection-finalizers removes finalizer kubernetes.io/pvc-protection as soon as no pod uses the claim any more.";
+    let plan = Cluster::of(&[&claim]).read(&claim, &[protection]).plan(&claim, Background);
+    assert_eq!(effects(&plan), ["data unknown"]);
+    let volume = "; no other object goes, but perhaps its volume (by its reclaim policy). ";
+    let said = format!("PersistentVolumeClaim/data is marked for deletion{volume}");
+    assert_eq!(plan.verdict, format!("{said}{freed}"));
+    assert_eq!((plan.deletes, plan.perhaps_deletes), (1, 0), "it is deleted");
+    assert!(plan.objects[0].why.is_some() && plan.objects[0].is_precious());
+    assert!(plan.notes.iter().any(|note| note.contains("reclaim policy")), "{:?}", plan.notes);
+    let begun = claim.clone().terminating();
+    let plan = Cluster::of(&[&begun]).read(&begun, &[protection]).plan(&begun, Background);
+    assert_eq!(effects(&plan), ["data unknown"]);
+    assert!(plan.verdict.ends_with(&format!(" is still there{volume}{freed}")), "{plan:?}");
+    // A finalizer of somebody else does keep it.
+    let plan = Cluster::of(&[&claim]).read(&claim, &[protection, "example.com/x"]).plan(&claim, Background);
+    assert_eq!(effects(&plan), ["data held"]);
+    // As one of several, below an owner, in a namespace, and if its finalizers were not read.
+    let (a, namespace) = (config("a"), obj("namespaces", "", "ns"));
+    let below = claim.clone().owned(&a);
+    let roots = vec![a.identity(), claim.identity()];
+    let query = PlanQuery { roots, policy: Background, others: Vec::new(), limit: 100 };
+    let plan = Cluster::of(&[&a, &claim]).read(&claim, &[protection]).plan_of(query, 100);
+    assert!(plan.verdict.ends_with("; no other object goes. 1 of those named may go or stay."), "{plan:?}");
+    for (root, live, said) in [
+        (&a, None, " follow; 1 may go or stay."),
+        (&a, Some(Live::Failed("403".into())), " follow; 1 may go or stay."),
+        (
+            &namespace,
+            None,
+            "after its 2 objects; 1 may go or stay. Namespace/ns waits for PersistentVolumeClaim/data.",
+        ),
+    ] {
+        let mut cluster = Cluster::of(&[&a, &namespace, &below]).read(&below, &[protection]);
+        if let Some(live) = live {
+            cluster = cluster.reading(&below, live);
+        }
+        let plan = cluster.plan(root, Background);
+        assert!(effects(&plan).contains(&"data unknown".to_owned()), "{plan:?}");
+        assert!(plan.verdict.ends_with(said), "{}", plan.verdict);
+    }
+}
+
+#[test]
+fn a_definition_takes_along_the_objects_of_its_type() {
+    let definition = obj("customresourcedefinitions.apiextensions.k8s.io", "", "widgets.example.com").held();
+    let a = obj("widgets.example.com", "ns", "a");
+    let b = obj("widgets.example.com", "other", "b").held();
+    let below = config("below").owned(&a);
+    let cleanup = "customresourcecleanup.apiextensions.k8s.io";
+    let mut cluster = Cluster::of(&[&definition, &a, &b, &below])
+        .read(&definition, &[cleanup])
+        .read(&b, &["example.com/x"]);
+    let plan = cluster.plan(&definition, Background);
+    assert_eq!(
+        effects(&plan),
+        ["a deleted", "b held", "below deleted", "widgets.example.com deleted after b"]
+    );
+    assert_eq!(plan.by_collector.iter().map(|(_, count)| count).sum::<u64>(), 1, "only what is below");
+}
+
+#[test]
+fn claims_are_listed_first_and_the_rest_is_counted() {
+    let a = config("a");
+    let pods: Vec<Obj> = (0..5).map(|number| pod(&format!("p{number}")).owned(&a)).collect();
+    let claim = obj("persistentvolumeclaims", "ns", "data").owned(&a);
+    let objects: Vec<&Obj> = [&a].into_iter().chain(&pods).chain([&claim]).collect();
+    let mut cluster = Cluster::of(&objects);
+    let shown = cluster.plan_of(of_one(&a, Background, 1000), 0);
+    assert_eq!(effects(&shown), ["data deleted"]);
+    assert_eq!((shown.deletes, shown.not_listed), (7, 6));
+    assert!(shown.notes.iter().any(|note| note.contains("reclaim policy")));
+    // A walk is bounded.
+    let plan = cluster.plan_of(of_one(&a, Background, 3), 9);
+    assert!(plan.truncated && plan.depends_on_unseen && plan.deletes == 3);
+}
