@@ -35,7 +35,7 @@ impl NodeView {
     /// The last plan, and what came of it, as indented JSON; nothing before the first one.
     pub fn last(&self) -> Option<Result<String, serde_json::Error>> {
         let report = self.status.borrow().report.clone();
-        report.map(|report| report.to_json())
+        report.map(|report| serde_json::to_string_pretty(&*report))
     }
 
     /// The pages of the debug listener.

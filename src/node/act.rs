@@ -1,6 +1,6 @@
 //! Carries out a plan, step by step.
 
-use std::collections::BTreeMap;
+use std::collections::HashSet;
 use std::time::Duration;
 
 use futures::future::join_all;
@@ -10,14 +10,14 @@ use kube_gc_node::logs::{c8_log_file, l2_container_id};
 use kube_gc_node::pass::{Outcome, PATIENCE, Pass, Record, Scope, Step};
 use kube_gc_node::plan::{Candidate, Target, What};
 use kube_gc_node::recheck::Fresh;
-use kube_gc_node::view::{Container, ContainerState};
+use kube_gc_node::view::{Container, ContainerState, Extent};
 use kube_gc_node::{Files, Refusal, Rule, RuntimeView, still_removable};
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 use super::collector::soon;
 use super::files::Logs;
-use super::look::LastList;
+use super::look::{LastList, pod_keys};
 use super::{Look, NodeCollector, NodeError, PassResult, blocking, disk, view};
 use kube_gc_observe::telemetry::record;
 
@@ -32,8 +32,22 @@ const LISTED: &str = "the runtime says that it is gone, and lists it";
 /// How long to wait until it is asked again whether something is still listed.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// What came of a removal, and whether nothing has answered.
-type Ended = (Outcome, bool);
+/// What came of a removal.
+struct Ended {
+    outcome: Outcome,
+    /// Whether nothing has answered.
+    is_unanswered: bool,
+}
+
+/// What came of an image.
+enum OfImage {
+    /// It has gone, or why it has not.
+    Ended(Result<(), Fault>),
+    /// It was not tried, and why the pass ends.
+    NotTried(String),
+    /// It may have gone, and why the pass ends.
+    Unknown(Fault, String),
+}
 
 /// Why a removal did not happen.
 enum Fault {
@@ -80,7 +94,7 @@ impl NodeCollector {
         let before = look.files.image_usage;
         let mut pass = Pass::new(&look.plan, scope);
         let (mut usage, mut unanswered) = (before, 0);
-        let mut last: LastList = (look.pods.pods().to_vec(), None);
+        let mut last = LastList { pods: look.pods.pods().to_vec(), asked: None };
         let cancel = &cancel.child_token();
         let interrupted = loop {
             if cancel.is_cancelled() {
@@ -90,14 +104,17 @@ impl NodeCollector {
                 Step::Done => break None,
                 Step::Remove(candidates) => {
                     let (ended, why) = match candidates.as_slice() {
-                        [image] if image.what() == What::Image => {
-                            let (removed, why) =
-                                self.remove_image(image, look, &mut last, &mut pass, cancel).await;
-                            (removed.map(|removed| ended(image, removed)).into_iter().collect(), why)
+                        [image @ Candidate { target: Target::Image { id, runtime_handler, .. }, .. }] => {
+                            let spec = view::image_spec(id, runtime_handler.as_deref());
+                            match self.remove_image(image, spec, look, &mut last, &mut pass, cancel).await {
+                                OfImage::Ended(removed) => (vec![ended(image, removed)], None),
+                                OfImage::NotTried(why) => (Vec::new(), Some(why)),
+                                OfImage::Unknown(fault, why) => (vec![ended(image, Err(fault))], Some(why)),
+                            }
                         }
                         others => (self.remove_all(others, look).await, None),
                     };
-                    let outcomes = ended.into_iter().map(|(outcome, is_unanswered)| {
+                    let outcomes = ended.into_iter().map(|Ended { outcome, is_unanswered }| {
                         unanswered = if is_unanswered { unanswered + 1 } else { 0 };
                         outcome
                     });
@@ -168,9 +185,12 @@ impl NodeCollector {
         let mut gone: Vec<&mut Record> = items.iter_mut().filter(is_gone).collect();
         let until = Instant::now() + PATIENCE;
         while !gone.is_empty() {
-            let now = async { self.runtime_view(&look.pod_keys(), &mut Vec::new()).await };
+            let now = async { self.runtime_view(&pod_keys(&look.files), &mut Vec::new()).await };
             let Some(Ok(runtime)) = soon(cancel, Box::pin(now)).await else { return };
-            gone.retain(|item| is_listed(&item.candidate.target, &runtime));
+            let containers = runtime.containers.iter().map(|container| &container.id);
+            let sandboxes = runtime.sandboxes.iter().map(|sandbox| &sandbox.id);
+            let listed: HashSet<&str> = containers.chain(sandboxes).map(String::as_str).collect();
+            gone.retain(|item| listed.contains(item.candidate.id()));
             if gone.is_empty() || Instant::now() >= until || cancel.is_cancelled() {
                 break;
             }
@@ -184,34 +204,35 @@ impl NodeCollector {
 
     /// Removes candidates at the same time, each after another look at it.
     async fn remove_all(&self, candidates: &[Candidate], look: &Look) -> Vec<Ended> {
-        join_all(candidates.iter().map(async |it| ended(it, self.remove(it, look).await))).await
+        // What uses images is not known here, so none could go.
+        let runtime = &RuntimeView { containers_extent: Extent::Slice, ..RuntimeView::default() };
+        let seen = Fresh { runtime, pods: &look.pods, files: &Files::default() };
+        join_all(candidates.iter().map(async |it| ended(it, self.remove(it, seen).await))).await
     }
 
-    /// Removes an image if nothing uses it now. Returns what came of it, unless it was not tried, and why the pass
-    /// cannot go on.
+    /// Removes an image if nothing uses it now.
     async fn remove_image(
         &mut self,
         candidate: &Candidate,
+        spec: ImageSpec,
         look: &Look,
         last: &mut LastList,
         pass: &mut Pass,
         cancel: &CancellationToken,
-    ) -> (Option<Result<(), Fault>>, Option<String>) {
-        let mut spec = ImageSpec { image: candidate.id().to_owned(), ..ImageSpec::default() };
-        if let Target::Image { runtime_handler: Some(handler), .. } = &candidate.target {
-            spec.runtime_handler.clone_from(handler);
-        }
+    ) -> OfImage {
         self.save_without(candidate);
-        let removed = match cancel.run_until_cancelled(Box::pin(self.see(&spec, look, last))).await {
-            None => return (None, None),
-            Some(Err(error)) => return (None, Some(format!("what uses images cannot be listed: {error}"))),
+        let removed = match cancel.run_until_cancelled(Box::pin(self.see(spec, look, last))).await {
+            None => return OfImage::NotTried(END.to_owned()),
+            Some(Err(error)) => {
+                return OfImage::NotTried(format!("what uses images cannot be listed: {error}"));
+            }
             Some(Ok((Err(error), _))) => Err(error.into()),
             Some(Ok((Ok(runtime), pods))) => {
-                let fresh = Fresh { runtime: &runtime, pods: &pods, files: &Files::default() };
-                match still_removable(candidate, &fresh) {
-                    Ok(()) => self.client.remove_image(spec).await.map_err(Fault::from),
-                    Err(Refusal::AlreadyGone) => Ok(()),
-                    Err(refusal) => return (Some(Err(refusal.into())), None),
+                let seen = Fresh { runtime: &runtime, pods: &pods, files: &Files::default() };
+                match self.remove(candidate, seen).await {
+                    Err(Fault::Refused(Refusal::AlreadyGone)) => Ok(()),
+                    Err(refused @ Fault::Refused(_)) => return OfImage::Ended(Err(refused)),
+                    removed => removed,
                 }
             }
         };
@@ -226,22 +247,19 @@ impl NodeCollector {
                     _ => END.to_owned(),
                 };
                 let unknown = format!("it is not known whether it has gone: {why}");
-                return (Some(removed.and(Err(unknown.into()))), Some(why));
+                return OfImage::Unknown(removed.err().unwrap_or_else(|| unknown.into()), why);
             }
         };
         pass.listed(&images);
         self.ledger.retain(&images);
         let is_listed = images.iter().any(|image| candidate.image_key() == Some(image.key()));
-        let removed = if is_listed { removed.and(Err(LISTED.to_owned().into())) } else { Ok(()) };
-        (Some(removed), None)
+        OfImage::Ended(if is_listed { removed.and(Err(LISTED.to_owned().into())) } else { Ok(()) })
     }
 
-    /// Removes one candidate that is no image, after another look at it.
-    async fn remove(&self, candidate: &Candidate, look: &Look) -> Result<(), Fault> {
+    /// Removes one candidate, after another look at it. What uses an image was `seen` right before.
+    async fn remove(&self, candidate: &Candidate, seen: Fresh<'_>) -> Result<(), Fault> {
         // What there is now of a candidate that is no file.
-        let is_removable = |runtime: &RuntimeView| {
-            still_removable(candidate, &Fresh { runtime, pods: &look.pods, files: &Files::default() })
-        };
+        let is_removable = |runtime: &RuntimeView| still_removable(candidate, &Fresh { runtime, ..seen });
         match &candidate.target {
             // C7, C8: its logs and its symlink, then the container.
             Target::Container { id, uid, stop_first, symlink, .. } => {
@@ -269,7 +287,7 @@ impl NodeCollector {
                 let runtime = self.of_pod(uid).await?;
                 let directory = self.with_logs(name, Logs::directory).await?;
                 let files = Files { log_directories: directory.into_iter().collect(), ..Files::default() };
-                still_removable(candidate, &Fresh { runtime: &runtime, pods: &look.pods, files: &files })?;
+                still_removable(candidate, &Fresh { runtime: &runtime, files: &files, ..seen })?;
                 Ok(self.with_logs(name, Logs::remove_directory).await?)
             }
             Target::LogSymlink { name } => {
@@ -281,11 +299,13 @@ impl NodeCollector {
                 let runtime = RuntimeView { containers, ..RuntimeView::default() };
                 let symlink = self.with_logs(name, Logs::symlink).await?;
                 let files = Files { log_symlinks: symlink.into_iter().collect(), ..Files::default() };
-                still_removable(candidate, &Fresh { runtime: &runtime, pods: &look.pods, files: &files })?;
+                still_removable(candidate, &Fresh { runtime: &runtime, files: &files, ..seen })?;
                 Ok(self.with_logs(name, Logs::remove_symlink).await?)
             }
-            // These go alone, by `remove_image`.
-            Target::Image { .. } => Err(Refusal::Unknown.into()),
+            Target::Image { id, runtime_handler, .. } => {
+                is_removable(seen.runtime)?;
+                Ok(self.client.remove_image(view::image_spec(id, runtime_handler.as_deref())).await?)
+            }
         }
     }
 
@@ -327,13 +347,12 @@ impl NodeCollector {
 
     /// What has the label of a pod.
     async fn of_pod(&self, uid: &str) -> Result<RuntimeView, Fault> {
-        let label_selector: BTreeMap<String, String> = [(POD_UID.to_owned(), uid.to_owned())].into();
-        let containers =
-            ContainerFilter { label_selector: label_selector.clone(), ..ContainerFilter::default() };
-        let sandboxes = PodSandboxFilter { label_selector, ..PodSandboxFilter::default() };
+        let label = || [(POD_UID.to_owned(), uid.to_owned())].into();
+        let of_containers = ContainerFilter { label_selector: label(), ..ContainerFilter::default() };
+        let of_sandboxes = PodSandboxFilter { label_selector: label(), ..PodSandboxFilter::default() };
         let (containers, sandboxes) = tokio::try_join!(
-            self.client.containers(Some(containers)),
-            self.client.sandboxes(Some(sandboxes))
+            self.client.containers(Some(of_containers)),
+            self.client.sandboxes(Some(of_sandboxes))
         )?;
         Ok(RuntimeView {
             containers: containers.into_iter().map(view::container).collect(),
@@ -364,16 +383,7 @@ fn ended(candidate: &Candidate, removed: Result<(), Fault>) -> Ended {
     if outcome != Outcome::Removed {
         tell(candidate, &outcome);
     }
-    (outcome, is_unanswered)
-}
-
-/// Whether a runtime lists something that was to be removed.
-fn is_listed(target: &Target, runtime: &RuntimeView) -> bool {
-    match target {
-        Target::Container { id, .. } => runtime.containers.iter().any(|container| container.id == *id),
-        Target::Sandbox { id, .. } => runtime.sandboxes.iter().any(|sandbox| sandbox.id == *id),
-        Target::LogDirectory { .. } | Target::LogSymlink { .. } | Target::Image { .. } => false,
-    }
+    Ended { outcome, is_unanswered }
 }
 
 /// Says what came of a candidate, in the log and in metrics.

@@ -103,11 +103,6 @@ impl NodeCollector {
         &self.rules
     }
 
-    /// From now on by these rules.
-    pub fn set_rules(&mut self, rules: &Rules) {
-        self.rules = rules.clone();
-    }
-
     /// Keeps the ages of images.
     pub fn save(&mut self) {
         if let Some(state) = &mut self.state {

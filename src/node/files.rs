@@ -114,35 +114,33 @@ impl Logs {
     /// Removes the log of a container with its rotated parts (C8).
     pub fn remove_log(&self, log: &LogFile) -> Result<(), String> {
         let path = format!("{}/{}/{}", self.roots.pods, log.directories.join("/"), log.name);
-        let remove = || {
+        let remove_parts = || {
             let Some(mut directory) = root(&self.roots.pods)? else { return Ok(()) };
             for name in &log.directories {
-                directory = match child(&directory, name) {
-                    Ok(child) => child,
-                    Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-                    Err(error) => return Err(error),
-                };
+                let Some(child) = unless_gone(child(&directory, name))? else { return Ok(()) };
+                directory = child;
             }
             let (names, _) = names(&directory, MOST_ENTRIES)?;
-            names.iter().filter(|name| log.includes(name)).try_for_each(|name| remove_file(&directory, name))
+            let mut names = names.iter().filter(|name| log.includes(name));
+            names.try_for_each(|name| remove(&directory, name, AtFlags::empty()))
         };
-        remove().map_err(|error| about(&path, "remove the log", &error))
+        remove_parts().map_err(|error| about(&path, "remove the log", &error))
     }
 
     /// Removes a symlink to a log (C8, L2). Anything else of this name stays.
     pub fn remove_symlink(&self, name: &str) -> Result<(), String> {
         let path = format!("{}/{name}", self.roots.containers);
-        let remove = || {
+        let remove_it = || {
             let Some(containers) = root(&self.roots.containers)? else { return Ok(()) };
             match entry(&containers, name)? {
                 Some(stat) if file_type(&stat) != FileType::Symlink => {
                     Err(io::Error::other("it is not a symlink"))
                 }
-                Some(_) => remove_file(&containers, name),
+                Some(_) => remove(&containers, name, AtFlags::empty()),
                 None => Ok(()),
             }
         };
-        remove().map_err(|error| about(&path, "remove the symlink", &error))
+        remove_it().map_err(|error| about(&path, "remove the symlink", &error))
     }
 }
 
@@ -188,11 +186,8 @@ fn log_directory(name: String, stat: &Stat, bytes: u64) -> LogDirectory {
 /// Opens one of the two directories of the settings; nothing if it does not exist. Its own path may
 /// lead through symlinks, which only the administrator can make.
 fn root(path: &str) -> io::Result<Option<OwnedFd>> {
-    match open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()) {
-        Ok(root) => Ok(Some(root)),
-        Err(Errno::NOENT) => Ok(None),
-        Err(error) => Err(error.into()),
-    }
+    let root = open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
+    unless_gone(root.map_err(io::Error::from))
 }
 
 /// Opens a directory in a directory: neither through a symlink nor into another mount.
@@ -273,11 +268,7 @@ fn size_of(directory: &OwnedFd, depth: usize, left: &mut usize) -> u64 {
 
 /// Removes a directory with all that is in it, at most so deep. What is gone already is no error.
 fn remove_tree(parent: impl AsFd, name: &str, depth: usize) -> io::Result<()> {
-    let directory = match child(&parent, name) {
-        Ok(directory) => directory,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(error),
-    };
+    let Some(directory) = unless_gone(child(&parent, name))? else { return Ok(()) };
     loop {
         let (names, is_whole) = names(&directory, MOST_ENTRIES)?;
         for name in &names {
@@ -292,17 +283,20 @@ fn remove_tree(parent: impl AsFd, name: &str, depth: usize) -> io::Result<()> {
             break;
         }
     }
-    match unlinkat(&parent, name, AtFlags::REMOVEDIR) {
-        Ok(()) | Err(Errno::NOENT) => Ok(()),
-        Err(error) => Err(error.into()),
-    }
+    remove(&parent, name, AtFlags::REMOVEDIR)
 }
 
-/// Removes a file or a symlink itself. What is gone already is no error.
-fn remove_file(directory: impl AsFd, name: &str) -> io::Result<()> {
-    match unlinkat(directory, name, AtFlags::empty()) {
-        Ok(()) | Err(Errno::NOENT) => Ok(()),
-        Err(error) => Err(error.into()),
+/// Removes a file, a symlink itself or an empty directory. What is gone already is no error.
+fn remove(directory: impl AsFd, name: &str, flags: AtFlags) -> io::Result<()> {
+    unless_gone(unlinkat(directory, name, flags).map_err(io::Error::from)).map(drop)
+}
+
+/// What there is, or nothing if it is gone already.
+fn unless_gone<T>(found: io::Result<T>) -> io::Result<Option<T>> {
+    match found {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
     }
 }
 

@@ -8,13 +8,15 @@ use futures::future::join3;
 use kube_gc_core::text::word;
 use kube_gc_cri as cri;
 use kube_gc_cri::client::PodKey;
-use kube_gc_cri::messages::{CONFIG_SEEN, CONFIG_SOURCE, ImageSpec, POD_UID, PodSandbox, PodSandboxState};
+use kube_gc_cri::messages::{
+    CONFIG_SEEN, CONFIG_SOURCE, Container, ImageSpec, POD_UID, PodSandbox, PodSandboxState,
+};
 use kube_gc_node::logs::parse_directory;
 use kube_gc_node::plan::{Candidate, Inputs, Plan, Target};
 use kube_gc_node::pods::{PodState, Pods, UnknownReason};
 use kube_gc_node::rules::Effects;
 use kube_gc_node::safety;
-use kube_gc_node::view::{Extent, Listed, LogDirectory, Pod, SandboxImage};
+use kube_gc_node::view::{Extent, Listed, Pod, SandboxImage};
 use kube_gc_node::{Files, Moment, PodRef, PodView, RuntimeView, Timestamp, plan, pods};
 use tokio::time::Instant;
 
@@ -26,8 +28,12 @@ use kube_gc_client::ApiError;
 /// of the cluster.
 const CONSISTENT: Duration = Duration::from_secs(10);
 
-/// The pods of the last list, which count until the next one, because a watch may be behind; and when it was made.
-pub(super) type LastList = (Vec<Pod>, Option<Instant>);
+/// The pods of the last list, which count until the next one, because a watch may be behind.
+pub(super) struct LastList {
+    pub(super) pods: Vec<Pod>,
+    /// When it was last asked for in this pass.
+    pub(super) asked: Option<Instant>,
+}
 
 /// What there is on a node, and what has to go.
 #[derive(Debug)]
@@ -66,7 +72,7 @@ impl NodeCollector {
         options.notice(found);
         let Some(why) = &options.kubelet else { return Ok(look) };
         tracing::warn!(why, beside_kubelet = ?options.beside, "a kubelet runs on this node");
-        self.set_rules(&options.rules);
+        self.rules.clone_from(&options.rules);
         self.look(now()).await
     }
 
@@ -78,7 +84,7 @@ impl NodeCollector {
         let now = &now;
         let mut notes = Vec::new();
         let mut files = self.files(&mut notes).await;
-        let mut runtime = self.runtime_view(&pod_keys(&files.log_directories), &mut notes).await?;
+        let mut runtime = self.runtime_view(&pod_keys(&files), &mut notes).await?;
         // After the runtime, so that a pod that is bound meanwhile is in the list.
         let (pods, api_error) = self.pod_view(&runtime, &files, &mut notes).await;
         let kubelet = self.kubelet_pods.first();
@@ -101,6 +107,10 @@ impl NodeCollector {
             vec![format!("it is not known which images are used by others than CRI, so images stay: {error}")]
         }));
         self.ledger.observe(&runtime, &pods, now);
+        if !self.rules.labels.is_empty() {
+            let without = plan(&self.inputs(&runtime, &pods, &files, now.wall));
+            notes.extend(self.learn_labels(&mut runtime, &without).await);
+        }
         let plan = plan(&self.inputs(&runtime, &pods, &files, now.wall));
         notes.extend(self.lost_logs(&files, &plan));
         let broken = safety::check(&self.inputs(&runtime, &pods, &files, now.wall), &plan);
@@ -160,7 +170,9 @@ impl NodeCollector {
         notes: &mut Vec<String>,
     ) -> Result<RuntimeView, NodeError> {
         let (lists, images, status) = join3(
-            async { tokio::try_join!(self.client.all_containers(keys), self.client.all_sandboxes(keys)) },
+            async {
+                tokio::try_join!(self.client.all::<Container>(keys), self.client.all::<PodSandbox>(keys))
+            },
             self.client.all_images(),
             self.client.status(),
         )
@@ -248,19 +260,19 @@ impl NodeCollector {
     /// nobody can see.
     pub(super) async fn see(
         &mut self,
-        image: &ImageSpec,
+        image: ImageSpec,
         look: &Look,
         last: &mut LastList,
     ) -> Result<(Result<RuntimeView, cri::Error>, PodView), cri::Error> {
         let mut pods = self.pods_now(last).await;
-        let containers = self.client.all_containers(&look.pod_keys()).await?;
+        let containers = self.client.all::<Container>(&pod_keys(&look.files)).await?;
         let mut runtime = RuntimeView {
             containers_extent: view::extent(containers.is_whole),
             containers: containers.items.into_iter().map(view::container).collect(),
             ..RuntimeView::default()
         };
         self.learn_users(&mut runtime, &listed(pods.clone())).await?;
-        let image = self.client.image(image.clone()).await;
+        let image = self.client.image(image).await;
         pods.extend(self.pods.iter().flat_map(PodSource::known));
         let seen = image.map(|image| {
             runtime.images.extend(image.map(view::image));
@@ -270,28 +282,21 @@ impl NodeCollector {
     }
 
     /// The pods now, by a new list if it is time for one. If they cannot be listed, a pass goes on.
-    async fn pods_now(&self, (last, asked): &mut LastList) -> Vec<Pod> {
+    async fn pods_now(&self, last: &mut LastList) -> Vec<Pod> {
         let Some(source) = &self.pods else { return Vec::new() };
-        if asked.is_none_or(|asked| asked.elapsed() >= CONSISTENT) {
-            *asked = Some(Instant::now());
+        if last.asked.is_none_or(|asked| asked.elapsed() >= CONSISTENT) {
+            last.asked = Some(Instant::now());
             if let Ok(pods) = source.view(true).await {
-                *last = pods.pods().to_vec();
-                return last.clone();
+                last.pods = pods.pods().to_vec();
+                return last.pods.clone();
             }
         }
-        [&**last, source.view(false).await.unwrap_or_default().pods()].concat()
+        [&last.pods, source.view(false).await.unwrap_or_default().pods()].concat()
     }
 }
 
 fn listed(pods: Vec<Pod>) -> PodView {
     PodView::Listed(Listed { pods, ..Listed::default() })
-}
-
-impl Look {
-    /// The pods that may have containers, for lists that are too long.
-    pub(super) fn pod_keys(&self) -> Vec<PodKey> {
-        pod_keys(&self.files.log_directories)
-    }
 }
 
 /// How many pods count as there because nothing confirms the node, or because somebody may not ask for them or
@@ -335,7 +340,7 @@ fn items<T>(read: Result<Entries<T>, String>, notes: &mut Vec<String>) -> Vec<T>
 }
 
 /// The pods that may have containers, for lists that are too long.
-fn pod_keys(directories: &[LogDirectory]) -> Vec<PodKey> {
-    let named = directories.iter().filter_map(|directory| parse_directory(&directory.name).named());
+pub(super) fn pod_keys(files: &Files) -> Vec<PodKey> {
+    let named = files.log_directories.iter().filter_map(|directory| parse_directory(&directory.name).named);
     named.map(|(namespace, _, uid)| PodKey { namespace: namespace.to_owned(), uid: uid.to_owned() }).collect()
 }

@@ -4,8 +4,6 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use humantime::format_duration;
-use kube_gc_node::Rules;
 use kube_gc_node::pass::{Outcome, Record};
 use kube_gc_node::plan::{Breakdown, Plan, What};
 use kube_gc_node::pressure::{Bytes, Usage};
@@ -76,13 +74,6 @@ pub struct PassResult {
 impl Report {
     /// The report of a look.
     pub fn new(options: &NodeOptions, runtime: String, look: &Look) -> Self {
-        let Rules { free, all, older_than, .. } = options.rules;
-        let asked = [
-            free.map(|percent| format!(" --free {percent}")),
-            all.then(|| " --all".to_owned()),
-            older_than
-                .map(|age| format!(" --older-than {}", format_duration(age).to_string().replace(' ', ""))),
-        ];
         Self {
             version: VERSION,
             node: options.name.clone(),
@@ -93,16 +84,8 @@ impl Report {
             notes: look.notes.clone(),
             plan: Arc::clone(&look.plan),
             result: None,
-            asked: asked.into_iter().flatten().collect(),
+            asked: String::new(),
         }
-    }
-
-    /// As indented JSON.
-    ///
-    /// # Errors
-    /// None is known.
-    pub fn to_json(&self) -> serde_json::Result<String> {
-        serde_json::to_string_pretty(self)
     }
 
     /// The same with what came of it.

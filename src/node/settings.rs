@@ -7,7 +7,7 @@ use std::{fs, io};
 
 use kube_gc_cri::{Endpoint, endpoint};
 use kube_gc_node::Rules;
-use kube_gc_node::rules::{ContainerRules, Effects, ImageRules, LogRoots, Pressure};
+use kube_gc_node::rules::{ContainerRules, Effects, ImageRules, Label, LogRoots, Pressure};
 use wildmatch::WildMatch;
 
 use super::{NodeError, StateFile};
@@ -34,7 +34,7 @@ const HOST_PROCESSES: &str = "pid:[4026531836]";
 const IN_POD: &str = "KUBERNETES_SERVICE_HOST";
 
 /// What a person asks of one pass, beyond the settings.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Asked {
     /// The percentage that has to be free after the pass, whatever the thresholds say.
     pub free: Option<u8>,
@@ -42,6 +42,8 @@ pub struct Asked {
     pub all: bool,
     /// How long an image must have been unused.
     pub older_than: Option<Duration>,
+    /// The labels that an image must have.
+    pub labels: Vec<Label>,
     /// Whether to wait for what is only too young.
     pub wait: bool,
 }
@@ -128,6 +130,7 @@ fn rules(settings: &Settings, asked: &Asked) -> Rules {
         free: asked.free,
         all: asked.all,
         older_than: asked.older_than,
+        labels: asked.labels.clone(),
         roots: LogRoots { pods: node.roots.pods.clone(), containers: node.roots.containers.clone() },
         dry_run: settings.dry_run,
         ..Rules::default()
@@ -223,14 +226,16 @@ mod tests {
         settings.node.pressure.enabled = true;
         settings.node.beside_kubelet = BesideKubelet::All;
         settings.node.runtime_endpoint = "/run/x.sock".to_owned();
-        let mut options = NodeOptions::new(&settings, &Asked { free: Some(33), ..Asked::default() }).unwrap();
+        let labels = vec![Label::parse("stage").unwrap()];
+        let asked = Asked { free: Some(33), labels: labels.clone(), ..Asked::default() };
+        let mut options = NodeOptions::new(&settings, &asked).unwrap();
         options.notice(Some("the test says so".to_owned()));
         let rules = options.rules;
         assert_eq!(rules.beside_kubelet, Some(Effects::All));
         assert_eq!((rules.containers.max_per_container, rules.containers.max_total), (None, Some(7)));
         assert_eq!((rules.images.high, rules.images.low, rules.free), (70, 60, Some(33)));
         assert_eq!(rules.images.max_age, Some(Duration::from_secs(9)));
-        assert_eq!(rules.images.keep.len(), 1);
+        assert_eq!((rules.images.keep.len(), rules.labels), (1, labels));
         assert!(!rules.images.keep_local && rules.dry_run);
         assert_eq!(rules.pressure, Some(Pressure::default()));
     }

@@ -1,4 +1,5 @@
-//! What lists over CRI lack: what dead containers have written, what containers mount, and what other clients use.
+//! What lists over CRI lack: what dead containers have written, what containers mount, what other clients use, and the
+//! labels of images.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::Duration;
@@ -8,11 +9,11 @@ use kube_gc_core::text::word;
 use kube_gc_cri as cri;
 use kube_gc_node::users::i1_may_mount;
 use kube_gc_node::view::{ContainerState, Extent};
-use kube_gc_node::{PodView, RuntimeView, Timestamp};
+use kube_gc_node::{Plan, PodView, Rule, RuntimeView, Timestamp};
 
 use super::{NodeCollector, view};
 
-/// How many containers are asked at a time for what they mount.
+/// How many containers are asked at a time for what they mount, or images for their labels.
 const STATUSES_AT_A_TIME: usize = 8;
 
 /// How long a runtime may take to measure what a container has written. containerd does so every ten seconds.
@@ -108,9 +109,8 @@ impl NodeCollector {
         let ids = may_mount.into_iter().map(|index| (index, runtime.containers[index].id.clone()));
         let unknown = ids.filter(|(_, id)| !self.volumes.contains_key(id));
         let ask = unknown.map(|(index, id)| async move { (index, client.container(&id).await) });
-        let mut answers = stream::iter(ask.collect::<Vec<_>>()).buffer_unordered(STATUSES_AT_A_TIME);
         let mut notes = Vec::new();
-        while let Some((index, answer)) = answers.next().await {
+        for (index, answer) in answers(ask.collect()).await {
             let container = &mut runtime.containers[index];
             match answer {
                 Ok(status) => {
@@ -123,10 +123,6 @@ impl NodeCollector {
                         "container {id} cannot be asked which images it mounts, so all images stay: {error}"
                     ));
                     container.image_refs.clear();
-                    // The others would take as long.
-                    if error.is_unanswered() {
-                        break;
-                    }
                 }
             }
         }
@@ -135,4 +131,44 @@ impl NodeCollector {
         runtime.image_volumes = volumes.into_iter().cloned().collect();
         notes
     }
+
+    /// Asks for the labels of images that a plan keeps only because it does not know them. Returns a note if some are
+    /// not told.
+    pub(super) async fn learn_labels(&self, runtime: &mut RuntimeView, without: &Plan) -> Option<String> {
+        let wanted = without.entries.iter().filter(|entry| entry.rule == Rule::Label);
+        let wanted: HashSet<&str> = wanted.map(|entry| entry.id.as_str()).collect();
+        let images = runtime.images.iter_mut().filter(|image| wanted.contains(image.id.as_str()));
+        let ask = images.map(|image| async {
+            let spec = view::image_spec(&image.id, image.runtime_handler.as_deref());
+            let answer = self.client.image_labels(spec).await;
+            (image, answer)
+        });
+        let mut problem = None;
+        for (image, answer) in answers(ask.collect()).await {
+            match answer {
+                Ok(labels) => {
+                    let has = self.rules.labels.iter().filter(|label| label.is_in(&labels));
+                    image.labels = Some(has.cloned().collect());
+                }
+                Err(error) => problem = Some(error),
+            }
+        }
+        problem.map(|why| format!("images stay whose labels the container runtime does not tell: {why}"))
+    }
+}
+
+/// What comes of these calls, a few at a time, until one is not answered: the others would take as long.
+async fn answers<K, T>(
+    calls: Vec<impl Future<Output = (K, Result<T, cri::Error>)>>,
+) -> Vec<(K, Result<T, cri::Error>)> {
+    let mut coming = stream::iter(calls).buffer_unordered(STATUSES_AT_A_TIME);
+    let mut answers = Vec::new();
+    while let Some((about, answer)) = coming.next().await {
+        let is_end = answer.as_ref().is_err_and(cri::Error::is_unanswered);
+        answers.push((about, answer));
+        if is_end {
+            break;
+        }
+    }
+    answers
 }

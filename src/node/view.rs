@@ -60,7 +60,13 @@ pub fn image_volumes(status: &ContainerStatus) -> Vec<String> {
 pub fn image(listed: Image) -> view::Image {
     let Image { id, repo_tags, repo_digests, size: bytes, spec, pinned, .. } = listed;
     let runtime_handler = spec.map(|spec| spec.runtime_handler).filter(|handler| !handler.is_empty());
-    view::Image { id, repo_tags, repo_digests, bytes, pinned, runtime_handler }
+    view::Image { id, repo_tags, repo_digests, bytes, pinned, runtime_handler, labels: None }
+}
+
+/// An image by its id, as calls name it.
+pub fn image_spec(id: &str, runtime_handler: Option<&str>) -> ImageSpec {
+    let runtime_handler = runtime_handler.unwrap_or_default().to_owned();
+    ImageSpec { image: id.to_owned(), runtime_handler, ..ImageSpec::default() }
 }
 
 /// A sandbox of a list.

@@ -185,6 +185,35 @@ async fn the_image_of_a_container_that_ctr_runs_stays() -> Result<()> {
     Ok(())
 }
 
+/// The label of an image of a test is its name.
+#[tokio::test(flavor = "multi_thread")]
+async fn only_the_image_with_the_label_goes() -> Result<()> {
+    if !can_run("only_the_image_with_the_label_goes") {
+        return Ok(());
+    }
+    let containerd = Containerd::start(256 * MIB).await?;
+    let names: Vec<String> = (0..3).map(name).collect();
+    for name in &names {
+        containerd.import(&Archive::runnable(name, usize::try_from(BALLAST)?)).await?;
+    }
+    let client = containerd.client().await?;
+    let before = ids(&client).await?;
+    let place = Place::new(containerd.endpoint())?;
+    remember(&place, &names, &before)?;
+    place.configure_with_logs(&containerd.logs(), "high = 100\n[node.images]\nkeep_local = false")?;
+    let label = format!("name={}", names[1]);
+    for (labels, removed) in [(["name", "name=other"], 0), (["name", &label], 1)] {
+        let once = ["once", "--all", "--label", labels[0], "--label", labels[1]];
+        let once = place.run(&once).await?;
+        once.expect(0, &[])?;
+        ensure!(!once.stdout.contains("does not tell"), "{}", once.stdout);
+        let left = ids(&client).await?;
+        ensure!(before.len() - left.len() == removed && left.contains_key(&names[0]), "{once:?}");
+        ensure!(left.contains_key(&names[1]) == (removed == 0), "{left:?}");
+    }
+    Ok(())
+}
+
 /// The images by their names.
 async fn ids(client: &Client) -> Result<BTreeMap<String, String>> {
     let images = client.all_images().await?.into_iter();

@@ -107,6 +107,21 @@ async fn the_first_pass_says_why_no_image_goes_and_with_wait_they_go() -> Result
             &format!("once --all --older-than 1day --config {config} --wait` waits 24h for it"),
         ],
     )?;
+    // Who lacks the label would not go even then.
+    let plan = place.run(&["plan", "--all", "--label", "a b=1"]).await?;
+    says(&plan, &["--label", "its labels are not known", "images stay whose labels"])?;
+    ensure!(!plan.stdout.contains("--wait"), "{}", plan.stdout);
+    let told = r#"{"imageSpec":{"config":{"Labels":{"a b":"1","c":""}}}}"#;
+    let new = NewImage {
+        info: Some(told.to_owned()),
+        digests: vec!["x/y@sha256:2".to_owned()],
+        ..NewImage::default()
+    };
+    let labelled = server.world(|world| world.add_image(new));
+    let plan = place.run(&["plan", "--all", "--label", "a b=1", "--label", "c"]).await?;
+    says(&plan, &["1 unused image (0 B) stays", "once --all --label 'a b=1' --label c --config"])?;
+    server.world(|world| world.remove_image(&labelled));
+    place.run(&["plan", "--label", "=1"]).await?.expect(2, &["it has no key"])?;
     let plan = place.run(&["plan", "--older-than", "24h"]).await?;
     ensure!(!plan.stdout.contains("older-than"), "nothing is due: {}", plan.stdout);
     let once = place.run(&["once", "--free", "99"]).await?;

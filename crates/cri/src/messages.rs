@@ -6,10 +6,14 @@ mod generated {
     include!(concat!(env!("OUT_DIR"), "/runtime.v1.rs"));
 }
 
-use serde::Deserialize;
+use std::collections::BTreeMap;
+
+use serde_json::Value;
 
 pub use generated::*;
 
+/// The longest configuration of an image that is read. Some have hundreds of KiB in labels.
+const LONGEST_INFO: usize = 1024 * 1024;
 /// The label with the name of the pod that a container or sandbox belongs to.
 pub const POD_NAME: &str = "io.kubernetes.pod.name";
 /// The label with the namespace of the pod that a container or sandbox belongs to.
@@ -75,13 +79,20 @@ impl StatusResponse {
     ///
     /// containerd and CRI-O name it in their verbose status. The answer is `None` if a runtime does not.
     pub fn sandbox_image(&self) -> Option<String> {
-        #[derive(Deserialize)]
-        struct Config {
-            #[serde(rename = "sandboxImage")]
-            sandbox_image: Option<String>,
-        }
-        let config: Config = serde_json::from_str(self.info.get("config")?).ok()?;
-        config.sandbox_image.filter(|image| !image.is_empty())
+        let config: Value = serde_json::from_str(self.info.get("config")?).ok()?;
+        config.get("sandboxImage")?.as_str().filter(|image| !image.is_empty()).map(str::to_owned)
+    }
+}
+
+impl ImageStatusResponse {
+    /// The labels of the image, as containerd and CRI-O have them in their verbose status: that of its configuration
+    /// below `imageSpec`. The answer is `None` if a runtime does not tell them, or in another way.
+    pub fn labels(&self) -> Option<BTreeMap<String, String>> {
+        let info = self.info.get("info").filter(|info| info.len() <= LONGEST_INFO)?;
+        let info: Value = serde_json::from_str(info).ok()?;
+        let labels =
+            info.pointer("/imageSpec/config")?.as_object()?.get("Labels").cloned().unwrap_or_default();
+        serde_json::from_value::<Option<_>>(labels).ok().map(Option::unwrap_or_default)
     }
 }
 
@@ -129,5 +140,46 @@ mod tests {
             assert_eq!(image(nothing), None, "{nothing}");
         }
         assert_eq!(StatusResponse::default().sandbox_image(), None);
+    }
+
+    #[test]
+    fn labels_are_read_if_they_are_there_and_make_sense() {
+        let labels = |info: &str| {
+            let info = [("info".to_owned(), info.to_owned())].into();
+            ImageStatusResponse { info, ..ImageStatusResponse::default() }.labels()
+        };
+        let of = |config: &str| {
+            labels(&format!(r#"{{"chainID":"","imageSpec":{{"os":"linux","config":{config}}}}}"#))
+        };
+        let some = |key: &str, value: &str| Some([(key.to_owned(), value.to_owned())].into());
+        assert_eq!(of(r#"{"Cmd":[],"Labels":{"stage":"build"}}"#), some("stage", "build"));
+        // CRI-O repeats them elsewhere.
+        let crio = r#"{"labels":{"x":"y"},"imageSpec":{"config":{"Labels":{"stage":"build"}}}}"#;
+        assert_eq!(labels(crio), some("stage", "build"));
+        for none in ["{}", r#"{"Labels":null}"#, r#"{"Labels":{}}"#, r#"{"labels":{"a":"b"}}"#] {
+            assert_eq!(of(none), Some(BTreeMap::new()), "{none}");
+        }
+        // Whoever else reads it takes the last one, too.
+        assert_eq!(of(r#"{"Labels":{"a":"1"},"Labels":{"b":"1","b":"2"}}"#), some("b", "2"));
+        let (huge, deep) = ("x".repeat(LONGEST_INFO), "[".repeat(LONGEST_INFO / 2));
+        for odd in [
+            "null",
+            "[]",
+            "7",
+            r#"{"Labels":[]}"#,
+            r#"{"Labels":"a"}"#,
+            r#"{"Labels":{"a":7}}"#,
+            r#"{"Labels":{"a":null}}"#,
+            r#"{"Labels":{"a":{"b":"c"}}}"#,
+            &format!(r#"{{"Labels":{{"a":"{huge}"}}}}"#),
+            &format!(r#"{{"Labels":{deep}"#),
+            &format!(r#"{{"Labels":{{"a":{}{}}}}}"#, "[".repeat(200_000), "]".repeat(200_000)),
+        ] {
+            assert_eq!(of(odd), None, "{}", odd.chars().take(40).collect::<String>());
+        }
+        for other in ["", "{}", "[]", "cannot marshal", r#"{"imageSpec":null}"#, r#"{"imageSpec":{}}"#] {
+            assert_eq!(labels(other), None, "{other}");
+        }
+        assert_eq!(ImageStatusResponse::default().labels(), None);
     }
 }

@@ -12,7 +12,7 @@ use crate::mutation::{self, Mutation};
 use crate::plan::{Inputs, What, Young};
 use crate::pods::is_whole;
 use crate::pressure::{self, Goal, Usage};
-use crate::rule::{Decision, words};
+use crate::rule::{Decision, escaped, words};
 use crate::users::{Users, has_key, keys_of_reference};
 use crate::view::{Extent, Image, SandboxImage, duplicates};
 use crate::{Rule, Rules, RuntimeView};
@@ -77,6 +77,7 @@ pub fn decide(
             unusable(image, &users, &ambiguous)
                 .or_else(|| i2(image))
                 .or_else(|| b5(image, runtime, rules, &sandbox_image))
+                .or_else(|| lacks_label(image, rules).filter(|_| is_due))
         } else {
             Some(Decision::keep(Rule::B1, "images wait for whole lists"))
         };
@@ -170,6 +171,17 @@ pub(crate) fn unmatched_keep(runtime: &RuntimeView, rules: &Rules) -> Vec<String
     }
     let names_none = |glob: &&WildMatch| !runtime.images.iter().any(|image| is_named_by(glob, image));
     rules.images.keep.iter().filter(names_none).map(WildMatch::pattern).collect()
+}
+
+/// `--label`: an image that lacks one of these stays. Before its age is looked at, so that nobody waits for it.
+fn lacks_label(image: &Image, rules: &Rules) -> Option<Decision> {
+    let labels = rules.labels.iter().filter(|_| !mutation::is(Mutation::IgnoreLabels));
+    let has = image.labels.as_deref();
+    let lacking = labels.into_iter().find(|label| !has.is_some_and(|has| has.contains(label)))?;
+    Some(match has {
+        Some(_) => Decision::keep(Rule::Label, format!("it lacks the label {}", escaped(&lacking.0))),
+        None => Decision::keep(Rule::Label, "its labels are not known"),
+    })
 }
 
 /// I5 and `--older-than`: what is too young stays. Also returns how long both will keep it.

@@ -21,25 +21,19 @@ pub fn is_entry(name: &str) -> bool {
 /// What the name of a log directory says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DirectoryName<'a> {
-    namespace_and_name: Option<(&'a str, &'a str)>,
+    /// Namespace, name and uid of the pod, if all are there.
+    pub named: Option<(&'a str, &'a str, &'a str)>,
     /// The uid of the pod.
     pub uid: &'a str,
-}
-
-impl<'a> DirectoryName<'a> {
-    /// Namespace, name and uid, if all are there.
-    pub fn named(self) -> Option<(&'a str, &'a str, &'a str)> {
-        self.namespace_and_name.map(|(namespace, name)| (namespace, name, self.uid))
-    }
 }
 
 /// `parsePodUIDFromLogsDirectory` in `kuberuntime/helpers.go`: `NAMESPACE_NAME_UID`, or `UID`.
 pub fn parse_directory(name: &str) -> DirectoryName<'_> {
     let Some((rest, uid)) = name.rsplit_once('_') else {
-        return DirectoryName { namespace_and_name: None, uid: name };
+        return DirectoryName { named: None, uid: name };
     };
     let parts = rest.split_once('_').filter(|(_, name)| !name.contains('_'));
-    DirectoryName { namespace_and_name: parts, uid }
+    DirectoryName { named: parts.map(|(namespace, name)| (namespace, name, uid)), uid }
 }
 
 /// The file of a container's log, beneath the root of the pods' logs.

@@ -52,4 +52,6 @@ mutations! {
     OnlyCriUsesImages,
     /// `--older-than` is not looked at.
     IgnoreOlderThan,
+    /// `--label` is not looked at.
+    IgnoreLabels,
 }

@@ -105,22 +105,17 @@ pub struct Pods<'a> {
 impl<'a> Pods<'a> {
     /// Brings together what the runtime, the API server and the log directories say.
     pub fn of(runtime: &'a RuntimeView, view: &'a PodView, files: &'a Files) -> Self {
-        let empty: &[Pod] = &[];
-        let (pods, proofs) = match view {
-            PodView::Listed(Listed { pods, proofs, .. }) => (pods.as_slice(), proofs.as_slice()),
-            PodView::None | PodView::Unavailable { .. } => (empty, &[][..]),
+        let (pods, proofs): (&[Pod], &[Proof]) = match view {
+            PodView::Listed(Listed { pods, proofs, .. }) => (pods, proofs),
+            PodView::None | PodView::Unavailable { .. } => (&[], &[]),
         };
+        let statics = runtime.sandboxes.iter().filter(|sandbox| sandbox.is_static());
         let mut found = Self {
             view,
             listed: pods.iter().map(|pod| (pod.pod.uid.as_str(), pod)).collect(),
             mirrored: pods.iter().filter_map(|pod| pod.mirror_of.as_deref()).collect(),
             proofs: proofs.iter().map(|proof| (proof.pod.uid.as_str(), proof)).collect(),
-            static_uids: runtime
-                .sandboxes
-                .iter()
-                .filter(|sandbox| sandbox.is_static())
-                .map(|sandbox| sandbox.uid.as_str())
-                .collect(),
+            static_uids: statics.map(|sandbox| sandbox.uid.as_str()).collect(),
             with_sandbox: runtime.sandboxes.iter().map(|sandbox| sandbox.uid.as_str()).collect(),
             claims: BTreeMap::new(),
             wrong_node: false,
@@ -137,7 +132,7 @@ impl<'a> Pods<'a> {
             found.claim(&container.pod_uid, &container.pod_namespace, &container.pod_name);
         }
         for directory in &files.log_directories {
-            if let Some((namespace, name, uid)) = parse_directory(&directory.name).named() {
+            if let Some((namespace, name, uid)) = parse_directory(&directory.name).named {
                 found.claim(uid, namespace, name);
             }
         }

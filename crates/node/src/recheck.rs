@@ -21,6 +21,8 @@ use crate::{Files, PodView, Rule, RuntimeView};
 /// | log directory | all containers and sandboxes | the directory itself |
 /// | symlink | all containers | the symlink itself |
 /// | image | all containers, and the image itself | none |
+///
+/// The labels of an image need no second look: they are in its configuration, of which the id is the digest.
 #[derive(Clone, Copy, Debug)]
 pub struct Fresh<'a> {
     /// What the runtime says.

@@ -76,6 +76,9 @@ pub enum Rule {
     /// An image that has been unused for less than was asked for stays.
     #[strum(serialize = "--older-than")]
     OlderThan,
+    /// An image without a label that was asked for stays.
+    #[strum(serialize = "--label")]
+    Label,
     /// Nothing running, ready or in use is touched, and nothing that cannot be told apart.
     #[strum(serialize = "safety 1")]
     Safety1,

@@ -1,5 +1,6 @@
 //! The settings of the rules.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -21,6 +22,8 @@ pub struct Rules {
     pub all: bool,
     /// How long an image must have been unused, whatever else removes it.
     pub older_than: Option<Duration>,
+    /// The labels that an image must have, whatever else removes it.
+    pub labels: Vec<Label>,
     /// The most that one pass removes.
     pub limits: Limits,
     /// Where the logs are.
@@ -82,6 +85,32 @@ impl Default for Pressure {
     }
 }
 
+/// A label of an image: `KEY` with any value, or `KEY=VALUE`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Label(pub String);
+
+impl Label {
+    /// Whether it is one of these.
+    pub fn is_in(&self, labels: &BTreeMap<String, String>) -> bool {
+        match self.0.split_once('=') {
+            Some((key, value)) => labels.get(key).is_some_and(|found| found == value),
+            None => labels.contains_key(&self.0),
+        }
+    }
+
+    /// Reads one.
+    ///
+    /// # Errors
+    /// It has no key.
+    pub fn parse(text: &str) -> Result<Self, &'static str> {
+        if text.is_empty() || text.starts_with('=') {
+            Err("it has no key")
+        } else {
+            Ok(Self(text.to_owned()))
+        }
+    }
+}
+
 /// The most that one pass removes (safety 4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
@@ -122,6 +151,7 @@ impl Default for Rules {
             free: None,
             all: false,
             older_than: None,
+            labels: Vec::new(),
             limits: Limits { containers: 1000, images: 50 },
             roots: LogRoots {
                 pods: "/var/log/pods".to_owned(),
@@ -176,6 +206,24 @@ mod tests {
             assert_eq!(with(Some(effects), true), Effects::Nothing);
         }
         assert_eq!(with(None, true), Effects::Nothing);
+    }
+
+    #[test]
+    fn a_label_has_a_key_and_any_value_or_one() {
+        let labels =
+            [("stage", "build=1"), ("empty", "")].map(|(key, value)| (key.to_owned(), value.to_owned()));
+        for (label, expected) in [
+            ("stage", true),
+            ("stage=build=1", true),
+            ("stage=build", false),
+            ("stage=", false),
+            ("empty=", true),
+            ("Stage", false),
+            ("stag", false),
+        ] {
+            assert_eq!(Label::parse(label).unwrap().is_in(&labels.clone().into()), expected, "{label}");
+        }
+        assert!(Label::parse("").is_err() && Label::parse("=build").is_err());
     }
 
     #[test]

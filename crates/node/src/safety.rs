@@ -12,7 +12,7 @@ use crate::logs::{c8_log_file, parse_directory};
 use crate::plan::{Candidate, Inputs, Plan, Target, What};
 use crate::rules::Effects;
 use crate::view::{
-    Answer, Container, ContainerState, Extent, Listed, Phase, Pod, SandboxImage, SandboxState, is_uuid,
+    Answer, Container, ContainerState, Extent, Image, Listed, Phase, Pod, SandboxImage, SandboxState, is_uuid,
 };
 use crate::{PodView, Rule, Timestamp};
 
@@ -125,8 +125,9 @@ pub fn nothing_in_use_goes(inputs: &Inputs<'_>, plan: &Plan) -> Vec<String> {
                     complain("its container may be running");
                 }
             }
-            Target::Image { .. } => {
-                for image in runtime.images.iter().filter(|image| image.id == id) {
+            Target::Image { runtime_handler, .. } => {
+                let is_it = |image: &&Image| image.id == id && image.runtime_handler == *runtime_handler;
+                for image in runtime.images.iter().filter(is_it) {
                     let names = || image.names().chain([image.id.as_str()]);
                     if names().any(|name| used.contains(name)) {
                         complain("something uses it");
@@ -144,6 +145,10 @@ pub fn nothing_in_use_goes(inputs: &Inputs<'_>, plan: &Plan) -> Vec<String> {
                     let unused = age.used.unwrap_or(Duration::MAX).min(age.detected);
                     if rules.older_than.is_some_and(|least| unused < least) {
                         complain("it was used after what was asked for");
+                    }
+                    let has = |label| image.labels.as_ref().is_some_and(|has| has.contains(label));
+                    if !rules.labels.iter().all(has) {
+                        complain("it lacks a label that was asked for");
                     }
                     if names().any(|name| rules.images.keep.iter().any(|glob| glob.matches(name))) {
                         complain("`keep` names it");

@@ -10,6 +10,7 @@ use serde::Serialize;
 use crate::Timestamp;
 use crate::pressure::Usage;
 use crate::rule::escaped;
+use crate::rules::Label;
 
 /// How much of a list is there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -171,6 +172,8 @@ pub struct Image {
     pub pinned: bool,
     /// The runtime handler that it was pulled for, if the runtime tells.
     pub runtime_handler: Option<String>,
+    /// Those of [`crate::Rules::labels`] that it has; nothing if its labels are not known.
+    pub labels: Option<Vec<Label>>,
 }
 
 impl Image {

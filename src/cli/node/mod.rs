@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
+use humantime::format_duration;
 
 use super::exit::Exit;
 use super::report;
@@ -17,6 +18,7 @@ use crate::app::{self, Error, ErrorKind, Target};
 use crate::node::{Asked, PassResult, Report};
 use kube_gc_config::{Loader, PodKnowledge};
 use kube_gc_node::plan::Action;
+use kube_gc_node::rules::Label;
 use table::Shown;
 
 /// The end of `kube-gc node --help`.
@@ -149,12 +151,31 @@ struct AskedArgs {
     /// Remove no image that has been unused for less than this, such as 24h
     #[arg(long, value_name = "AGE", value_parser = humantime::parse_duration)]
     older_than: Option<Duration>,
+
+    /// Remove only images that have this label, with this value or any; repeat it for others
+    ///
+    /// containerd and CRI-O tell labels. Images stay if theirs are not told. Containers, sandboxes and
+    /// logs are not chosen by label.
+    #[arg(long = "label", value_name = "KEY[=VALUE]", value_parser = Label::parse)]
+    labels: Vec<Label>,
 }
 
 impl AskedArgs {
     fn asked(&self, wait: bool) -> Asked {
-        let Self { free, all, older_than } = *self;
-        Asked { free, all, older_than, wait }
+        let Self { free, all, older_than, labels } = self.clone();
+        Asked { free, all, older_than, labels, wait }
+    }
+
+    /// These flags, for another command.
+    fn again(&self) -> String {
+        let age = |age| format_duration(age).to_string().replace(' ', "");
+        let flags = [
+            self.free.map(|percent| format!(" --free {percent}")),
+            self.all.then(|| " --all".to_owned()),
+            self.older_than.map(|least| format!(" --older-than {}", age(least))),
+        ];
+        let labels = self.labels.iter().map(|label| format!(" --label {}", quoted(label.0.clone())));
+        flags.into_iter().flatten().chain(labels).collect()
     }
 }
 
@@ -195,8 +216,8 @@ enum Only {
 
 impl ShownArgs {
     /// Prints a plan, or what came of it.
-    fn print(&self, mut report: Report, common: &CommonArgs) -> Result<(), Error> {
-        report.asked.push_str(&common.again());
+    fn print(&self, mut report: Report, asked: &AskedArgs, common: &CommonArgs) -> Result<(), Error> {
+        report.asked = asked.again() + &common.again();
         let only = self.only.map(|only| match only {
             Only::Remove => Action::Remove,
             Only::Keep => Action::Keep,
@@ -205,7 +226,8 @@ impl ShownArgs {
             Format::Json => {
                 let plan = Arc::make_mut(&mut report.plan);
                 plan.entries.retain(|entry| only.is_none_or(|only| entry.decision == only));
-                json(&report.to_json().map_err(|error| Error::new(ErrorKind::Internal, error))?)
+                let report = serde_json::to_string_pretty(&report);
+                json(&report.map_err(|error| Error::new(ErrorKind::Internal, error))?)
             }
             output => table::text(&report, Shown { wide: output == Format::Wide, only, columns: columns() }),
         })?;
@@ -254,7 +276,7 @@ impl PlanArgs {
     fn plan(&self) -> Result<Exit, Error> {
         let settings = begin(self.common.loader().load())?;
         let report = app::node::plan(&self.common.connection, &settings, &self.asked.asked(false))?;
-        self.shown.print(report, &self.common)?;
+        self.shown.print(report, &self.asked, &self.common)?;
         Ok(Exit::Success)
     }
 }
@@ -308,7 +330,7 @@ impl OnceArgs {
         let is_complete = |result: &PassResult| result.is_complete() && !report.plan.leaves_due;
         // In a dry run, nothing was to be done.
         let is_complete = report.result.as_ref().is_none_or(is_complete);
-        self.shown.print(report, &self.common)?;
+        self.shown.print(report, &self.asked, &self.common)?;
         Ok(if is_complete { Exit::Success } else { Exit::Incomplete })
     }
 }

@@ -185,7 +185,7 @@ fn row(entry: &Entry, [outcome, rule, reason]: [&str; 3], shown: Shown) -> Vec<C
     let ago = |seconds: Option<u64>| seconds.map(age).unwrap_or_default();
     let texts = [
         outcome.to_owned(),
-        what(*kind).to_owned(),
+        what(*kind),
         end(name, shown.longest_name()),
         pod,
         details.state.map(|state| state.replace('_', " ")).unwrap_or_default(),
@@ -235,14 +235,8 @@ fn short(id: &str) -> String {
     hex.chars().take(SHORT_ID).collect()
 }
 
-const fn what(what: What) -> &'static str {
-    match what {
-        What::Container => "container",
-        What::Sandbox => "sandbox",
-        What::LogDirectory => "log directory",
-        What::LogSymlink => "log symlink",
-        What::Image => "image",
-    }
+fn what(what: What) -> String {
+    <&str>::from(what).replace('_', " ")
 }
 
 /// How full the file system of the images is, what is to be free, and what fills it.
@@ -280,7 +274,7 @@ fn filesystem(text: &mut String, usage: Option<&Usage>, breakdown: &Breakdown, p
 /// How much goes, in a sentence.
 fn removals(plan: &Plan) -> String {
     let part = |due: &Due| {
-        let (now, kind) = (Thousands(due.now), plural(what(due.what), due.count));
+        let (now, kind) = (Thousands(due.now), plural(&what(due.what), due.count));
         if due.now == due.count {
             format!("{now} {kind}")
         } else {

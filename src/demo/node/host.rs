@@ -303,7 +303,7 @@ fn add_images(world: &mut World, ledger: &mut Ledger) -> BTreeMap<&'static str, 
             digests: image.from_registry.then_some(digest).into_iter().collect(),
             layers: vec![Layer { digest: image.name.to_owned(), bytes: image.gib * GIB }],
             pinned: image.pinned,
-            handler: String::new(),
+            ..NewImage::default()
         });
         let ago = |hours: u32| Duration::from_secs(3600) * hours;
         ledger.set(&id, Age { detected: ago(image.detected), used: image.used.map(ago) });

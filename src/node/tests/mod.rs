@@ -3,6 +3,7 @@
 mod actor;
 mod better;
 mod faults;
+mod labels;
 mod passes;
 mod safety;
 mod schema;

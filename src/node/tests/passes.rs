@@ -247,7 +247,7 @@ async fn b8_uses_that_are_not_over_cri_and_image_volumes_make_images_young_again
         assert!(images.iter().all(|id| rule(&look, What::Image, id) == "I1"));
     }
     node.rules.images.max_age = Some(2 * HOUR);
-    collector.set_rules(&node.rules);
+    collector.rules.clone_from(&node.rules);
     node.server.world(|world| {
         world.foreign.clear();
         world.remove_container(&id);

@@ -55,24 +55,6 @@ impl Client {
         Ok(self.call(ListPodSandboxRequest { filter }).await?.items)
     }
 
-    /// All containers, however many. `pods` are asked for where nothing else helps.
-    ///
-    /// # Errors
-    ///
-    /// The runtime failed or did not answer. That a list is too long is none.
-    pub async fn all_containers(&self, pods: &[PodKey]) -> Result<Listing<Container>, Error> {
-        self.all(pods).await
-    }
-
-    /// All sandboxes, however many. `pods` are asked for where nothing else helps.
-    ///
-    /// # Errors
-    ///
-    /// The runtime failed or did not answer. That a list is too long is none.
-    pub async fn all_sandboxes(&self, pods: &[PodKey]) -> Result<Listing<PodSandbox>, Error> {
-        self.all(pods).await
-    }
-
     /// All images. There are no filters that runtimes obey, so this is the whole list or an error.
     ///
     /// # Errors
@@ -101,8 +83,13 @@ impl Client {
         }
     }
 
-    /// All there is of something: in one message, in parts, or by filters.
-    async fn all<T: Listed>(&self, pods: &[PodKey]) -> Result<Listing<T>, Error> {
+    /// All containers or sandboxes: in one message, in parts, or by filters. `pods` are asked for where nothing else
+    /// helps.
+    ///
+    /// # Errors
+    ///
+    /// The runtime failed or did not answer. That a list is too long is none.
+    pub async fn all<T: Listed>(&self, pods: &[PodKey]) -> Result<Listing<T>, Error> {
         let mut kept = Kept::new(LIST_LIMIT, T::id);
         if self.fits(&mut kept, T::Request::default()).await? {
             return Ok(Listing { items: kept.items, is_whole: true });
@@ -199,7 +186,7 @@ impl<T: Message> Kept<T> {
 }
 
 /// What can be listed by state and label.
-trait Listed: Message + Sized {
+pub trait Listed: Message + Sized {
     type Request: Call;
     type Parts: Call;
     /// All states, in the order in which an item can pass through them: lists of one state after the other

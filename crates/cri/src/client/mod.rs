@@ -5,7 +5,7 @@ mod call;
 mod containerd;
 mod list;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -247,6 +247,19 @@ impl Client {
         named::<ImageStatusRequest>(&image.image)?;
         let request = ImageStatusRequest { image: Some(image), ..ImageStatusRequest::default() };
         absent(self.call(request).await.map(|answer| answer.image))
+    }
+
+    /// One image's labels.
+    ///
+    /// # Errors
+    ///
+    /// As above.
+    pub async fn image_labels(&self, image: ImageSpec) -> Result<BTreeMap<String, String>, Error> {
+        named::<ImageStatusRequest>(&image.image)?;
+        let answer = self.call(ImageStatusRequest { image: Some(image), verbose: true }).await?;
+        let detail =
+            || "the verbose status has no labels, or not as containerd and CRI-O tell them".to_owned();
+        answer.labels().ok_or_else(|| Error::Unimplemented { rpc: Rpc::ImageStatus, detail: detail() })
     }
 
     /// Removes an image with all its names. Succeeds if it does not exist.

@@ -331,8 +331,10 @@ fn stream_images(_: StreamImagesRequest, state: &mut State) -> Answered<StreamIm
 /// A kubelet asks for the image of sandboxes.
 fn image_status(request: ImageStatusRequest, state: &mut State) -> Answered<ImageStatusRequest> {
     let spec = request.image.unwrap_or_default();
-    let image = state.world.images().find(|image| goes_by(image, &spec.image)).cloned();
-    Ok(vec![ImageStatusResponse { image, ..ImageStatusResponse::default() }])
+    let record = state.world.images.values().find(|record| goes_by(&record.image, &spec.image));
+    let info = record.and_then(|record| record.info.clone()).filter(|_| request.verbose);
+    let info = info.map(|info| ("info".to_owned(), info)).into_iter().collect();
+    Ok(vec![ImageStatusResponse { image: record.map(|record| record.image.clone()), info }])
 }
 
 /// Whether this is an image's id, its tag or its digest.

@@ -37,6 +37,7 @@ pub(super) struct ContainerRecord {
 #[derive(Clone, Debug)]
 pub(super) struct ImageRecord {
     pub(super) image: Image,
+    pub(super) info: Option<String>,
     layers: Vec<Layer>,
 }
 
@@ -53,6 +54,8 @@ pub struct NewImage {
     pub pinned: bool,
     /// The runtime handler that it was pulled for.
     pub handler: String,
+    /// What its verbose status adds; nothing as of an old runtime.
+    pub info: Option<String>,
 }
 
 /// A sandbox to add.
@@ -121,7 +124,7 @@ impl World {
             pinned: new.pinned,
             ..Image::default()
         };
-        self.images.insert(id.clone(), ImageRecord { image, layers: new.layers });
+        self.images.insert(id.clone(), ImageRecord { image, info: new.info, layers: new.layers });
         id
     }
 

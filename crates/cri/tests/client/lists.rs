@@ -21,9 +21,9 @@ async fn a_short_list_is_one_call() -> Result<()> {
     let server = CriServer::start(Settings { stream: Some(1), ..Settings::default() }, world)?;
     let client = connect(&server).await?;
     server.clear_journal();
-    let Listing { items, is_whole } = client.all_containers(&keys).await?;
+    let Listing { items, is_whole } = client.all::<Container>(&keys).await?;
     assert_eq!((items.len(), is_whole), (16, true));
-    assert_eq!(client.all_sandboxes(&keys).await?.items.len(), 4);
+    assert_eq!(client.all::<PodSandbox>(&keys).await?.items.len(), 4);
     assert_eq!(client.all_images().await?.len(), 1);
     assert_eq!(server.journal().len(), 3);
     Ok(())
@@ -36,13 +36,13 @@ async fn a_long_list_comes_in_parts() -> Result<()> {
     let settings = Settings { message_limit: 2000, stream: Some(7), ..Settings::default() };
     let server = CriServer::start(settings, world)?;
     let client = connect(&server).await?;
-    let listing = client.all_containers(&[]).await?;
+    let listing = client.all::<Container>(&[]).await?;
     assert!(listing.is_whole && ids(&listing.items) == expected);
     assert_eq!(listing.items.len(), expected.len());
-    assert!(client.all_sandboxes(&[]).await?.is_whole);
+    assert!(client.all::<PodSandbox>(&[]).await?.is_whole);
     // A list that is cut off is no list.
     server.fault(Fault::every(Rpc::StreamContainers, Effect::Fail(Code::Internal, "broken".to_owned())));
-    assert!(client.all_containers(&[]).await.is_err());
+    assert!(client.all::<Container>(&[]).await.is_err());
     Ok(())
 }
 
@@ -70,7 +70,7 @@ async fn a_container_that_moves_on_between_two_lists_is_listed_once_and_not_miss
         let moving = moving.clone();
         let change = Effect::before(move |world, _| world.set_state(&moving, to));
         server.fault(Fault::nth(Rpc::ListContainers, before, change));
-        let listing = client.all_containers(&[]).await?;
+        let listing = client.all::<Container>(&[]).await?;
         assert!(
             listing.is_whole && ids(&listing.items) == expected,
             "from {from:?} to {to:?} before list {before}"
@@ -88,11 +88,11 @@ async fn what_is_still_too_long_is_listed_by_the_pods_that_are_known() -> Result
     let message_limit = list_size(&world, has_ended) / keys.len() + 100;
     let server = CriServer::start(Settings { message_limit, ..Settings::default() }, world)?;
     let client = connect(&server).await?;
-    let listing = client.all_containers(&keys).await?;
+    let listing = client.all::<Container>(&keys).await?;
     assert!(ids(&listing.items) == expected && !listing.is_whole);
     // Of a pod that is not known, the dead containers are missing; those that run are not.
     let known: Vec<PodKey> = keys.iter().skip(1).cloned().collect();
-    let listing = client.all_containers(&known).await?;
+    let listing = client.all::<Container>(&known).await?;
     assert_eq!(listing.items.len(), expected.len() - 20);
     // If one pod's list is too long, the others are listed all the same.
     server.world(|world| {
@@ -107,7 +107,7 @@ async fn what_is_still_too_long_is_listed_by_the_pods_that_are_known() -> Result
             });
         }
     });
-    let listing = client.all_containers(&keys).await?;
+    let listing = client.all::<Container>(&keys).await?;
     assert_eq!(listing.items.len(), expected.len() - 20);
     Ok(())
 }

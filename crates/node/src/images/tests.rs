@@ -3,6 +3,7 @@
 use super::*;
 use crate::ledger::Age;
 use crate::pressure::goal;
+use crate::rules::Label;
 use crate::testing::{NOW, container, image, listed, pod, uid};
 use crate::users::i1_may_mount;
 use crate::view::{Phase, Pod};
@@ -147,6 +148,35 @@ fn all_unused_images_go_on_demand_and_older_ones_only_if_that_is_wanted() {
     node.rules.all = false;
     let Selection { decisions, young, .. } = node.decide();
     assert_eq!((decisions[2].rule, young), (Rule::I4, None));
+}
+
+#[test]
+fn only_images_with_all_labels_go_and_nobody_waits_for_others() {
+    let label = |text| Label::parse(text).unwrap();
+    let (a, b) = (label("a"), label("b=1"));
+    let mut node = node(&["both", "one", "none", "unknown", "in use"]);
+    let labels = [Some(vec![a.clone(), b.clone()]), Some(vec![b.clone()]), Some(vec![]), None, None];
+    for (image, labels) in node.runtime.images.iter_mut().zip(labels) {
+        image.labels = labels;
+    }
+    node.runtime.foreign_images.push("in use".to_owned());
+    node.rules.labels = vec![a, b];
+    for (max_age, all) in [(None, false), (Some(Duration::from_secs(1000)), false), (None, true)] {
+        (node.rules.images.max_age, node.rules.all) = (max_age, all);
+        assert_eq!(node.gone(), ["both"]);
+        let reasons: Vec<_> = node.decide().decisions.into_iter().map(|it| (it.rule, it.reason)).collect();
+        for (decision, reason) in reasons[1..4].iter().zip(["the label a", "the label a", "are not known"]) {
+            assert!(decision.0 == Rule::Label && decision.1.contains(reason), "{decision:?}");
+        }
+        assert_eq!(reasons[4].0, Rule::I1);
+    }
+    // They would stay even if they were old enough.
+    node.rules.older_than = Some(Duration::from_secs(4000));
+    let young = node.decide().young.unwrap();
+    assert_eq!((young.count, node.decide().decisions[1].rule), (1, Rule::Label));
+    // Where nothing is due, that is the reason, and no labels are needed.
+    (node.rules.all, node.usage.available) = (false, 900);
+    assert!(node.decide().decisions[..4].iter().all(|decision| decision.rule == Rule::I4));
 }
 
 /// They would not go even if they were old enough.

@@ -59,11 +59,11 @@ fn c8_the_legacy_symlink_has_pod_namespace_container_and_id() {
 
 #[test]
 fn l1_names_have_three_parts_or_only_a_uid() {
-    assert_eq!(parse_directory("ns_web_u1").named(), Some(("ns", "web", "u1")));
+    assert_eq!(parse_directory("ns_web_u1").named, Some(("ns", "web", "u1")));
     assert_eq!(parse_directory("u1").uid, "u1");
-    assert_eq!(parse_directory("u1").named(), None);
-    assert_eq!(parse_directory("a_b_c_d").named(), None);
-    assert_eq!(parse_directory("a_b").named(), None);
+    assert_eq!(parse_directory("u1").named, None);
+    assert_eq!(parse_directory("a_b_c_d").named, None);
+    assert_eq!(parse_directory("a_b").named, None);
     assert_eq!(parse_directory("").uid, "");
 }
 

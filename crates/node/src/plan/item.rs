@@ -60,35 +60,6 @@ pub struct Details {
 /// The most tags of an image that an entry has.
 pub const MOST_TAGS: usize = 100;
 
-/// What an item is. Output, log and metrics have these names.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Hash,
-    Serialize,
-    strum::EnumCount,
-    strum::IntoStaticStr,
-)]
-#[serde(rename_all = "snake_case")]
-#[strum(serialize_all = "snake_case")]
-pub enum What {
-    /// A container.
-    Container,
-    /// A pod sandbox.
-    Sandbox,
-    /// The log directory of a pod.
-    LogDirectory,
-    /// A symlink to the log of a container.
-    LogSymlink,
-    /// An image.
-    Image,
-}
-
 /// What becomes of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -113,7 +84,14 @@ pub struct Candidate {
 }
 
 /// What is to be removed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, strum::EnumDiscriminants)]
+#[strum_discriminants(
+    name(What),
+    doc = "What an item is. Output, log and metrics have these names.",
+    derive(PartialOrd, Ord, Hash, Serialize, strum::EnumCount, strum::IntoStaticStr),
+    serde(rename_all = "snake_case"),
+    strum(serialize_all = "snake_case")
+)]
 pub enum Target {
     /// A container. Its log files and symlink go before it (C8).
     Container {
@@ -166,14 +144,8 @@ pub enum Target {
 
 impl Candidate {
     /// What it is.
-    pub const fn what(&self) -> What {
-        match self.target {
-            Target::Container { .. } => What::Container,
-            Target::Sandbox { .. } => What::Sandbox,
-            Target::LogDirectory { .. } => What::LogDirectory,
-            Target::LogSymlink { .. } => What::LogSymlink,
-            Target::Image { .. } => What::Image,
-        }
+    pub fn what(&self) -> What {
+        What::from(&self.target)
     }
 
     /// The [`crate::view::Image::key`] of an image.

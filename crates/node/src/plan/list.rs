@@ -164,7 +164,7 @@ impl Item {
     pub fn of_directory(directory: &LogDirectory) -> Self {
         let parsed = parse_directory(&directory.name);
         let target = Target::LogDirectory { name: directory.name.clone(), uid: parsed.uid.to_owned() };
-        let pod = parsed.named().map(|(namespace, name, uid)| PodRef::new(namespace, name, uid));
+        let pod = parsed.named.map(|(namespace, name, uid)| PodRef::new(namespace, name, uid));
         let (label, bytes) = (escaped(&directory.name), Some(directory.bytes));
         Self { target, name: None, label, pod, bytes, details: Details::default() }
     }

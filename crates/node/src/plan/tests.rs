@@ -9,7 +9,7 @@ use crate::rules::Pressure;
 use crate::testing::{
     NOW, confirmed, container, image, listed, log_directory, pod, proof, sandbox, symlink, uid,
 };
-use crate::view::{Answer, Phase, Pod, SandboxState, SymlinkState};
+use crate::view::{Answer, Image, Phase, Pod, SandboxState, SymlinkState};
 use crate::{Files, Ledger, PodView, Rules, RuntimeView, Tried};
 
 /// A pod that is gone, with everything that can be left of one: a container that uses the only
@@ -157,6 +157,24 @@ fn entries_and_candidates_have_what_people_want_to_know() {
         (Some(3600), Some(0), tags.to_vec())
     );
     assert_eq!(plan.unmatched_keep, ["nginx", "*/b:*", "*/a:3"]);
+}
+
+/// A runtime that pulls for runtime handlers has one id several times.
+#[test]
+fn an_image_goes_although_it_is_young_for_another_runtime_handler() {
+    let mut left = left();
+    left.runtime = RuntimeView::default();
+    for handler in ["old", "young"] {
+        let image = Image { runtime_handler: Some(handler.to_owned()), ..image("a") };
+        let detected = if handler == "old" { HOUR.detected } else { Duration::ZERO };
+        left.ledger.set(&image.key(), Age { detected, used: None });
+        left.runtime.images.push(image);
+    }
+    let plan = left.plan();
+    assert_eq!(order(&plan), [(What::Image, Rule::I4, Some(1))]);
+    let Left { runtime, pods, files, ledger, rules } = &left;
+    let inputs = Inputs { runtime, pods, files, ledger, rules, tried: &Tried::default(), now: NOW };
+    assert_eq!(crate::safety::check(&inputs, &plan), []);
 }
 
 #[test]

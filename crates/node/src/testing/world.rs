@@ -10,7 +10,7 @@ use crate::logs::c8_symlink;
 use crate::pass::{Outcome, Record};
 use crate::plan::{Inputs, Tried};
 use crate::pressure::Usage;
-use crate::rules::{Effects, Pressure};
+use crate::rules::{Effects, Label, Pressure};
 use crate::view::{
     Answer, ContainerDisk, ContainerState, Extent, Listed, Phase, Pod, Proof, SandboxImage, SandboxState,
     SymlinkState,
@@ -92,6 +92,15 @@ impl World {
         world.files.image_usage = (!random.percent(5)).then(|| usage(random));
         if random.percent(15) {
             world.files.container_disk = ContainerDisk::Own((!random.percent(20)).then(|| usage(random)));
+        }
+        if random.percent(10) {
+            let labels =
+                ["a", "b=1"].map(|label| Label::parse(label).unwrap_or_else(|error| panic!("{error}")));
+            world.rules.labels = labels[random.index(2)..].to_vec();
+            for image in &mut world.runtime.images {
+                let some = labels.iter().filter(|_| random.percent(70)).cloned().collect();
+                image.labels = random.percent(80).then_some(some);
+            }
         }
         if random.percent(20) {
             let plan = world.plan();
