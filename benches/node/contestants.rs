@@ -213,7 +213,9 @@ impl KubeGc {
             let detected = if is_old { 2 * MAX_AGE } else { Duration::ZERO };
             ledger.set(id, Age { detected, used: None });
         }
-        std::fs::write(host.root.path().join("state.json"), ledger.to_json()?)?;
+        let socket = host.runtime.endpoint().path().display().to_string();
+        let socket = socket.trim_start_matches('/').replace('-', r"\x2d").replace('/', "-");
+        std::fs::write(host.root.path().join(format!("state.json.{socket}")), ledger.to_json()?)?;
         let max_age = format!("{}s", MAX_AGE.as_secs());
         let started = Instant::now();
         let old =

@@ -174,7 +174,7 @@ fn node_error(error: &NodeError) -> Error {
             E::NoRuntime => (ErrorKind::Unreachable, where_to_set),
             _ => (ErrorKind::Internal, ""),
         },
-        NodeError::Unsafe(_) => (ErrorKind::Internal, ""),
+        NodeError::Unsafe(_) | NodeError::Ended => (ErrorKind::Internal, ""),
     };
     Error::new(kind, format!("{error}{hint}"))
 }

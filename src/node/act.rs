@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::collector::soon;
 use super::files::Logs;
-use super::look::{LastList, pod_keys};
+use super::look::pod_keys;
 use super::{Look, NodeCollector, NodeError, PassResult, blocking, disk, view};
 use kube_gc_observe::telemetry::record;
 
@@ -29,6 +29,8 @@ const GRACE: Duration = Duration::from_secs(2);
 const END: &str = "it was asked to end";
 /// What has failed although the runtime does not say so.
 const LISTED: &str = "the runtime says that it is gone, and lists it";
+/// What was to go, and has left the line.
+const UNLISTED: &str = "it is there, and was not listed after another removal, so it may be a new one";
 /// How long to wait until it is asked again whether something is still listed.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -55,6 +57,8 @@ enum Fault {
     Refused(Refusal),
     /// The runtime or the file system failed. The next calls will fail, too, if nothing has answered.
     Failed { error: String, is_unanswered: bool },
+    /// The pass was asked to end before.
+    NotTried,
 }
 
 impl From<Refusal> for Fault {
@@ -94,7 +98,7 @@ impl NodeCollector {
         let before = look.files.image_usage;
         let mut pass = Pass::new(&look.plan, scope);
         let (mut usage, mut unanswered) = (before, 0);
-        let mut last = LastList { pods: look.pods.pods().to_vec(), asked: None };
+        (self.told.asked, self.told.failure) = (None, look.api_error.clone());
         let cancel = &cancel.child_token();
         let interrupted = loop {
             if cancel.is_cancelled() {
@@ -106,19 +110,27 @@ impl NodeCollector {
                     let (ended, why) = match candidates.as_slice() {
                         [image @ Candidate { target: Target::Image { id, runtime_handler, .. }, .. }] => {
                             let spec = view::image_spec(id, runtime_handler.as_deref());
-                            match self.remove_image(image, spec, look, &mut last, &mut pass, cancel).await {
+                            match self.remove_image(image, spec, look, &mut pass, cancel).await {
                                 OfImage::Ended(removed) => (vec![ended(image, removed)], None),
                                 OfImage::NotTried(why) => (Vec::new(), Some(why)),
                                 OfImage::Unknown(fault, why) => (vec![ended(image, Err(fault))], Some(why)),
                             }
                         }
-                        others => (self.remove_all(others, look).await, None),
+                        others => {
+                            // What uses images is not known here, so none could go.
+                            let runtime =
+                                &RuntimeView { containers_extent: Extent::Slice, ..RuntimeView::default() };
+                            let seen = Fresh { runtime, pods: &look.pods, files: &Files::default() };
+                            let all =
+                                others.iter().map(async |it| ended(it, self.remove(it, seen, cancel).await));
+                            (join_all(all).await, None)
+                        }
                     };
-                    let outcomes = ended.into_iter().map(|Ended { outcome, is_unanswered }| {
+                    for (candidate, ended) in candidates.into_iter().zip(ended) {
+                        let Some(Ended { outcome, is_unanswered }) = ended else { continue };
                         unanswered = if is_unanswered { unanswered + 1 } else { 0 };
-                        outcome
-                    });
-                    pass.record(candidates, outcomes);
+                        pass.record(vec![candidate], [outcome]);
+                    }
                     if why.is_some() {
                         break why;
                     }
@@ -159,6 +171,8 @@ impl NodeCollector {
         }
         self.tried.update(&look.plan, &items);
         let count = |is: fn(&Outcome) -> bool| items.iter().filter(|item| is(&item.outcome)).count();
+        let unlisted = self.told.failure.as_ref().filter(|_| look.api_error.is_none());
+        let note = unlisted.map(|error| format!("pods could not be listed before each image: {error}"));
         let gained = before.zip(usage).map(|(before, now)| now.available.saturating_sub(before.available));
         Ok(PassResult {
             removed: count(|outcome| matches!(outcome, Outcome::Removed)),
@@ -172,6 +186,7 @@ impl NodeCollector {
             seconds: (start.elapsed().as_secs_f64() * 1000.0).floor() / 1000.0,
             items,
             usage,
+            note,
         })
     }
 
@@ -202,26 +217,21 @@ impl NodeCollector {
         }
     }
 
-    /// Removes candidates at the same time, each after another look at it.
-    async fn remove_all(&self, candidates: &[Candidate], look: &Look) -> Vec<Ended> {
-        // What uses images is not known here, so none could go.
-        let runtime = &RuntimeView { containers_extent: Extent::Slice, ..RuntimeView::default() };
-        let seen = Fresh { runtime, pods: &look.pods, files: &Files::default() };
-        join_all(candidates.iter().map(async |it| ended(it, self.remove(it, seen).await))).await
-    }
-
     /// Removes an image if nothing uses it now.
     async fn remove_image(
         &mut self,
         candidate: &Candidate,
         spec: ImageSpec,
         look: &Look,
-        last: &mut LastList,
         pass: &mut Pass,
         cancel: &CancellationToken,
     ) -> OfImage {
         self.save_without(candidate);
-        let removed = match cancel.run_until_cancelled(Box::pin(self.see(spec, look, last))).await {
+        let seen = cancel.run_until_cancelled(Box::pin(self.see(&spec, look))).await;
+        if let (None, Some(why)) = (self.rules.beside_kubelet, self.kubelet()) {
+            return OfImage::NotTried(format!("a kubelet runs on this node: {why}"));
+        }
+        let removed = match seen.filter(|_| !cancel.is_cancelled()) {
             None => return OfImage::NotTried(END.to_owned()),
             Some(Err(error)) => {
                 return OfImage::NotTried(format!("what uses images cannot be listed: {error}"));
@@ -229,9 +239,14 @@ impl NodeCollector {
             Some(Ok((Err(error), _))) => Err(error.into()),
             Some(Ok((Ok(runtime), pods))) => {
                 let seen = Fresh { runtime: &runtime, pods: &pods, files: &Files::default() };
-                match self.remove(candidate, seen).await {
+                match self.remove(candidate, seen, cancel).await {
                     Err(Fault::Refused(Refusal::AlreadyGone)) => Ok(()),
                     Err(refused @ Fault::Refused(_)) => return OfImage::Ended(Err(refused)),
+                    unanswered @ Err(Fault::Failed { is_unanswered: true, .. }) => {
+                        // The runtime may still remove it, and if it is pulled again then, it is young.
+                        self.ledger.forget(candidate);
+                        unanswered
+                    }
                     removed => removed,
                 }
             }
@@ -250,26 +265,42 @@ impl NodeCollector {
                 return OfImage::Unknown(removed.err().unwrap_or_else(|| unknown.into()), why);
             }
         };
-        pass.listed(&images);
         self.ledger.retain(&images);
+        // Somebody else has removed them, or the list was not whole.
+        for image in pass.listed(&images) {
+            let Target::Image { id, runtime_handler, .. } = &image.target else { continue };
+            let spec = view::image_spec(id, runtime_handler.as_deref());
+            let fault = match soon(cancel, self.client.image(spec)).await {
+                None => Fault::NotTried,
+                Some(Ok(None)) => continue,
+                Some(Ok(Some(_))) => UNLISTED.to_owned().into(),
+                Some(Err(error)) => Fault::from(error),
+            };
+            let Some(Ended { outcome, is_unanswered }) = ended(&image, Err(fault)) else { break };
+            pass.record(vec![image], [outcome]);
+            if is_unanswered {
+                break;
+            }
+        }
         let is_listed = images.iter().any(|image| candidate.image_key() == Some(image.key()));
         OfImage::Ended(if is_listed { removed.and(Err(LISTED.to_owned().into())) } else { Ok(()) })
     }
 
-    /// Removes one candidate, after another look at it. What uses an image was `seen` right before.
-    async fn remove(&self, candidate: &Candidate, seen: Fresh<'_>) -> Result<(), Fault> {
+    /// Removes one candidate, after another look at it. What uses an image was `seen` right before. Nothing begins
+    /// once the pass is asked to end.
+    async fn remove(&self, it: &Candidate, seen: Fresh<'_>, cancel: &CancellationToken) -> Result<(), Fault> {
         // What there is now of a candidate that is no file.
-        let is_removable = |runtime: &RuntimeView| still_removable(candidate, &Fresh { runtime, ..seen });
-        match &candidate.target {
+        let is_removable = |runtime: &RuntimeView| still_removable(it, &Fresh { runtime, ..seen });
+        match &it.target {
             // C7, C8: its logs and its symlink, then the container.
             Target::Container { id, uid, stop_first, symlink, .. } => {
-                let container = self.container(id).await?;
+                let container = looked(cancel, self.container(id)).await?;
                 let log_path = container.log_path.clone().unwrap_or_default();
                 is_removable(&RuntimeView { containers: vec![container], ..RuntimeView::default() })?;
                 if *stop_first {
                     self.client.stop_container(id, GRACE).await?;
                     // It must not be running now, whatever the runtime said.
-                    if self.container(id).await?.state == ContainerState::Running {
+                    if looked(cancel, self.container(id)).await?.state == ContainerState::Running {
                         return Err(Refusal::Active.into());
                     }
                 }
@@ -278,28 +309,28 @@ impl NodeCollector {
             }
             // Both calls kill containers in it, so it is looked at before each.
             Target::Sandbox { id, .. } => {
-                is_removable(&self.sandbox(id).await?)?;
+                is_removable(&looked(cancel, self.sandbox(id)).await?)?;
                 self.client.stop_sandbox(id).await?;
-                is_removable(&self.sandbox(id).await?)?;
+                is_removable(&looked(cancel, self.sandbox(id)).await?)?;
                 Ok(self.client.remove_sandbox(id).await?)
             }
             Target::LogDirectory { name, uid } => {
-                let runtime = self.of_pod(uid).await?;
-                let directory = self.with_logs(name, Logs::directory).await?;
+                let runtime = looked(cancel, self.of_pod(uid)).await?;
+                let directory = looked(cancel, self.with_logs(name, Logs::directory)).await?;
                 let files = Files { log_directories: directory.into_iter().collect(), ..Files::default() };
-                still_removable(candidate, &Fresh { runtime: &runtime, files: &files, ..seen })?;
+                still_removable(it, &Fresh { runtime: &runtime, files: &files, ..seen })?;
                 Ok(self.with_logs(name, Logs::remove_directory).await?)
             }
             Target::LogSymlink { name } => {
                 let container = match l2_container_id(name) {
-                    Some(id) => self.client.container(id).await?.map(view::container_status),
+                    Some(id) => looked(cancel, self.client.container(id)).await?.map(view::container_status),
                     None => None,
                 };
                 let containers = container.into_iter().collect();
                 let runtime = RuntimeView { containers, ..RuntimeView::default() };
-                let symlink = self.with_logs(name, Logs::symlink).await?;
+                let symlink = looked(cancel, self.with_logs(name, Logs::symlink)).await?;
                 let files = Files { log_symlinks: symlink.into_iter().collect(), ..Files::default() };
-                still_removable(candidate, &Fresh { runtime: &runtime, files: &files, ..seen })?;
+                still_removable(it, &Fresh { runtime: &runtime, files: &files, ..seen })?;
                 Ok(self.with_logs(name, Logs::remove_symlink).await?)
             }
             Target::Image { id, runtime_handler, .. } => {
@@ -372,18 +403,28 @@ impl NodeCollector {
     }
 }
 
-/// What a removal has come to. What somebody else has removed meanwhile is gone as well.
-fn ended(candidate: &Candidate, removed: Result<(), Fault>) -> Ended {
+/// What a look shows, unless the pass is asked to end before.
+async fn looked<T, E: Into<Fault>>(
+    cancel: &CancellationToken,
+    look: impl Future<Output = Result<T, E>>,
+) -> Result<T, Fault> {
+    let seen = cancel.run_until_cancelled(look).await.filter(|_| !cancel.is_cancelled());
+    seen.ok_or(Fault::NotTried)?.map_err(Into::into)
+}
+
+/// What a removal has come to; nothing if it was not tried. What somebody else has removed meanwhile is gone as well.
+fn ended(candidate: &Candidate, removed: Result<(), Fault>) -> Option<Ended> {
     let (outcome, is_unanswered) = match removed {
         Ok(()) | Err(Fault::Refused(Refusal::AlreadyGone)) => (Outcome::Removed, false),
         Err(Fault::Refused(refusal)) => (Outcome::Refused(refusal), false),
         Err(Fault::Failed { error, is_unanswered }) => (Outcome::Failed(error), is_unanswered),
+        Err(Fault::NotTried) => return None,
     };
     // At once: the others may take minutes. What went is told when a list has shown it.
     if outcome != Outcome::Removed {
         tell(candidate, &outcome);
     }
-    Ended { outcome, is_unanswered }
+    Some(Ended { outcome, is_unanswered })
 }
 
 /// Says what came of a candidate, in the log and in metrics.

@@ -8,7 +8,7 @@ use futures::{FutureExt as _, StreamExt as _, stream};
 use kube_gc_cri::{self as cri, Client};
 use kube_gc_node::pass::PATIENCE;
 use kube_gc_node::plan::Candidate;
-use kube_gc_node::view::{Answer, Listed, Pod, Proof};
+use kube_gc_node::view::{Answer, Listed, Proof};
 use kube_gc_node::{Ledger, Moment, PodRef, PodView, Rules, Timestamp, Tried};
 use rustix::time::{ClockId, clock_gettime};
 use tokio::time::sleep;
@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 use super::StateFile;
 use super::disk::{self, Disk};
 use super::files::Logs;
+use super::look::Told;
 use super::unlisted::Layer;
 use kube_gc_client::{Api, ApiError, PodWatch};
 
@@ -31,6 +32,8 @@ pub struct NodeCollector {
     pub(super) disk: Option<Arc<dyn Disk>>,
     /// Who knows the pods of this node; nothing without an API server.
     pub(super) pods: Option<PodSource>,
+    /// What it has told of them.
+    pub(super) told: Told,
     pub(super) logs: Logs,
     pub(super) rules: Rules,
     /// When images were first seen and last used.
@@ -64,6 +67,7 @@ impl NodeCollector {
             client,
             disk,
             pods,
+            told: Told::default(),
             logs,
             rules,
             ledger,
@@ -139,7 +143,7 @@ pub(super) async fn soon<T>(cancel: &CancellationToken, work: impl Future<Output
     tokio::select! {
         biased;
         done = work => Some(done),
-        () = cancel.cancelled().then(|()| sleep(PATIENCE)) => None,
+        () = cancel.cancelled().then(|()| sleep(PATIENCE / 2)) => None,
     }
 }
 
@@ -164,7 +168,7 @@ pub struct PodSource {
     /// The name of this node.
     pub node: String,
     /// A watch of what it says, for passes that repeat.
-    watch: Option<PodWatch>,
+    pub(super) watch: Option<PodWatch>,
 }
 
 impl PodSource {
@@ -193,10 +197,10 @@ impl PodSource {
         Ok(PodView::Listed(Listed { pods, consistent, proofs: Vec::new() }))
     }
 
-    /// The pods that a watch knows by now, without a request.
-    pub(super) fn known(&self) -> Vec<Pod> {
+    /// Whether a watch tells each change by now.
+    pub(super) fn is_watched(&self) -> bool {
         let known = self.watch.as_ref().and_then(|watch| watch.pods().now_or_never());
-        known.and_then(Result::ok).unwrap_or_default()
+        known.is_some_and(|known| known.is_ok())
     }
 
     /// Asks about pods that the list lacks (safety 2). Also returns one of the failures.
@@ -225,4 +229,7 @@ pub enum NodeError {
     /// A plan breaks one of its own invariants. Nothing was removed.
     #[error("the plan contradicts itself, so nothing was removed: {0}; this is a bug of kube-gc")]
     Unsafe(String),
+    /// Nobody waits for it any more.
+    #[error("the process was asked to end")]
+    Ended,
 }

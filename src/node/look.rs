@@ -22,17 +22,28 @@ use tokio::time::Instant;
 
 use super::files::Entries;
 use super::{NodeCollector, NodeError, NodeOptions, PodSource, blocking, now, view};
-use kube_gc_client::ApiError;
+use kube_gc_client::{ApiError, PodWatch};
 
 /// How long what a consistent list has told of pods is enough, beside a watch. For one, old API servers read all pods
 /// of the cluster.
 const CONSISTENT: Duration = Duration::from_secs(10);
 
-/// The pods of the last list, which count until the next one, because a watch may be behind.
-pub(super) struct LastList {
-    pub(super) pods: Vec<Pod>,
-    /// When it was last asked for in this pass.
+/// What the API server has told of the pods.
+#[derive(Debug, Default)]
+pub(super) struct Told {
+    /// Those of the last list, which count until the next one, because a watch may be behind.
+    pods: Option<Vec<Pod>>,
+    /// When a consistent list was last asked for in this pass.
     pub(super) asked: Option<Instant>,
+    /// Why pods could not be listed in this pass.
+    pub(super) failure: Option<ApiError>,
+}
+
+impl Told {
+    /// Whether the API server did not answer in this pass: it would take as long again.
+    fn is_silent(&self) -> bool {
+        self.failure.as_ref().is_some_and(ApiError::is_unanswered)
+    }
 }
 
 /// What there is on a node, and what has to go.
@@ -87,9 +98,7 @@ impl NodeCollector {
         let mut runtime = self.runtime_view(&pod_keys(&files), &mut notes).await?;
         // After the runtime, so that a pod that is bound meanwhile is in the list.
         let (pods, api_error) = self.pod_view(&runtime, &files, &mut notes).await;
-        let kubelet = self.kubelet_pods.first();
-        let kubelet =
-            kubelet.map(|uid| format!("it has made the ready sandbox of the pod with uid {}", word(uid)));
+        let kubelet = self.kubelet();
         match self.disk().await {
             Ok(disk) => {
                 files.image_usage = disk.usage().map_err(|problem| notes.push(problem)).ok();
@@ -117,6 +126,12 @@ impl NodeCollector {
         let violations: Vec<String> = broken.iter().map(ToString::to_string).collect();
         notes.extend(violations.iter().cloned());
         Ok(Look { plan: Arc::new(plan), notes, api_error, kubelet, pods, files, violations })
+    }
+
+    /// The sandbox by which it is known that a kubelet runs here.
+    pub(super) fn kubelet(&self) -> Option<String> {
+        let uid = self.kubelet_pods.first()?;
+        Some(format!("it has made the ready sandbox of the pod with uid {}", word(uid)))
     }
 
     /// A note if containers go and their logs stay: a kubelet runs here, and none of its pods has its logs where they
@@ -219,7 +234,7 @@ impl NodeCollector {
     /// watch knows suffice, or a list from the API server's cache. Only if something here belongs to none
     /// of them, a consistent list is read, which is expensive on older servers.
     async fn pod_view(
-        &self,
+        &mut self,
         runtime: &RuntimeView,
         files: &Files,
         notes: &mut Vec<String>,
@@ -241,12 +256,19 @@ impl NodeCollector {
             Ok(view)
         };
         match told.await {
-            Ok(pods) => (pods, None),
+            Ok(pods) => {
+                self.told.pods = Some(pods.pods().to_vec());
+                (pods, None)
+            }
             Err(error) => {
                 let error: ApiError = error;
-                let why = error.to_string();
-                notes.push(format!("the pods of this node are not known, so none counts as gone: {why}"));
-                (PodView::Unavailable { why }, Some(error))
+                let (why, known) = (error.to_string(), self.known_pods());
+                let images =
+                    if known.is_some() { "those known last hold their images" } else { "no image goes" };
+                notes.push(format!(
+                    "the pods of this node are not known, so none counts as gone, and {images}: {why}"
+                ));
+                (PodView::Unavailable { why, known }, Some(error))
             }
         }
     }
@@ -256,46 +278,62 @@ impl NodeCollector {
     /// Whatever is listed first is the oldest at the removal, so the API server, which may take long, comes first.
     /// containerd has a container before CRI lists it, and is asked after CRI, so it tells one that was made meanwhile.
     /// The image comes last: who gives it a new name, and uses it by that, may have come after the lists of users, but
-    /// then the image has that name, and stays. A watch of pods may have heard of one meanwhile. What comes after that,
-    /// nobody can see.
+    /// then the image has that name, and stays. A pod may have been bound meanwhile: a watch has heard of it, and without
+    /// one, another list tells. What comes after that, nobody can see.
     pub(super) async fn see(
         &mut self,
-        image: ImageSpec,
+        image: &ImageSpec,
         look: &Look,
-        last: &mut LastList,
     ) -> Result<(Result<RuntimeView, cri::Error>, PodView), cri::Error> {
-        let mut pods = self.pods_now(last).await;
-        let containers = self.client.all::<Container>(&pod_keys(&look.files)).await?;
-        let mut runtime = RuntimeView {
-            containers_extent: view::extent(containers.is_whole),
-            containers: containers.items.into_iter().map(view::container).collect(),
-            ..RuntimeView::default()
-        };
-        self.learn_users(&mut runtime, &listed(pods.clone())).await?;
-        let image = self.client.image(image).await;
-        pods.extend(self.pods.iter().flat_map(PodSource::known));
-        let seen = image.map(|image| {
-            runtime.images.extend(image.map(view::image));
-            runtime
-        });
-        Ok((seen, listed(pods)))
-    }
-
-    /// The pods now, by a new list if it is time for one. If they cannot be listed, a pass goes on.
-    async fn pods_now(&self, last: &mut LastList) -> Vec<Pod> {
-        let Some(source) = &self.pods else { return Vec::new() };
-        if last.asked.is_none_or(|asked| asked.elapsed() >= CONSISTENT) {
-            last.asked = Some(Instant::now());
-            if let Ok(pods) = source.view(true).await {
-                last.pods = pods.pods().to_vec();
-                return last.pods.clone();
+        let keys = pod_keys(&look.files);
+        loop {
+            if self.told.asked.is_none_or(|asked| asked.elapsed() >= CONSISTENT) {
+                self.told.asked = Some(Instant::now());
+                self.told.pods = self.list_pods(true).await.or(self.told.pods.take());
+            }
+            let was_silent = self.told.is_silent();
+            if self.rules.beside_kubelet.is_none() {
+                let sandboxes = self.client.all::<PodSandbox>(&keys).await?.items;
+                self.kubelet_pods = sandboxes.iter().filter_map(made_by_kubelet).cloned().collect();
+            }
+            let containers = self.client.all::<Container>(&keys).await?;
+            let mut runtime = RuntimeView {
+                containers_extent: view::extent(containers.is_whole),
+                containers: containers.items.into_iter().map(view::container).collect(),
+                ..RuntimeView::default()
+            };
+            self.learn_users(&mut runtime, &listed(self.known_pods(), None)).await?;
+            let image = self.client.image(image.clone()).await;
+            let is_watched = self.pods.as_ref().is_some_and(PodSource::is_watched);
+            let late = if is_watched { None } else { self.list_pods(false).await };
+            // What was listed while nothing answered is too old.
+            if was_silent || !self.told.is_silent() {
+                let seen = image.map(|image| {
+                    runtime.images.extend(image.map(view::image));
+                    runtime
+                });
+                return Ok((seen, listed(self.known_pods(), late)));
             }
         }
-        [&last.pods, source.view(false).await.unwrap_or_default().pods()].concat()
+    }
+
+    /// The pods that are known without a request; nothing if none was ever read.
+    fn known_pods(&self) -> Option<Vec<Pod>> {
+        let watch = self.pods.as_ref().and_then(|source| source.watch.as_ref());
+        let watched = watch.map(PodWatch::last).unwrap_or_default();
+        Some([self.told.pods.clone()?, watched].concat())
+    }
+
+    /// The pods by a new list. If they cannot be listed, a pass goes on.
+    async fn list_pods(&mut self, consistent: bool) -> Option<Vec<Pod>> {
+        let source = self.pods.as_ref().filter(|_| !self.told.is_silent())?;
+        let listed = source.api.pods_of_node(&source.node, consistent).await;
+        listed.map_err(|error| self.told.failure = Some(error)).ok()
     }
 }
 
-fn listed(pods: Vec<Pod>) -> PodView {
+fn listed(pods: Option<Vec<Pod>>, late: Option<Vec<Pod>>) -> PodView {
+    let pods = pods.into_iter().chain(late).flatten().collect();
     PodView::Listed(Listed { pods, ..Listed::default() })
 }
 

@@ -69,6 +69,9 @@ pub struct PassResult {
     pub items: Vec<Record>,
     /// How full the file system of the images was at the end, if it could be measured.
     pub usage: Option<Usage>,
+    /// What could not be seen meanwhile; the report has it with its other notes.
+    #[serde(skip)]
+    pub note: Option<String>,
 }
 
 impl Report {
@@ -89,7 +92,8 @@ impl Report {
     }
 
     /// The same with what came of it.
-    pub fn with(self, result: PassResult) -> Self {
+    pub fn with(mut self, mut result: PassResult) -> Self {
+        self.notes.extend(result.note.take());
         Self { result: Some(result), ..self }
     }
 }

@@ -123,7 +123,7 @@ async fn pass(
         }
         Err(error) => {
             let error = error.to_string();
-            if last.error.as_ref() == Some(&error) {
+            if last.error.as_ref() == Some(&error) || cancel.is_cancelled() {
                 tracing::debug!(error, "the node still cannot be looked at");
             } else {
                 tracing::warn!(error, "the node cannot be looked at; nothing is removed");
@@ -135,7 +135,8 @@ async fn pass(
 
 async fn attempt(node: &mut Node, scope: Scope, cancel: &CancellationToken) -> Result<Report, NodeError> {
     let Node { collector, options, .. } = node;
-    let look = collector.look_beside(options).await?;
+    let look = cancel.run_until_cancelled(Box::pin(collector.look_beside(options))).await;
+    let look = look.unwrap_or(Err(NodeError::Ended))?;
     collector.save();
     let report = Report::new(options, collector.runtime(), &look);
     measure(&report);

@@ -83,7 +83,7 @@ impl NodeOptions {
             Endpoint::parse(&node.runtime_endpoint)?
         };
         let name = if node.name.is_empty() { hostname() } else { node.name.clone() };
-        let state = StateFile::new(node.state.clone());
+        let state = StateFile::new(&node.state, endpoint.path());
         let beside = match node.beside_kubelet {
             BesideKubelet::Nothing => Effects::Nothing,
             BesideKubelet::Images => Effects::Images,

@@ -37,13 +37,15 @@ pub struct StateFile {
 }
 
 impl StateFile {
-    /// The state file at this path.
-    pub fn new(path: PathBuf) -> Self {
+    /// The state file for the runtime with this socket: another runtime has its own beside it, with ages of its own.
+    pub fn new(path: &Path, socket: &Path) -> Self {
+        let socket = fs::canonicalize(socket).unwrap_or_else(|_| socket.to_owned());
+        let path = PathBuf::from(format!("{}.{}", path.display(), name(&socket)));
         let given = std::env::var(RUNTIME_DIRECTORY).unwrap_or_default();
         let given = given.split(':').next().filter(|directory| !directory.is_empty());
         // Each state file has its own.
-        let name = path.to_string_lossy().trim_start_matches('/').replace('/', "-");
-        let volatile = given.into_iter().chain([IN_MEMORY]).map(|directory| Path::new(directory).join(&name));
+        let copy = name(&path);
+        let volatile = given.into_iter().chain([IN_MEMORY]).map(|directory| Path::new(directory).join(&copy));
         Self { volatile: volatile.collect(), path, written: None, problem: None }
     }
 
@@ -110,6 +112,12 @@ impl StateFile {
             copy.display()
         )))
     }
+}
+
+/// A path as a name that no other path has, like the units of systemd.
+fn name(path: &Path) -> String {
+    let text = path.as_os_str().as_encoded_bytes().escape_ascii().to_string();
+    text.trim_start_matches('/').replace('-', r"\x2d").replace('/', "-")
 }
 
 /// What a file has; nothing if there is none.
@@ -195,6 +203,7 @@ fn tidy(directory: &Path, beginning: &Path) {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
     use std::os::unix::fs::{PermissionsExt as _, symlink};
     use std::time::SystemTime;
 
@@ -224,7 +233,7 @@ mod tests {
     /// A state file in a directory, with two places for copies.
     fn state(directory: &Path) -> StateFile {
         let volatile = ["given", "memory"].map(|place| directory.join(place).join("copy")).into();
-        StateFile { volatile, ..StateFile::new(directory.join("sub/state.json")) }
+        StateFile { volatile, ..StateFile::new(&directory.join("sub/state.json"), Path::new("/run/x.sock")) }
     }
 
     fn read(state: &StateFile) -> Ledger {
@@ -253,13 +262,13 @@ mod tests {
         let now = SystemTime::now();
         let mut writing = Vec::new();
         for (id, age, is_written) in [("1", 0, false), ("2", 90, true), ("3", 90, false)] {
-            let file = create(&sub.join(format!("state.json.new.{id}"))).unwrap();
+            let file = create(&sub.join(format!("state.json.run-x.sock.new.{id}"))).unwrap();
             file.set_modified(now - Duration::from_secs(age)).unwrap();
             writing.extend(is_written.then_some(file));
         }
         state.write(&Ledger::default());
         assert!(read(&state).is_empty());
-        assert_eq!(names(&sub), ["state.json", "state.json.new.1", "state.json.new.2"]);
+        assert_eq!(names(&sub), ["", ".new.1", ".new.2"].map(|end| format!("state.json.run-x.sock{end}")));
     }
 
     /// By hand and as a service, copies are at different places.
@@ -321,11 +330,31 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_used_is_an_error_that_names_the_file() {
+    fn each_runtime_has_its_own_ages_whatever_its_socket_is_called() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("state.json");
+        let link = directory.path().join("link.sock");
+        fs::write(directory.path().join("one.sock"), "").unwrap();
+        symlink("one.sock", &link).unwrap();
+        let of = |name: &str| StateFile::new(&path, &directory.path().join(name));
+        of("one.sock").write(&ledger(1));
+        of("two.sock").write(&ledger(2));
+        for (name, wanted) in [("one.sock", ledger(1)), ("link.sock", ledger(1)), ("two.sock", ledger(2))] {
+            assert_eq!(read(&of(name)), wanted, "{name}");
+        }
+        // Nor do copies in memory have the same name.
+        let copies = ["/a/b-c", "/a-b/c", r"/a\x2db/c", "/a/b/c"];
+        let copies = copies.map(|path| StateFile::new(Path::new(path), &link).volatile.remove(0));
+        assert_eq!(copies.iter().collect::<HashSet<_>>().len(), 4, "{copies:?}");
+    }
+
+    #[test]
+    fn what_cannot_be_used_is_an_error_that_names_the_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let state = || StateFile::new(&directory.path().join("state.json"), Path::new("/run/x.sock"));
+        let path = state().path;
         let error = |path: &Path| {
-            let (ledger, problems) = StateFile::new(path.to_owned()).read();
+            let (ledger, problems) = StateFile { path: path.to_owned(), ..state() }.read();
             assert!(ledger.is_empty() && problems.len() == 1, "{problems:?}");
             problems.concat()
         };

@@ -131,7 +131,7 @@ async fn b4_without_room_for_the_state_file_it_is_kept_in_memory_until_there_is_
     once(on_full_disk).await?.expect(0, &["it is kept at"])?;
     ensure!(fs::read_dir(&run)?.count() == 1);
     once(Command::new(PROGRAM)).await?.expect(0, &[])?;
-    ensure!(full.join("state.json").exists() && fs::read_dir(&run)?.count() == 0);
+    ensure!(fs::read_dir(&full)?.count() == 1 && fs::read_dir(&run)?.count() == 0);
     Ok(())
 }
 

@@ -69,9 +69,10 @@ impl Place {
         self.directory.path().join(name)
     }
 
-    /// The state file.
+    /// The state file of the runtime.
     pub fn state(&self) -> PathBuf {
-        self.path("state.json")
+        let socket = self.endpoint.trim_start_matches("unix:").trim_start_matches('/');
+        self.path(&format!("state.json.{}", socket.replace('-', r"\x2d").replace('/', "-")))
     }
 
     /// Writes the configuration, with further lines; keys of `[node]` first.
@@ -85,7 +86,7 @@ impl Place {
             "[node.roots]\npods = {pods:?}\ncontainers = {:?}\n[node]\npods = \"none\"\nbeside_kubelet = \"all\"\n\
              state = {:?}\nruntime_endpoint = {:?}\n{more}\n",
             self.path("containers"),
-            self.state(),
+            self.path("state.json"),
             self.endpoint,
         );
         Ok(std::fs::write(self.path("config.toml"), config)?)

@@ -287,6 +287,11 @@ impl PodWatch {
             State::Unlisted | State::Current => Ok(known.pods.values().cloned().collect()),
         }
     }
+
+    /// The pods that were known last, also while they cannot be listed or watched.
+    pub fn last(&self) -> Vec<Pod> {
+        self.0.known.borrow().pods.values().cloned().collect()
+    }
 }
 
 #[cfg(test)]

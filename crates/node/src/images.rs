@@ -15,7 +15,7 @@ use crate::pressure::{self, Goal, Usage};
 use crate::rule::{Decision, escaped, words};
 use crate::users::{Users, has_key, keys_of_reference};
 use crate::view::{Extent, Image, SandboxImage, duplicates};
-use crate::{Rule, Rules, RuntimeView};
+use crate::{PodView, Rule, Rules, RuntimeView};
 
 /// What becomes of the images.
 #[derive(Debug)]
@@ -76,6 +76,7 @@ pub fn decide(
         let kept = if whole {
             unusable(image, &users, &ambiguous)
                 .or_else(|| i2(image))
+                .or_else(|| b2(pods))
                 .or_else(|| b5(image, runtime, rules, &sandbox_image))
                 .or_else(|| lacks_label(image, rules).filter(|_| is_due))
         } else {
@@ -126,6 +127,13 @@ fn unusable(image: &Image, users: &Users, ambiguous: &HashSet<&str>) -> Option<D
 /// I2, `imagesInEvictionOrder` in `image_gc_manager.go`: pinned images stay.
 fn i2(image: &Image) -> Option<Decision> {
     image.pinned.then(|| Decision::keep(Rule::I2, "the runtime has pinned it"))
+}
+
+/// B2: as long as no pod was ever read, any may name any image.
+fn b2(pods: &PodView) -> Option<Decision> {
+    let is_unread = matches!(pods, PodView::Unavailable { known: None, .. })
+        && !mutation::is(Mutation::UnreadPodsUseNoImages);
+    is_unread.then(|| Decision::keep(Rule::B2, "the pods of this node are not known, and any may name it"))
 }
 
 /// B5: what `keep` names, what could not be pulled again, and what sandboxes need. What has no name at all cannot

@@ -42,6 +42,8 @@ mutations! {
     NoPatienceForLayers,
     /// Pods that have ended hold their images.
     EndedPodsUseImages,
+    /// Pods that were never read hold no image.
+    UnreadPodsUseNoImages,
     /// The image of sandboxes goes.
     SandboxImageMayGo,
     /// What could not be removed keeps its place before all others.

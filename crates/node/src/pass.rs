@@ -232,9 +232,12 @@ impl Pass {
     }
 
     /// Tells which images there are now. Those that are gone leave the line: what is pulled again is another image.
-    pub fn listed(&mut self, images: &[Image]) {
+    /// Returns them: if one is there nevertheless, it was not tried.
+    pub fn listed(&mut self, images: &[Image]) -> VecDeque<Candidate> {
         let listed: HashSet<_> = images.iter().map(|image| Some(image.key())).collect();
-        self.images.retain(|image| listed.contains(&image.image_key()));
+        let (images, left) = self.images.drain(..).partition(|image| listed.contains(&image.image_key()));
+        self.images = images;
+        left
     }
 
     /// Tells how full the file system is now; nothing if it could not be measured. Without a

@@ -176,7 +176,7 @@ impl<'a> Pods<'a> {
     pub fn state(&self, uid: &str) -> PodState {
         let Listed { consistent, .. } = match self.view {
             PodView::None => return PodState::Unknown(UnknownReason::NoApiServer),
-            PodView::Unavailable { why } => {
+            PodView::Unavailable { why, .. } => {
                 return PodState::Unknown(UnknownReason::NotListed(escaped(why)));
             }
             PodView::Listed(listed) => listed,

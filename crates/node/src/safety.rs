@@ -132,6 +132,9 @@ pub fn nothing_in_use_goes(inputs: &Inputs<'_>, plan: &Plan) -> Vec<String> {
                     if names().any(|name| used.contains(name)) {
                         complain("something uses it");
                     }
+                    if matches!(pods, PodView::Unavailable { known: None, .. }) {
+                        complain("a pod may name it");
+                    }
                     if image.pinned {
                         complain("it is pinned");
                     }

@@ -223,10 +223,12 @@ pub enum PodView {
     /// There is no API server (`pods = "none"`): no pod is ever gone.
     #[default]
     None,
-    /// There is one, but it has not told all pods yet: no pod is gone for now.
+    /// There is one, but it does not tell all pods now: no pod is gone.
     Unavailable {
         /// Why not, for people.
         why: String,
+        /// The pods that were known last, which hold their images (B2); nothing if none was ever read.
+        known: Option<Vec<Pod>>,
     },
     /// All pods that are bound to this node.
     Listed(Listed),
@@ -236,8 +238,8 @@ impl PodView {
     /// The pods that are known.
     pub fn pods(&self) -> &[Pod] {
         match self {
-            Self::Listed(listed) => &listed.pods,
-            Self::None | Self::Unavailable { .. } => &[],
+            Self::Listed(Listed { pods, .. }) | Self::Unavailable { known: Some(pods), .. } => pods,
+            Self::None | Self::Unavailable { known: None, .. } => &[],
         }
     }
 }

@@ -283,6 +283,88 @@ async fn a_pass_ends_when_it_is_asked_to_while_it_lists() {
     }
 }
 
+/// What was looked at stays, also if the answer comes at the same time.
+#[tokio::test]
+async fn nothing_is_removed_after_a_pass_was_asked_to_end() {
+    for (rpc, answers) in [
+        (Rpc::ContainerStatus, true),
+        (Rpc::ContainerStatus, false),
+        (Rpc::PodSandboxStatus, true),
+        (Rpc::PodSandboxStatus, false),
+        (Rpc::ImageStatus, true),
+    ] {
+        let mut node = Node::set_up();
+        node.deadline = HOUR;
+        node.pod().await;
+        let gone = node.gone_pod();
+        if rpc == Rpc::ContainerStatus {
+            node.containers(&gone, 12, ContainerState::ContainerExited);
+        }
+        node.images(18, 50);
+        let mut collector = node.collector().await;
+        let look = collector.look(now()).await.unwrap();
+        let scope = if rpc == Rpc::ImageStatus { Scope::Images } else { Scope::Containers };
+        assert!(!planned(&look).is_empty());
+        let cancel = CancellationToken::new();
+        let end = cancel.clone();
+        node.server.fault(server::Fault::every(rpc, server::Effect::before(move |_, _| end.cancel())));
+        if !answers {
+            node.server.fault(server::Fault::every(rpc, server::Effect::Hang));
+        }
+        let carried = collector.carry_out(&look, scope, &cancel);
+        let carried = tokio::time::timeout(Duration::from_secs(60), carried).await.unwrap().unwrap();
+        assert_eq!((carried.items, node.changes()), (vec![], vec![]), "{rpc:?} {answers}");
+        assert!(carried.interrupted.is_some());
+    }
+}
+
+/// The runtime removes it later, and somebody pulls it again.
+#[tokio::test]
+async fn i5_an_image_is_young_after_a_removal_that_was_not_answered() {
+    let mut node = Node::set_up();
+    let images = node.images(18, 50);
+    let late = server::Effect::Fail(server::Code::DeadlineExceeded, "made by the test".to_owned());
+    node.server.fault(server::Fault::about(Rpc::RemoveImage, &images[0], late));
+    let mut collector = node.collector().await;
+    let look = collector.look(now()).await.unwrap();
+    let carried = collector.carry_out(&look, Scope::All, &CancellationToken::new()).await.unwrap();
+    assert_eq!((carried.failed, carried.removed), (1, 3));
+    collector.look(now()).await.unwrap();
+    assert!(collector.ledger.age(&images[0]).is_some_and(|age| age.detected < HOUR / 2));
+    assert!(collector.ledger.age(&images[9]).is_some_and(|age| age.detected > HOUR / 2));
+}
+
+/// If they are there, the list was not whole, or they were pulled again.
+#[tokio::test]
+async fn images_that_leave_the_line_although_they_are_there_have_failed() {
+    for are_there in [true, false] {
+        let mut node = Node::set_up();
+        let images = node.images(4, 50);
+        node.rules.all = true;
+        let mut collector = node.collector().await;
+        let look = collector.look(now()).await.unwrap();
+        let whole = Arc::new(std::sync::Mutex::new(None));
+        let (before, missing) = (Arc::clone(&whole), images[1..3].to_vec());
+        let partial = server::Effect::before(move |world, _| {
+            *before.lock().unwrap() = are_there.then(|| world.clone());
+            missing.iter().for_each(|id| world.remove_image(id));
+        });
+        node.server.fault(server::Fault::nth(Rpc::ListImages, 1, partial));
+        let again = server::Effect::before(move |world, _| {
+            if let Some(whole) = whole.lock().unwrap().take() {
+                *world = whole;
+            }
+        });
+        node.server.fault(server::Fault::nth(Rpc::ImageStatus, 2, again));
+        let carried = collector.carry_out(&look, Scope::All, &CancellationToken::new()).await.unwrap();
+        let failed = if are_there { 2 } else { 0 };
+        assert_eq!((carried.failed, carried.is_complete()), (failed, !are_there), "{carried:?}");
+        assert_eq!(node.image_ids().len(), failed);
+        let failed = carried.items.iter().filter_map(|item| item.outcome.reason());
+        assert!(failed.clone().all(|why| why.contains("was not listed")), "{:?}", failed.collect::<Vec<_>>());
+    }
+}
+
 /// A disk that shows nothing of a removal, and asks the pass to end when it is measured after one.
 #[derive(Debug)]
 struct Unchanged {
@@ -334,7 +416,7 @@ async fn what_another_collector_removes_meanwhile_counts_as_gone() {
 }
 
 #[tokio::test]
-async fn an_api_server_that_fails_means_that_no_pod_is_gone_and_images_still_go() {
+async fn an_api_server_that_was_never_read_means_that_no_pod_is_gone_and_no_image_goes() {
     let mut node = Node::set_up();
     let gone = node.gone_pod();
     let of_gone = node.containers(&gone, 3, ContainerState::ContainerExited);
@@ -346,7 +428,7 @@ async fn an_api_server_that_fails_means_that_no_pod_is_gone_and_images_still_go(
     assert!(look.api_error.is_some() && look.notes[0].contains("none counts as gone"), "{:?}", look.notes);
     collector.carry_out(&look, Scope::All, &CancellationToken::new()).await.unwrap();
     assert_eq!(node.container_ids(), set(&of_gone[2..]));
-    assert_eq!((node.sandbox_ids().len(), node.image_ids().len()), (1, 16));
+    assert_eq!((node.sandbox_ids().len(), node.image_ids().len()), (1, 19));
 }
 
 #[tokio::test]

@@ -200,7 +200,7 @@ impl Node {
             rules: self.rules.clone(),
             endpoint: self.server.endpoint().clone(),
             name: NODE.to_owned(),
-            state: StateFile::new(self.directory.path().join("state.json")),
+            state: StateFile::new(&self.directory.path().join("state.json"), self.server.endpoint().path()),
             kubelet: None,
             beside: Effects::Nothing,
             detect: || None,

@@ -113,7 +113,8 @@ async fn i5_the_state_file_lacks_each_image_before_its_removal() {
 #[tokio::test]
 async fn b2_each_image_has_a_look_of_its_own_right_before_its_removal_and_a_list_after_it() {
     use Rpc::{
-        ImageStatus, ListContainers, ListImages, ListNamespaceContainers, ListNamespaces, RemoveImage,
+        ImageStatus, ListContainers, ListImages, ListNamespaceContainers, ListNamespaces, ListPodSandbox,
+        RemoveImage,
     };
     for is_all in [false, true] {
         let mut node = Node::set_up();
@@ -125,8 +126,8 @@ async fn b2_each_image_has_a_look_of_its_own_right_before_its_removal_and_a_list
         node.server.clear_journal();
         let carried = collector.carry_out(&look, Scope::All, &CancellationToken::new()).await.unwrap();
         assert_eq!(carried.removed, if is_all { 4 } else { 3 });
-        let each =
-            [ListContainers, ListNamespaces, ListNamespaceContainers, ImageStatus, RemoveImage, ListImages];
+        let users = [ListPodSandbox, ListContainers, ListNamespaces, ListNamespaceContainers];
+        let each = [&users[..], &[ImageStatus, RemoveImage, ListImages]].concat();
         let calls: Vec<Rpc> = node.server.journal().iter().map(|entry| entry.rpc).collect();
         assert_eq!(calls, each.repeat(carried.removed));
     }

@@ -182,6 +182,21 @@ async fn safety_3_a_ready_sandbox_that_a_kubelet_made_shows_one_wherever_its_log
 }
 
 #[tokio::test]
+async fn safety_3_a_kubelet_that_makes_a_sandbox_in_mid_pass_ends_the_pass() {
+    let mut node = Node::set_up();
+    let images = node.images(18, 50);
+    let keys = ["kubernetes.io/config.source", "kubernetes.io/config.seen"];
+    let come = server::Effect::before(move |world, _| {
+        let annotations = keys.map(|key| (key.to_owned(), "api".to_owned())).into();
+        world.add_sandbox(NewSandbox { annotations, ..NewSandbox::of("default", "web", "uid-web") });
+    });
+    node.server.fault(server::Fault::nth(Rpc::ImageStatus, 1, come));
+    let (_, carried) = node.pass().await;
+    assert_eq!(removed(&carried), [(What::Image, images[0].clone())]);
+    assert!(carried.interrupted.is_some_and(|why| why.contains("uid-web")));
+}
+
+#[tokio::test]
 async fn safety_5_a_log_path_that_leads_out_removes_nothing_but_the_container() {
     let mut node = Node::set_up();
     let gone = node.gone_pod();

@@ -1,6 +1,7 @@
 //! The pods of the node are listed once and then watched, and what a watch says proves nothing.
 
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use http::Request;
 use kube::api::DeleteParams;
@@ -109,11 +110,16 @@ async fn safety_2_a_pod_that_the_watch_has_lost_is_gone_only_by_a_consistent_lis
 /// Or while the runtime is asked for the image: what the watch hears then counts, too.
 #[tokio::test(flavor = "multi_thread")]
 async fn b2_the_image_of_a_pod_that_is_bound_between_two_removals_stays() {
-    for (rpc, bound) in [(Rpc::RemoveImage, 1), (Rpc::ImageStatus, 0)] {
+    let at = [(Rpc::RemoveImage, 1), (Rpc::ImageStatus, 0)];
+    for ((rpc, bound), may_watch) in at.into_iter().flat_map(|at| [(at, true), (at, false)]) {
         let mut node = Node::set_up();
         let images = node.images(18, 50);
         let requests = Requests::default();
-        let source = source(requests.of(&node.api.client())).watched();
+        let client = refusing(&node.api.client(), move |path| !may_watch && path.contains("watch=1"));
+        let source = source(requests.of(&client)).watched();
+        while requests.counts()[2] == 0 || source.is_watched() != may_watch {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
         let mut collector = node.collector_with(Some(source.clone())).await;
         let look = collector.look(now()).await.unwrap();
         assert_eq!(requests.counts()[1], 0);
@@ -175,6 +181,53 @@ async fn b2_if_pods_cannot_be_listed_again_what_the_watch_knows_counts() {
     knows(&source, 1).await;
     let carried = collector.carry_out(&look, Scope::All, &CancellationToken::new()).await.unwrap();
     assert_eq!((carried.refused, node.image_ids().contains(&images[0])), (1, true));
+}
+
+/// Their images stay, and others go.
+#[tokio::test]
+async fn b2_while_pods_cannot_be_read_those_known_last_hold_their_images() {
+    let mut node = Node::set_up();
+    let images = node.images(18, 50);
+    let is_down = Arc::new(AtomicBool::new(false));
+    let refuses = Arc::clone(&is_down);
+    let source = source(refusing(&node.api.client(), move |_| refuses.load(Ordering::Relaxed)));
+    let mut collector = node.collector_with(Some(source)).await;
+    bind(&node, "registry.example/i000:1").await;
+    collector.look(now()).await.unwrap();
+    is_down.store(true, Ordering::Relaxed);
+    for _ in 0..2 {
+        let look = collector.look(now()).await.unwrap();
+        assert_eq!(rule(&look, What::Image, &images[0]), "B2");
+        assert!(look.api_error.is_some() && look.notes[0].contains("those known last"), "{:?}", look.notes);
+        collector.carry_out(&look, Scope::All, &CancellationToken::new()).await.unwrap();
+        assert!(node.image_ids().contains(&images[0]) && !node.image_ids().contains(&images[1]));
+    }
+}
+
+/// An answer that did not come would take as long again.
+#[tokio::test]
+async fn b2_an_api_server_that_does_not_answer_is_not_asked_again_in_a_pass() {
+    let mut node = Node::set_up();
+    let images = node.images(18, 50);
+    let (hangs, client, requests) =
+        (Arc::new(AtomicBool::new(false)), node.api.client(), Requests::default());
+    let is_hanging = Arc::clone(&hangs);
+    let hanging = tower::service_fn(move |request: Request<Body>| {
+        let (client, hangs) = (client.clone(), is_hanging.load(Ordering::Relaxed));
+        async move { if hangs { std::future::pending().await } else { client.send(request).await } }
+    });
+    let settings = ApiSettings { request_timeout: Duration::from_millis(200), ..ApiSettings::default() };
+    let client = requests.of(&kube::Client::new(hanging, "default"));
+    let source = PodSource::new(Api::from_clients(client, settings, WriteGate::open()), NODE);
+    let mut collector = node.collector_with(Some(source)).await;
+    bind(&node, "registry.example/i000:1").await;
+    let look = collector.look(now()).await.unwrap();
+    let [cached, ..] = requests.counts();
+    hangs.store(true, Ordering::Relaxed);
+    let carried = collector.carry_out(&look, Scope::All, &CancellationToken::new()).await.unwrap();
+    assert!(carried.removed > 1 && node.image_ids().contains(&images[0]), "{carried:?}");
+    assert_eq!(requests.counts()[..2], [cached, 1]);
+    assert!(carried.note.is_some_and(|note| note.contains("could not be listed before each image")));
 }
 
 /// Binds a pod with this image to the node.

@@ -214,6 +214,7 @@ async fn while_nothing_can_be_listed_or_watched_the_pods_are_not_known() {
     let mut failed = watch.0.known.clone();
     failed.wait_for(|known| matches!(known.state, State::Failed(_))).await.unwrap();
     assert!(watch.pods().await.is_err());
+    assert_eq!(watch.last().len(), 1);
     // A server that never answers is an error, too.
     let server = Server::answering(|_| Reply::never());
     assert!(server.api().watch_pods("node-1").pods().await.is_err());

@@ -166,7 +166,8 @@ fn explain(rpc: Rpc, status: &Status) -> Error {
         Code::ResourceExhausted | Code::OutOfRange if rpc.is_list() => Error::TooLarge { rpc, detail },
         Code::NotFound => Error::NotFound { rpc, detail },
         Code::Unimplemented => Error::Unimplemented { rpc, detail },
-        Code::Unavailable => Error::NotReady { rpc, detail },
+        // Or the runtime has waited in vain for a part of its own, which may go on.
+        Code::Unavailable | Code::DeadlineExceeded => Error::NotReady { rpc, detail },
         code => Error::Runtime { rpc, code: code.description(), detail },
     }
 }

@@ -128,6 +128,19 @@ fn b2_only_pods_that_may_still_start_hold_their_images() {
     assert_eq!(node.gone(), ["deleted", "evicted", "succeeded"]);
 }
 
+/// Pods that were read once hold their images as long as nothing newer is known; if none was, all stay.
+#[test]
+fn b2_without_an_answer_of_the_api_server_the_pods_that_were_known_last_hold_their_images() {
+    let mut node = node(&["named", "free"]);
+    node.rules.free = Some(99);
+    let named = Pod { images: vec!["named".to_owned()], phase: Phase::Pending, ..pod(1) };
+    for (known, gone) in [(Some(vec![named]), vec!["free"]), (None, vec![])] {
+        node.pods = PodView::Unavailable { why: "no connection".to_owned(), known };
+        assert_eq!(node.gone(), gone);
+        assert_eq!(node.rule(), Rule::B2);
+    }
+}
+
 #[test]
 fn all_unused_images_go_on_demand_and_older_ones_only_if_that_is_wanted() {
     let mut node = node(&["young", "old", "used"]);

@@ -82,7 +82,10 @@ impl World {
         }
         world.pods = match random.below(20) {
             0 | 1 => PodView::None,
-            2 => PodView::Unavailable { why: "no connection".to_owned() },
+            2 => {
+                let known = random.percent(50).then_some(listed.pods);
+                PodView::Unavailable { why: "no connection".to_owned(), known }
+            }
             _ => PodView::Listed(listed),
         };
         let mut slice = || if random.percent(8) { Extent::Slice } else { Extent::Whole };

@@ -41,6 +41,7 @@ fn pass(missing_bytes: u64) -> (Report, PassResult) {
         seconds: 0.1,
         items: items.map(|(candidate, outcome)| Record { candidate, outcome }).collect(),
         usage,
+        note: None,
     };
     let report = Report {
         version: 2,
