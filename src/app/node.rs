@@ -181,7 +181,7 @@ fn node_error(error: &NodeError) -> Error {
 
 /// Why the API server does not tell the pods of this node.
 fn rejected(server: &str, error: &ApiError) -> Error {
-    let error = connect::rejected(server, error, "allow this user to get and list pods");
+    let error = connect::rejected(server, error, "allow this user to get, list and watch pods");
     Error::new(error.kind(), format!("the pods of this node are not known: {error}, {WITHOUT}"))
 }
 
