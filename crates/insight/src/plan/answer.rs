@@ -204,8 +204,7 @@ pub struct PlannedObject {
     pub kept_by: Vec<ObjectName>,
     /// Of one that is held: the finalizers of others; `null` if they were not read.
     pub finalizers: Option<Vec<FinalizerReport>>,
-    /// Of one that is deleted: the first objects that it waits for. Of one that is kept: the owners that it loses
-    /// when they are gone.
+    /// Of one that is deleted: the first objects that it waits for. Of one that is kept: owners that it loses late.
     pub after: Vec<ObjectName>,
     /// The first owners whose references it loses.
     pub loses: Vec<ObjectName>,
