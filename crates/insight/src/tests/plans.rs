@@ -340,10 +340,9 @@ fn a_deletion_in_its_grace_period_or_of_a_namespace_that_is_emptied_goes_on_as_i
 fn a_circle_does_not_hold_what_it_is_broken_for() {
     let name = |number: usize| format!("o{number}");
     for length in [2, 3, 5] {
-        let mut ring: Vec<Obj> = (0..length).map(|number| config(&name(number))).collect();
-        for number in 0..length {
-            ring[number] = ring[number].clone().blocking(&config(&name((number + length - 1) % length)));
-        }
+        let owner = |number: usize| config(&name((number + length - 1) % length));
+        let ring = (0..length).map(|number| config(&name(number)).blocking(&owner(number)));
+        let ring: Vec<Obj> = ring.collect();
         let last = ring.last().unwrap().clone();
         let x = pod("x").blocking(&last).held();
         let all = |extra: &[&Obj]| {
