@@ -57,7 +57,12 @@ async fn who_may_not_look_at_everything_is_told() -> Result<()> {
                 "Secret/hidden: not allowed to get secrets (403)",
             ],
         ),
-        (all, "plan cm/root --kinds configmaps -o wide".to_owned(), 0, &["kept ConfigMap/both", "!below"]),
+        (
+            all,
+            "plan cm/root --kinds configmaps -o wide".to_owned(),
+            7,
+            &["kept ConfigMap/both", "!below", "at least 1 other goes", "Left out on request: "],
+        ),
         (
             secrets,
             "explain secret/unseen".to_owned(),

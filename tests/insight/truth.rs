@@ -3,7 +3,7 @@
 
 use anyhow::{Context as _, Result, anyhow, ensure};
 use futures::future::ready;
-use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
+use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim};
 use serde_json::{Value, json};
 
 use super::fixtures::{World, unserved};
@@ -18,7 +18,8 @@ use kube_gc_testkit::{Cluster, Collector, Obj, Options, Policy};
 
 kube_gc_testkit::scenarios! {
     each_effect_comes_true,
-    a_deletion_that_has_begun_goes_on_as_it_was_planned,
+    another_deletion_replaces_the_policy_of_one_that_has_begun,
+    a_circle_and_a_namespace_do_not_wait_for_what_owners_elsewhere_wait_for,
     what_is_under_way_beside_what_is_asked_comes_true,
     what_protects_a_claim_or_a_volume_keeps_it,
     a_finalizer_in_the_spec_of_a_namespace_keeps_it,
@@ -63,7 +64,7 @@ impl Truth<'_> {
         Ok(Case { title: self.line.clone(), objects, had_deleted: false, plan })
     }
 
-    /// Fails unless what happens is what was planned. What is being deleted already is not deleted again.
+    /// Fails unless what happens is what was planned.
     async fn follows(
         &self,
         case: &Case,
@@ -73,7 +74,7 @@ impl Truth<'_> {
     ) -> Result<()> {
         let (cluster, ..) = world.parts();
         for root in self.roots {
-            if cluster.get(root).await?.is_some_and(|root| !root.is_terminating()) {
+            if cluster.exists_with_uid(root).await? {
                 cluster.delete(root, self.policy).await?;
             }
             collect_pods(cluster, root, &case.objects).await?;
@@ -142,11 +143,11 @@ async fn each_effect_comes_true() -> Result<()> {
     let objects = &[&root, &other, &middle, &held, &kept, &parked, &releases, &orphaned, &both];
     let says = [
         "ConfigMap/root is deleted after the dependents that block it; 2 others go; 1 stays until its finalizers \
-         are removed; 1 blocks it; 1 is orphaned; 1 is kept by another owner; 1 may go or stay. ConfigMap/root waits \
-         for Secret/held, Secret/parked.\n",
+         are removed; 1 blocks it; 1 is orphaned; 1 is kept by another owner reference; 1 may go or stay. \
+         ConfigMap/root waits for Secret/held, Secret/parked.\n",
         "\nkept Secret/kept kept by ConfigMap/other, loses",
         &format!("\nheld Secret/held finalizer {HOLD}\n"),
-        "kept by Gone/x (the server does not serve gone.example.com/v1 now)",
+        "kept by a reference to Gone/x (gone.example.com/v1 is not served)",
     ];
     let line = "plan cm/root --cascade foreground".to_owned();
     let plan = caller.json(&line).await?;
@@ -165,68 +166,68 @@ async fn each_effect_comes_true() -> Result<()> {
     collector.stop().await
 }
 
-/// Whatever the policy that is asked about: nobody deletes it again.
-async fn a_deletion_that_has_begun_goes_on_as_it_was_planned() -> Result<()> {
+/// All pairs. The one of a deletion in the background and nothing that holds it is no deletion under way.
+async fn another_deletion_replaces_the_policy_of_one_that_has_begun() -> Result<()> {
     let world = World::set().await?;
-    let (cluster, ns, caller) = world.parts();
-    for (policy, held, says) in [
-        (
-            Policy::Orphan,
-            false,
-            " and is still there, and its dependents are released; no other object goes; 2 are orphaned.\n",
-        ),
-        (
-            Policy::Orphan,
-            true,
-            "; 2 are orphaned. ConfigMap/orphan-true itself stays until finalizer example.com/hold is",
-        ),
-        (
-            Policy::Foreground,
-            false,
-            " and is still there, and goes after the dependents that block it; 2 others go.\n",
-        ),
-        (Policy::Foreground, true, "; 2 others go. ConfigMap/foreground-true itself stays until finalizer "),
-        (
-            Policy::Background,
-            true,
-            " and is still there, and its dependents follow when it is gone; 2 others go. ConfigMap/",
-        ),
-    ] {
-        let name = format!("{policy:?}-{held}").to_lowercase();
+    let (cluster, ns, _) = world.parts();
+    let (policies, mut cases) = ([Policy::Background, Policy::Foreground, Policy::Orphan], Vec::new());
+    let pairs = policies.into_iter().flat_map(|begun| policies.map(|asked| (begun, asked)));
+    for (begun, asked, held) in
+        pairs.flat_map(|(begun, asked)| [false, true].map(|held| (begun, asked, held)))
+    {
+        if begun == Policy::Background && !held {
+            continue;
+        }
+        let [was, now] = [begun, asked].map(|policy| format!("{policy:?}").to_lowercase());
+        let name = format!("{was}-{now}-{held}");
         let root = ns.configmap(&name);
         let root = if held { root.finalizer(HOLD) } else { root }.create().await?;
         let below = ns.secret(format!("{name}-below")).owned_by(&root).blocking().create().await?;
         let beside = ns.secret(format!("{name}-beside")).owned_by(&root).create().await?;
-        cluster.delete(&root, policy).await?;
-        let all = &[&root, &below, &beside];
-        let line = format!("plan cm/{name}");
-        let plan = caller.json(&line).await?;
-        for cascade in ["foreground", "orphan"] {
-            let other = caller.json(&format!("{line} --cascade {cascade}")).await?;
-            ensure!(other == plan, "{cascade}: {other} instead of {plan}");
-        }
-        let truth = Truth {
-            line,
-            says: &[says, "!again", "!after ConfigMap/foreground"],
-            policy,
-            roots: &[&root],
-            objects: all,
+        cluster.delete(&root, begun).await?;
+        let says = match (asked, held) {
+            (Policy::Background, false) => " and is still there, and its dependents follow; 2 others go.",
+            (Policy::Background, true) => {
+                " and is still there, and its dependents follow when it is gone; 2 others go."
+            }
+            (Policy::Foreground, _) => {
+                " and is still there, and goes after the dependents that block it; 2 others go."
+            }
+            (Policy::Orphan, _) => {
+                " and is still there, and its dependents are released; no other object goes; 2 are orphaned."
+            }
         };
-        let case = truth.planned(&world).await?;
-        let collector = world.stage.collector().await?;
-        truth.follows(&case, &world, &collector, async || Ok(())).await?;
-        collector.stop().await?;
+        let note = format!(
+            "The deletion of ConfigMap/{name} began with {begun:?}, and another one changes that to {asked:?}."
+        );
+        let says = [
+            says,
+            if held { " itself stays until finalizer example.com/hold is" } else { "!itself stays" },
+            if begun == asked { "!another one changes" } else { &note },
+        ];
+        let line = format!("plan cm/{name} --cascade {now}");
+        let (roots, objects): (&[&Obj], &[&Obj]) = (&[&root], &[&root, &below, &beside]);
+        let case = Truth { line, says: &says, policy: asked, roots, objects }.planned(&world).await?;
+        cases.push((case, asked));
     }
-    Ok(())
+    for (case, asked) in &cases {
+        cluster.delete(&case.objects[0], *asked).await?;
+    }
+    let collector = world.stage.collector().await?;
+    for (case, policy) in &cases {
+        let roots: &[&Obj] = &[&case.objects[0]];
+        let truth = Truth { line: case.title.clone(), says: &[], policy: *policy, roots, objects: &[] };
+        truth.follows(case, &world, &collector, async || Ok(())).await?;
+    }
+    collector.stop().await
 }
 
 async fn what_is_under_way_beside_what_is_asked_comes_true() -> Result<()> {
     let world = World::set().await?;
     let (cluster, ns, _) = world.parts();
     // One of two is being deleted, and releases what both own: the order decides.
-    let (a, b) = (ns.configmap("a").create().await?, ns.configmap("b").create().await?);
+    let (a, b) = (ns.configmap("a").finalizer(HOLD).create().await?, ns.configmap("b").create().await?);
     let both = ns.secret("both").owned_by(&a).owned_by(&b).create().await?;
-    let of_a = ns.secret("of-a").owned_by(&a).create().await?;
     let of_b = ns.secret("of-b").owned_by(&b).create().await?;
     cluster.delete(&a, Policy::Orphan).await?;
     // Two finalizers hold what has been deleted, and more wait for that.
@@ -247,11 +248,11 @@ async fn what_is_under_way_beside_what_is_asked_comes_true() -> Result<()> {
     );
     let truths = [
         Truth {
-            line: "plan cm a b".to_owned(),
-            says: &["; 1 is orphaned; 1 may go or stay. 1 of those named is being deleted already.\n"],
+            line: "plan cm b".to_owned(),
+            says: &["; 1 other goes; 1 may go or stay.\n"],
             policy: Policy::Background,
-            roots: &[&a, &b],
-            objects: &[&a, &b, &both, &of_a, &of_b],
+            roots: &[&b],
+            objects: &[&a, &b, &both, &of_b],
         },
         Truth {
             line: "plan cm root --cascade foreground".to_owned(),
@@ -276,11 +277,52 @@ async fn what_is_under_way_beside_what_is_asked_comes_true() -> Result<()> {
     for truth in &truths {
         cases.push(truth.planned(&world).await?);
     }
+    cases[0].had_deleted = true;
     let options = Options::config("[namespaces]\nquiet = \"100ms\"\n").arg("--finish-namespaces");
     let collector = world.stage.collector_with(options).await?;
     for (truth, case) in truths.iter().zip(&cases) {
         truth.follows(case, &world, &collector, async || Ok(())).await?;
     }
+    collector.stop().await
+}
+
+async fn a_circle_and_a_namespace_do_not_wait_for_what_owners_elsewhere_wait_for() -> Result<()> {
+    let world = World::set().await?;
+    let (cluster, ns, _) = world.parts();
+    let a = ns.configmap("a").create().await?;
+    let b = ns.configmap("b").owned_by(&a).blocking().create().await?;
+    let c = ns.configmap("c").owned_by(&b).blocking().create().await?;
+    let closing = json!({ "apiVersion": "v1", "kind": "ConfigMap", "name": "c", "uid": c.uid, "blockOwnerDeletion": true });
+    cluster.set_owner_references(&a, &[closing]).await?;
+    let x = ns.secret("x").owned_by(&c).blocking().finalizer(HOLD).create().await?;
+    let of_ring = Truth {
+        line: "plan cm/a --cascade foreground".to_owned(),
+        says: &[
+            "; 2 others go; 1 stays until its finalizers are removed.\n",
+            "\ndeleted ConfigMap/c after Secret/x\n",
+        ],
+        policy: Policy::Foreground,
+        roots: &[&a],
+        objects: &[&a, &b, &c, &x],
+    };
+    let doomed = cluster.namespace().await?;
+    let leaving = cluster.of::<Node>(format!("{}-leaving", ns.name())).finalizer(HOLD).create().await?;
+    let inside = doomed.secret("inside").owned_by(&leaving).create().await?;
+    cluster.delete(&leaving, Policy::Background).await?;
+    let of_namespace = Truth {
+        line: format!("plan ns/{}", doomed.name()),
+        says: &["is deleted last, after its only object.\n", "!waits", "!after Node/"],
+        policy: Policy::Background,
+        roots: &[doomed.as_object()],
+        objects: &[doomed.as_object(), &inside],
+    };
+    let options = Options::config("[namespaces]\nquiet = \"100ms\"\n").arg("--finish-namespaces");
+    let collector = world.stage.collector_with(options).await?;
+    for truth in [of_ring, of_namespace] {
+        truth.comes_true(&world, &collector, async || Ok(())).await?;
+    }
+    let leaving = cluster.fresh(&leaving).await?;
+    cluster.set_finalizers(&leaving, &[]).await?;
     collector.stop().await
 }
 

@@ -79,13 +79,6 @@ pub enum Live {
     NotAsked,
 }
 
-impl Live {
-    /// The state of the object, if it was found.
-    pub fn deletion(&self) -> Option<DeletionState> {
-        if let Self::Found(live) = self { Some(live.facts.deletion_state()) } else { None }
-    }
-}
-
 /// What proves that an object is absent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AbsenceEvidence {
@@ -202,6 +195,11 @@ impl Knowledge {
     pub fn miss(&mut self, unseen: Unseen, holds_namespaces: bool) {
         self.outside.silent_apis.extend(holds_namespaces.then(|| unseen.clone()));
         self.outside.types.push(unseen);
+    }
+
+    /// Whether types were not listed, because whoever asks chose others.
+    pub const fn leave_out(&mut self, is_left_out: bool) {
+        self.outside.is_left_out = is_left_out;
     }
 
     pub fn learn(&mut self, fact: Fact) {

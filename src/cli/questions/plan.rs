@@ -314,13 +314,14 @@ fn notes(object: &PlannedObject) -> Vec<String> {
         (Some(_), _) => {}
     }
     for (how, names) in [
-        ("after", &object.after[..]),
+        ("after", if object.effect == Effect::Kept { &[][..] } else { &object.after }),
         ("kept by", &object.kept_by),
         ("loses", &object.loses),
         ("goes with", object.within.as_slice()),
     ] {
         let name = |of: &ObjectName| match (&of.resource, &object.name.namespace) {
-            (None, Some(_)) => format!("{of} (the server does not serve {} now)", of.api_version),
+            (None, Some(_)) => format!("a reference to {of} ({} is not served)", of.api_version),
+            _ if how == "loses" && object.after.contains(of) => format!("{of} when it is gone"),
             _ => of.to_string(),
         };
         // An answer has the first of each, so how many there are is not known.

@@ -32,7 +32,8 @@ fn plan() -> Plan {
         Some(vec![FinalizerReport { name: "example.com/drain".into(), ..FinalizerReport::default() }]);
     let mut kept = planned("Secret", "tls", Effect::Kept);
     kept.kept_by = vec![object("Service", "web")];
-    kept.loses = vec![root.name.clone()];
+    kept.loses = vec![root.name.clone(), object("Pod", "web-x")];
+    kept.after = vec![object("Pod", "web-x")];
     let pods = TypeEffects { resource: "pods".into(), deleted: 1231, held: 1, ..TypeEffects::default() };
     Plan {
         verdict: "Deployment/web goes.".into(),
@@ -58,7 +59,7 @@ pods  1,231    1     -       -         -     -
 EFFECT   OBJECT                      NOTE
 deleted  PersistentVolumeClaim/data
 held     Pod/web-x                   finalizer example.com/drain
-kept     Secret/tls                  kept by Service/web, loses Deployment/web
+kept     Secret/tls                  kept by Service/web, loses Deployment/web, Pod/web-x when it is gone
 And 1,231 more objects (-o wide lists them).
 
 The brake of the collector engages: 1233 of 500.

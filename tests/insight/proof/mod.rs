@@ -79,10 +79,7 @@ impl Batch {
             let plan = planner.plan(of, policy).with_context(|| title.clone())?;
             let had_deleted = there.iter().any(Obj::is_terminating);
             cases.push(Case { title, objects: there, had_deleted, plan });
-            // What is being deleted goes on as it began, without anybody.
-            if !of.is_terminating() {
-                roots.push((of.clone(), policy));
-            }
+            roots.push((of.clone(), policy));
         }
         let deletes = roots.iter().map(|(root, policy)| cluster.delete(root, *policy));
         stream::iter(deletes).buffer_unordered(PARALLEL).try_collect::<()>().await?;

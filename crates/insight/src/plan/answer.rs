@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;
 
 use crate::finalizers::FinalizerReport;
+use crate::knowledge::{LiveObject, Particulars};
 use crate::name::{ObjectName, Report};
 use crate::neighbourhood::State;
 use kube_gc_core::brake::Limits;
@@ -74,9 +75,9 @@ pub struct Plan {
     /// How many of them are in the namespace that has the most.
     #[serde(skip)]
     pub most_in_namespace: Option<(u64, Namespace)>,
-    /// The states of the roots, and the objects that go and whose dependents the walk has not followed: [`Walk::follow`](super::Walk::follow).
+    /// The states of the roots, how each goes, and what goes and has dependents that the walk has not followed: [`Walk::follow`](super::Walk::follow).
     #[serde(skip)]
-    pub states: Vec<DeletionState>,
+    pub states: Vec<(DeletionState, Option<Cascade>)>,
     #[serde(skip)]
     pub unfollowed: Vec<u32>,
 }
@@ -119,13 +120,23 @@ pub enum Cascade {
 }
 
 impl Cascade {
-    /// How an object in this state goes, if this was asked for: one that is being deleted goes on as it was deleted.
-    pub(super) const fn of(self, deletion: DeletionState) -> Self {
+    /// How an object goes if this is asked for. The API server applies the policy of each DELETE, except while a
+    /// grace period runs or a namespace is emptied.
+    pub(super) fn of(self, live: &LiveObject) -> Self {
+        let goes_on = match &live.details.particulars {
+            Particulars::Container { finalizers, .. } => !finalizers.is_empty(),
+            _ => live.details.grace > 0,
+        };
+        Self::begun(live.facts.deletion_state()).filter(|_| goes_on).unwrap_or(self)
+    }
+
+    /// How an object goes that is being deleted already.
+    pub(super) const fn begun(deletion: DeletionState) -> Option<Self> {
         match deletion {
-            DeletionState::Live => self,
-            DeletionState::Terminating => Self::Background,
-            DeletionState::DeletingDependents => Self::Foreground,
-            DeletionState::Orphaning => Self::Orphan,
+            DeletionState::Live => None,
+            DeletionState::Terminating => Some(Self::Background),
+            DeletionState::DeletingDependents => Some(Self::Foreground),
+            DeletionState::Orphaning => Some(Self::Orphan),
         }
     }
 }
@@ -193,7 +204,7 @@ pub struct PlannedObject {
     pub kept_by: Vec<ObjectName>,
     /// Of one that is held: the finalizers of others; `null` if they were not read.
     pub finalizers: Option<Vec<FinalizerReport>>,
-    /// Of one that is deleted: the first objects that it waits for.
+    /// Of one that is deleted: the first objects that it waits for. Of one that is kept: owners that it loses late.
     pub after: Vec<ObjectName>,
     /// The first owners whose references it loses.
     pub loses: Vec<ObjectName>,

@@ -4,16 +4,16 @@
 //! every order, and may go if it does in some. The two differ only below objects that carry the
 //! finalizer `orphan`, and where an owner could not be looked at.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::finalizers::{FinalizerReport, is_protected};
 use crate::hold::is_pod;
 use crate::knowledge::Asker;
-use crate::plan::answer::Effect;
+use crate::plan::answer::{Cascade, Effect};
 use crate::plan::listing::{foreign, hangs};
 use crate::plan::outside::{Met, outside};
 use crate::plan::walk::{Container, Index, Owner, Visited, Walk};
-use kube_gc_core::object::{DeletionState, PropagationPolicy};
+use kube_gc_core::object::DeletionState;
 use kube_gc_core::text::LISTED;
 use kube_gc_core::verdict::{Decision, ReferenceClass};
 
@@ -35,6 +35,8 @@ pub(super) struct Consequences<'a> {
     pub(super) goes: Vec<Goes>,
     /// How each object that may go is deleted.
     pub(super) modes: Vec<Mode>,
+    /// The objects at which the collector breaks a circle: they stop blocking their owner before they are deleted.
+    breaking: HashSet<Index>,
     /// Whether finalizers of others hold it when it goes, or an API that does not answer.
     pub(super) held: Vec<Held>,
     /// What the collector has failed with, and what was said.
@@ -121,6 +123,7 @@ impl<'a> Consequences<'a> {
             owners: owners.into_iter().collect::<Option<_>>()?,
             goes: Vec::new(),
             modes: Vec::new(),
+            breaking: HashSet::new(),
             held: Vec::new(),
             failed: BTreeMap::new(),
             hangs: hangs(asker),
@@ -137,7 +140,7 @@ impl<'a> Consequences<'a> {
             (false, false) => Goes::Never,
         });
         all.goes = goes.collect();
-        all.modes = all.modes();
+        (all.modes, all.breaking) = all.modes();
         all.held =
             (0..).zip(&walk.visited).map(|(place, visited)| all.is_held(asker, place, visited)).collect();
         let stays = (0..).zip(&all.goes).filter(|(_, goes)| **goes == Goes::Never);
@@ -211,28 +214,29 @@ impl<'a> Consequences<'a> {
 
     /// How the objects that may go are deleted: as was asked for or has begun, others in the foreground if an
     /// owner waits for them and they have dependents of their own, or if a finalizer asks for that.
-    fn modes(&self) -> Vec<Mode> {
+    fn modes(&self) -> (Vec<Mode>, HashSet<Index>) {
         let walk = self.walk;
         let mut modes = vec![Mode::default(); walk.visited.len()];
-        let mut open = Vec::new();
+        let (mut open, mut breaking, mut firsts) = (Vec::new(), HashSet::new(), HashMap::new());
         for (place, visited) in (0..).zip(&walk.visited) {
-            let asked_for = match visited.deletion {
-                DeletionState::Live if walk.is_root(place) => {
-                    walk.query.policy == PropagationPolicy::Foreground
-                }
-                DeletionState::Live => {
-                    visited.finalizers.foreground && !walk.orphans(place) && !walk.goes_with_namespace(place)
-                }
-                DeletionState::DeletingDependents => true,
-                DeletionState::Terminating | DeletionState::Orphaning => false,
-            };
-            if asked_for && self.may_go(place) {
+            let own =
+                visited.finalizers.foreground && !walk.orphans(place) && !walk.goes_with_namespace(place);
+            if visited.cascade.map_or(own, |cascade| cascade == Cascade::Foreground) && self.may_go(place) {
                 modes[place as usize] = Mode::Foreground;
                 open.push(place);
+                firsts.extend(self.has_begun(place).then_some((place, place)));
             }
         }
         while let Some(owner) = open.pop() {
-            for &(place, blocking) in &self.dependents[owner as usize] {
+            let dependents = &self.dependents[owner as usize];
+            let mut first = firsts.get(&owner).copied();
+            let closes = |place| !self.has_begun(owner) && firsts.get(place) == Some(place);
+            // A circle closes where the first of a chain of sole dependents belongs to one of them.
+            if dependents.iter().any(|(place, _)| closes(place)) {
+                breaking.extend(dependents.iter().any(|(place, _)| Some(*place) == first).then_some(owner));
+                first = None;
+            }
+            for &(place, blocking) in dependents {
                 let visited = self.visited(place);
                 if !self.can_begin_late(place) || walk.orphans(place) || !visited.has_dependents {
                     continue;
@@ -241,11 +245,12 @@ impl<'a> Consequences<'a> {
                 let mode = if is_sole { modes[owner as usize] } else { Mode::PerhapsForeground };
                 if modes[place as usize] < mode {
                     modes[place as usize] = mode;
+                    firsts.extend(first.filter(|_| is_sole).map(|first| (place, first)));
                     open.push(place);
                 }
             }
         }
-        modes
+        (modes, breaking)
     }
 
     /// Whether an object is deleted whatever its owners do.
@@ -336,11 +341,11 @@ impl<'a> Consequences<'a> {
         let mut late: Vec<Vec<Cause>> = vec![Vec::new(); self.walk.visited.len()];
         let mut held = late.clone();
         let mut open: Vec<(Index, bool, Cause)> = Vec::new();
-        for (place, _) in (0..).zip(&self.walk.visited).filter(|(place, _)| self.may_go(*place)) {
+        for (place, visited) in (0..).zip(&self.walk.visited).filter(|(place, _)| self.may_go(*place)) {
             if self.held[place as usize] != Held::No || self.failed.contains_key(&place) {
                 open.push((place, false, Cause::Visited(place)));
             }
-            if self.has_owner(place, Met::Leaving) && !self.has_begun(place) {
+            if self.has_owner(place, Met::Leaving) && !self.has_begun(place) && visited.container.is_none() {
                 open.push((place, true, Cause::OwnerOf(place)));
             }
         }
@@ -394,8 +399,8 @@ impl<'a> Consequences<'a> {
     fn held_up(&self, place: Index) -> impl Iterator<Item = Index> {
         let blocking = self.visited(place).references.iter().filter(|reference| reference.blocking);
         let owners = blocking.filter_map(|reference| reference.visited().or(reference.namesake));
-        owners
-            .filter(move |&owner| owner != place && self.may_go(owner) && self.mode(owner) > Mode::Background)
+        let waits = |owner| self.may_go(owner) && self.mode(owner) > Mode::Background;
+        owners.filter(move |&owner| owner != place && waits(owner) && !self.breaking.contains(&place))
     }
 
     /// The dependents that have yet to be deleted before an object goes.

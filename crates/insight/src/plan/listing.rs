@@ -7,8 +7,8 @@ use crate::finalizers::FinalizerReport;
 use crate::hold::grace;
 use crate::knowledge::{Asker, Live, Particulars};
 use crate::name::ObjectName;
-use crate::plan::answer::{Effect, Plan, PlannedObject, TypeEffects, is_precious};
-use crate::plan::consequences::{Cause, Consequences, Goes, Held};
+use crate::plan::answer::{Cascade, Effect, Plan, PlannedObject, TypeEffects, is_precious};
+use crate::plan::consequences::{Cause, Consequences, Goes, Held, Mode};
 use crate::plan::outside::Met;
 use crate::plan::verdict::{Tally, Verdict, notes};
 use crate::plan::walk::{Container, Index, Owner, Reference, Visited, Walk};
@@ -43,12 +43,11 @@ pub fn plan(asker: &mut Asker<'_>, walk: &Walk, limit: usize) -> Plan {
     // All are asked about at once, so no needed one may end the loop.
     let roots = walk.visited.iter().take(walk.roots as usize).map(|root| &root.identity);
     let all: Vec<_> = roots.map(|root| (root, asker.live(root))).collect();
-    plan.states = all.iter().filter_map(|(_, live)| live.and_then(Live::deletion)).collect();
-    let mut cascades = plan.states.iter().map(|state| plan.cascade.of(*state));
-    if let Some(first) = cascades.next()
-        && cascades.all(|other| other == first)
-    {
-        plan.cascade = first;
+    let live =
+        all.iter().filter_map(|(_, live)| if let Some(Live::Found(live)) = live { Some(live) } else { None });
+    plan.states = live.map(|live| (live.facts.deletion_state(), Some(plan.cascade.of(live)))).collect();
+    if let [(_, Some(only))] = plan.states[..] {
+        plan.cascade = only;
     }
     let mut lost = all.into_iter().filter(|(_, live)| !matches!(live, Some(Live::Found(_))));
     if let Some((root, live)) = lost.next() {
@@ -123,6 +122,13 @@ impl Consequences<'_> {
         plan.objects = order.into_iter().filter_map(|(_, place)| self.object(asker, place)).collect();
         plan.verdict = self.verdict(asker).of(plan);
         plan.notes = notes(plan, asker.outside().source);
+        let replaced = (0..self.walk.roots).filter_map(|root| {
+            let (was, now) = (Cascade::begun(self.visited(root).deletion)?, self.visited(root).cascade?);
+            let differs = was != now && !self.dependents[root as usize].is_empty();
+            let changes = format!("began with {was:?}, and another one changes that to {now:?}");
+            differs.then(|| format!("The deletion of {} {changes}.", self.name(root)))
+        });
+        plan.notes.splice(0..0, replaced.take(LISTED));
         for (place, message) in self.failed.iter().take(LISTED) {
             let name = self.name(*place);
             plan.notes.insert(0, format!("The collector has failed with {name}, which may stay: {message}."));
@@ -146,7 +152,7 @@ impl Consequences<'_> {
             begun: if is_one { self.begun(asker) } else { None },
             hangs: self.hangs.as_deref().filter(|_| has_namespace),
             is_braked: is_one && self.held_up_by(0).any(|place| braked(self.visited(place))),
-            holders: if is_one { self.after(0) } else { Vec::new() },
+            holders: roots.flat_map(|root| self.after(root)).collect::<BTreeSet<_>>().into_iter().collect(),
         }
     }
 
@@ -238,6 +244,11 @@ impl Consequences<'_> {
         if let Some(stay) = self.stays.get(&place) {
             object.loses = names(&stay.loses);
             object.may_lose = names(&stay.may_lose);
+            let is_late = |&&owner: &&Index| {
+                let waits = self.held[owner as usize] != Held::No || !self.after[owner as usize].is_empty();
+                waits && self.modes[owner as usize] != Mode::Foreground && !self.walk.orphans(owner)
+            };
+            object.after = names(&stay.loses.iter().filter(is_late).copied().collect::<Vec<_>>());
             object.why = stay.why.map(str::to_owned);
         } else if self.is_unsure(place) {
             object.why = Some("is deleted, and goes when its finalizers do, perhaps at once".to_owned());

@@ -33,7 +33,7 @@ pub(super) struct Verdict<'a> {
     pub(super) hangs: Option<&'a str>,
     /// Whether one root waits for objects that the brake holds.
     pub(super) is_braked: bool,
-    /// The first objects that one root waits for.
+    /// The first objects that roots wait for.
     pub(super) holders: Vec<ObjectName>,
 }
 
@@ -60,7 +60,7 @@ impl Verdict<'_> {
             self.contents == Some(0) || (self.contents.is_none() && follow == 0 && !plan.depends_on_unseen);
         let marked =
             self.held_by.as_ref().filter(|_| is_alone && self.begun.is_none() && self.hangs.is_none());
-        let waits = self.roots.held + self.roots.unsure == roots || self.begun.is_some();
+        let waits = self.roots.held + self.roots.unsure == roots;
         let then = if waits { format!(" when {they} {are} gone") } else { String::new() };
         let is_marked = waits && self.contents.is_none() && plan.cascade != Cascade::Foreground;
         let deleted = if is_marked { "marked for deletion" } else { "deleted" };
@@ -118,7 +118,7 @@ impl Verdict<'_> {
         add(held_now, ["stays until its", "stay until"], " finalizers are removed");
         add(sum(|of| of.blocks), ["blocks ", "block "], it);
         add(sum(|of| of.orphaned), ["is", "are"], " orphaned");
-        add(sum(|of| of.kept), ["is kept by another owner", "are kept by other owners"], "");
+        add(sum(|of| of.kept), ["is kept by another", "are kept by another"], " owner reference");
         add(plan.perhaps_deletes + self.others.unsure, ["may go or stay"; 2], "");
         text.push('.');
         let until = self.held_by.as_ref();
@@ -155,7 +155,8 @@ impl Verdict<'_> {
         if !self.holders.is_empty() {
             let more = if self.holders.len() > LISTED { ", and others" } else { "" };
             let holders = listed(", ", self.holders.len().min(LISTED), &self.holders);
-            text.push_str(&format!(" {object} waits for {holders}{more}."));
+            let who = if roots == 1 { format!("{object} waits") } else { "Some of these wait".to_owned() };
+            text.push_str(&format!(" {who} for {holders}{more}."));
         }
         if self.is_braked {
             text.push_str(&format!(" {object} waits for the brake, too."));

@@ -46,7 +46,7 @@ fn a_verdict_agrees_with_its_numbers() {
             Background,
             1,
             of(1, 0, 0, 0, 1),
-            "Pod/a is deleted; no other object goes; 1 is kept by another owner.",
+            "Pod/a is deleted; no other object goes; 1 is kept by another owner reference.",
         ),
         (Foreground, 1, of(1, 0, 0, 0, 0), "Pod/a is deleted; no other object goes."),
         (
@@ -54,7 +54,7 @@ fn a_verdict_agrees_with_its_numbers() {
             2,
             of(4, 2, 2, 0, 2),
             "Pod/a and 1 more are deleted after the dependents that block them; 2 others go; 2 stay until finalizers \
-             are removed; 2 block them; 2 are kept by other owners.",
+             are removed; 2 block them; 2 are kept by another owner reference.",
         ),
         (Orphan, 1, of(1, 0, 0, 0, 0), "Pod/a is deleted; no other object goes."),
         (

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};
 
-use crate::plan::answer::Plan;
+use crate::plan::answer::{Cascade, Plan};
 use kube_gc_core::graph::{Member, MemberPage, MembersOf, OwnerState, OwnerView, ReferenceSnapshot};
 use kube_gc_core::object::{
     DeletionState, Finalizers, GroupResource, Identity, Key, Namespace, PropagationPolicy,
@@ -33,6 +33,8 @@ pub(super) type Index = u32;
 pub(super) struct Visited {
     pub(super) identity: Identity,
     pub(super) deletion: DeletionState,
+    /// How it is deleted, if that is asked for or has begun.
+    pub(super) cascade: Option<Cascade>,
     pub(super) finalizers: Finalizers,
     pub(super) held_by_others: bool,
     pub(super) references: Vec<Reference>,
@@ -165,6 +167,8 @@ impl Walk {
             walk.meet(root, None);
         }
         walk.roots = Index::try_from(walk.visited.len()).unwrap_or(Index::MAX);
+        let asked = Some(walk.query.policy.into());
+        walk.visited.iter_mut().for_each(|root| root.cascade = asked);
         (0..walk.roots).for_each(|root| walk.open(root));
         for (root, other) in others {
             let other = MembersOf::Object(other);
@@ -183,8 +187,9 @@ impl Walk {
     /// owner of them was taken for one that stays. Returns whether that changes the plan.
     pub fn follow(&mut self, plan: &Plan) -> bool {
         let mut is_new = false;
-        for (root, state) in self.visited.iter_mut().zip(&plan.states) {
-            is_new |= std::mem::replace(&mut root.deletion, *state) != *state;
+        for (root, new) in self.visited.iter_mut().zip(&plan.states) {
+            is_new |= (root.deletion, root.cascade) != *new;
+            (root.deletion, root.cascade) = *new;
         }
         plan.unfollowed.iter().for_each(|place| self.open(*place));
         is_new || !self.needs.is_empty()
@@ -299,6 +304,7 @@ impl Walk {
         self.visited.push(Visited {
             identity,
             deletion,
+            cascade: Cascade::begun(deletion),
             finalizers,
             held_by_others,
             references,
@@ -316,11 +322,9 @@ impl Walk {
     /// Whether the dependents of an object lose their reference to it when it goes.
     pub(super) fn orphans(&self, place: Index) -> bool {
         let visited = &self.visited[place as usize];
-        match visited.deletion {
-            DeletionState::Live if self.is_root(place) => self.query.policy == PropagationPolicy::Orphan,
-            DeletionState::Live => visited.finalizers.orphan && !self.goes_with_namespace(place),
-            DeletionState::Orphaning => true,
-            DeletionState::Terminating | DeletionState::DeletingDependents => false,
+        match visited.cascade {
+            Some(cascade) => cascade == Cascade::Orphan,
+            None => visited.finalizers.orphan && !self.goes_with_namespace(place),
         }
     }
 

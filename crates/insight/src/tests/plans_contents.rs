@@ -72,6 +72,17 @@ fn a_finalizer_in_the_spec_of_a_namespace_holds_it() {
     }
 }
 
+/// Its controller deletes them, whatever their owners do.
+#[test]
+fn what_is_in_a_namespace_does_not_wait_for_owners_elsewhere() {
+    let (namespace, leaving) = (obj("namespaces", "", "ns"), node("leaving").terminating().held());
+    let (inside, outside) =
+        (config("inside").owned(&leaving), obj("pods", "other", "outside").owned(&leaving));
+    let outside = outside.owned(&namespace);
+    let plan = Cluster::of(&[&namespace, &inside, &outside, &leaving]).plan(&namespace, Background);
+    assert_eq!(effects(&plan), ["inside deleted", "ns deleted", "outside deleted after leaving"]);
+}
+
 #[test]
 fn a_node_takes_its_pods_along_and_does_not_wait_for_them() {
     let node = node("n");
