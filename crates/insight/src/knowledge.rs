@@ -124,7 +124,7 @@ impl Details {
     /// What a namespace or a definition says of its own deletion.
     pub(super) fn condition(&self) -> Option<&NamespaceCondition> {
         let Particulars::Container { conditions, .. } = &self.particulars else { return None };
-        conditions.first()
+        conditions.iter().find(|condition| !condition.says_what_is_left()).or(conditions.first())
     }
 
     /// The seconds since its grace period has ended; negative before that. `None` if it is not being deleted,
@@ -196,6 +196,11 @@ impl Knowledge {
     /// What the source cannot see.
     pub const fn outside(&self) -> &Outside {
         &self.outside
+    }
+
+    /// So many types were left out on request.
+    pub fn leave_out(&mut self, types: usize) {
+        self.outside.left_out = types;
     }
 
     /// A type could not be listed. If the API server fails to, a namespace waits for it, too.

@@ -113,6 +113,8 @@ pub struct Outside {
     pub silent_objects: Vec<Unseen>,
     /// The types whose objects are not, or not all, in its graph.
     pub types: Vec<Unseen>,
+    /// How many types were left out on request.
+    pub left_out: usize,
     /// Where the brake of a collector holds what it would delete: in these namespaces, or for `None` everywhere.
     pub paused: Vec<Option<Namespace>>,
     /// What a collector has failed with, and may fail with again: by the uids of objects, what was said.
@@ -122,7 +124,7 @@ pub struct Outside {
 impl Outside {
     /// Whether there may be objects that the source does not see.
     pub const fn is_empty(&self) -> bool {
-        self.silent_objects.is_empty() && self.types.is_empty()
+        self.silent_objects.is_empty() && self.types.is_empty() && self.left_out == 0
     }
 }
 
