@@ -64,9 +64,9 @@ pub fn run(args: &CompletionArgs, invoked: Invoked) -> Exit {
 /// Prints the candidates of a word if the script of a shell has started this process, and returns its exit
 /// code. Otherwise, this process runs a command.
 pub fn asked(command: impl Fn() -> Command) -> Option<Exit> {
-    let (mut words, first) = (std::env::args_os().collect::<Vec<_>>(), command());
+    let mut words: Vec<OsString> = std::env::args_os().collect();
     if let Some(before) = before_the_word(&mut words) {
-        subcommand_first(&first, before);
+        subcommand_first(&command(), before);
     }
     let completion = CompleteEnv::with_factory(command).var(VARIABLE).shells(SHELLS);
     match completion.try_complete(words, std::env::current_dir().ok().as_deref()) {
@@ -81,7 +81,8 @@ pub fn asked(command: impl Fn() -> Command) -> Option<Exit> {
 pub fn before_the_word(words: &mut [OsString]) -> Option<&mut [OsString]> {
     let index: usize = std::env::var("_CLAP_COMPLETE_INDEX").ok()?.parse().ok()?;
     let begin = words.iter().position(|word| word == "--")? + 1;
-    words.get_mut(begin..begin.checked_add(index)?)
+    let end = begin.saturating_add(index).min(words.len());
+    words.get_mut(begin..end)
 }
 
 /// Prints the candidates for the last word of a command line, as kubectl asks for them.
@@ -144,6 +145,7 @@ mod tests {
         assert_eq!(completed(&["tree", "--out"]), ["--output", ":4"]);
         assert_eq!(completed(&["nothing", "x"]), [":4"]);
         assert_eq!(completed(&["plan", "-f", "Cargo.t"]), ["Cargo.toml", ":4"]);
+        assert_eq!(completed(&["-f", "x", "plan", "-f", "Cargo.t"]), ["Cargo.toml", ":4"]);
         assert_eq!(completed(&["plan", "-f", "crates/ins"]), ["crates/insight/", ":6"]);
         assert!(completed(&[]).contains(&"check\tCheck".to_owned()));
     }
