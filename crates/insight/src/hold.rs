@@ -144,7 +144,7 @@ fn terminating(
     });
     let mut all = Vec::new();
     if is_unblocked {
-        let is_seen = asker.outside().is_empty();
+        let is_seen = asker.outside().is_empty() && asker.outside().left_out == 0;
         all.push(Held::new(if is_seen { Hold::Unblocked } else { Hold::Unknown }));
     }
     if !finalizers.is_empty() {

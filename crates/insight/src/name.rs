@@ -124,7 +124,7 @@ pub struct Outside {
 impl Outside {
     /// Whether there may be objects that the source does not see.
     pub const fn is_empty(&self) -> bool {
-        self.silent_objects.is_empty() && self.types.is_empty() && self.left_out == 0
+        self.silent_objects.is_empty() && self.types.is_empty()
     }
 }
 

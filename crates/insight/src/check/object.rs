@@ -90,10 +90,7 @@ fn hint(wrong: &Wrong, effect: CheckEffect, reference: &OwnerReference, is_unrea
         Class::Unresolved | Class::UnservedVersion => match &wrong.served_as {
             _ if is_unread => "this API does not answer",
             Some(version) if *version == *reference.api_version => "the case of the kind is wrong",
-            Some(version) if wrong.found.is_some() => return format!("served as {version}"),
-            Some(version) => {
-                return format!("served as {version}; no object there is known to have this uid");
-            }
+            Some(version) => return format!("served as {version}"),
             None => "install its API again, or remove the reference",
         },
         Class::InvalidScope => "a cluster-scoped object needs a cluster-scoped owner",
