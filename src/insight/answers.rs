@@ -10,7 +10,7 @@ use super::collector::{Collector, Decision, Stuck};
 use super::lists::{INTERRUPTED, Lists};
 use super::session::{ObjectArgument, Session, TypeFilter};
 use kube_gc_core::graph::{SearchQuery, ViewLimits};
-use kube_gc_core::object::{Identity, Namespace, Uid};
+use kube_gc_core::object::{DeletionState, Identity, Namespace, Uid};
 use kube_gc_core::text::Thousands;
 use kube_gc_insight::{
     Answer, CheckReport, Explanation, NamespaceContents, Report as _, StuckReport, Survey, Unseen,
@@ -83,7 +83,8 @@ impl Session {
         let depends_on_lists = contents.is_some()
             || (matches!(object, ObjectArgument::Named { .. }) && explanation.depends_on_dependents());
         if let Some(contents) = contents {
-            explanation = lists.explain_namespace(&root, contents, filter).await;
+            let everywhere = explanation.depends_on_dependents();
+            explanation = lists.explain_namespace(&root, contents, filter, everywhere).await;
         } else if depends_on_lists {
             // If nothing may be listed, the answer says so, and what is known without.
             lists.list(root.namespace.as_ref(), filter).await.ok();
@@ -111,7 +112,7 @@ impl Session {
     /// The server does not understand the selector. What cannot be listed or read is named in the
     /// answer.
     pub async fn check(&self, scope: &QueryScope) -> Result<Answer<CheckReport>, InsightError> {
-        let (mut lists, selected) = self.listed(scope).await?;
+        let (mut lists, selected) = self.listed(scope, false).await?;
         let survey = Survey::of(&mut lists.graph, selected.as_ref());
         let mut report = CheckReport::new(&survey);
         let mut not_asked = 0;
@@ -136,7 +137,12 @@ impl Session {
     }
 
     /// Lists what `check` and `stuck` look at, and the objects that are meant among it.
-    async fn listed(&self, scope: &QueryScope) -> Result<(Lists<'_>, Option<HashSet<Uid>>), InsightError> {
+    /// Of a namespace that waits for its dependents, everything, if what blocks it matters.
+    async fn listed(
+        &self,
+        scope: &QueryScope,
+        blockers_matter: bool,
+    ) -> Result<(Lists<'_>, Option<HashSet<Uid>>), InsightError> {
         let (namespace, filter) = (self.namespace_of(scope), &self.resolve(&scope.filter)?);
         let mut lists = Lists::new(self, ViewLimits::default());
         lists.most_reads = MOST_READS;
@@ -147,7 +153,9 @@ impl Session {
             Some(selector) => Some(lists.select(namespace, filter, selector).await?),
             None => None,
         };
-        lists.list(namespace, filter).await?;
+        let waits = matches!(lists.namespace, Some((_, DeletionState::DeletingDependents)));
+        lists.within = namespace.filter(|_| waits && blockers_matter).cloned();
+        lists.list(namespace.filter(|_| lists.within.is_none()), filter).await?;
         if let Some(namespace) = namespace
             .filter(|_| lists.namespace.is_none() && lists.graph.search(&SearchQuery::default()).is_empty())
         {
@@ -173,7 +181,7 @@ impl Session {
         scope: &QueryScope,
         older: Duration,
     ) -> Result<Answer<StuckReport>, InsightError> {
-        let (mut lists, selected) = self.listed(scope).await?;
+        let (mut lists, selected) = self.listed(scope, true).await?;
         let report = lists.stuck(older, selected.as_ref()).await;
         if report.not_read > 0 {
             let why = format!("more than {} objects would have to be read", Thousands(MOST_READS));
@@ -206,18 +214,23 @@ fn unseen(count: usize, what: &str, why: String) -> Unseen {
 }
 
 impl Lists<'_> {
-    /// Why a namespace, or the definition of a custom resource, is still there. Lists what is in it.
+    /// Why a namespace, or the definition of a custom resource, is still there. Lists what is in it, or everything, if
+    /// it waits for its dependents.
     async fn explain_namespace(
         &mut self,
         root: &Identity,
         contents: SearchQuery,
         filter: &TypeFilter,
+        everywhere: bool,
     ) -> Explanation {
+        self.within.clone_from(&contents.namespace);
         let only = contents
             .resource
             .as_ref()
+            .filter(|_| !everywhere)
             .map(|resource| TypeFilter { only: vec![resource.to_string()], ..TypeFilter::default() });
-        self.list(contents.namespace.as_ref(), only.as_ref().unwrap_or(filter)).await.ok();
+        let namespace = contents.namespace.as_ref().filter(|_| !everywhere);
+        self.list(namespace, only.as_ref().unwrap_or(filter)).await.ok();
         if let Some(only) = &only {
             // The others have nothing to do with it.
             self.left_out = 0;

@@ -161,6 +161,7 @@ impl<'a> Lists<'a> {
     ) -> Result<(), InsightError> {
         let (types, left_out) = self.session.types(namespace, filter);
         (self.left_out, self.has_everything) = (left_out, namespace.is_none());
+        self.knowledge.leave_out(left_out);
         for resource in &types {
             self.graph.begin(resource);
         }
@@ -297,7 +298,11 @@ impl<'a> Lists<'a> {
         let is_all = self.unseen.is_empty() && self.left_out == 0;
         let context =
             StuckContext { older, silent_apis: self.knowledge.outside().silent_apis.clone(), is_all };
-        let is_meant = |identity: &Identity| selected.is_none_or(|uids| uids.contains(&identity.uid));
+        let (within, itself) = (self.within.clone(), self.namespace.clone().map(|(itself, _)| itself));
+        let is_meant = |identity: &Identity| {
+            (within.is_none() || identity.namespace == within || itself.as_ref() == Some(identity))
+                && selected.is_none_or(|uids| uids.contains(&identity.uid))
+        };
         self.ask(|asker| stuck(asker, &deleted, &context, is_meant)).await
     }
 

@@ -56,7 +56,7 @@ impl Session {
         }
         // What the collector ignores stays, whatever is listed.
         let is_chosen = !(filter.only.is_empty() && filter.without.is_empty());
-        lists.knowledge.leave_out(is_chosen && lists.left_out > 0);
+        lists.knowledge.narrow(is_chosen && lists.left_out > 0);
         let mut others = Vec::new();
         for place in 0..roots.len() {
             let (found, unseen) = self.api.goes_with(&roots, place).await;

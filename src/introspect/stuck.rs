@@ -160,7 +160,7 @@ impl StuckItem {
             let fails = if is_denied { "and the API server refuses it" } else { "and that fails" };
             explanation.is_tried(fails, &self.message);
         }
-        if self.reason == StuckReason::Held.name() {
+        if [StuckReason::Held.name(), StuckReason::Blocked.name()].contains(&self.reason) {
             // An explanation does not point to itself.
             self.hint = "what is said above has to end first";
             let at = explanation.deleted.as_deref();

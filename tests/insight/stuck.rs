@@ -15,6 +15,7 @@ kube_gc_testkit::scenarios! {
     a_claim_waits_for_the_pods_that_use_it,
     what_a_collector_cannot_finish_is_named,
     what_holds_a_namespace_and_a_definition_is_named,
+    what_blocks_a_namespace_from_outside_is_named,
     a_definition_whose_objects_cannot_be_deleted_says_why,
     a_selector_says_what_is_reported,
 }
@@ -119,6 +120,27 @@ async fn what_a_collector_cannot_finish_is_named() -> Result<()> {
     cluster.settled(&collector).await?;
     caller.says(&asked, 0, &["Nothing is stuck.\n"]).await?;
     collector.stop().await
+}
+
+/// A dependent of a namespace need not be in it.
+async fn what_blocks_a_namespace_from_outside_is_named() -> Result<()> {
+    let world = World::set().await?;
+    let (cluster, ns, caller) = world.parts();
+    let namespace = ns.as_object();
+    let other = cluster.namespace().await?;
+    let outside = other.secret("bl").owned_by(namespace).blocking().finalizer(HOLD).create().await?;
+    cluster.delete(namespace, Policy::Foreground).await?;
+    cluster.delete(&outside, Policy::Background).await?;
+    stuck(caller, "stuck --older 0s --from lists", 1).await?;
+    let (line, name) = ("stuck --older 0s --from lists", ns.name());
+    let held = format!("waits for Secret/bl (finalizer {HOLD})");
+    caller.says(line, 1, &["1 object is stuck", &format!("Namespace/{name} {held}")]).await?;
+    caller.says(&format!("explain ns/{name} --from lists"), 0, &[&held, "bl -n "]).await?;
+    let unseen = format!("Namespace/{name} waits for something that could not be looked at");
+    caller.says(&format!("{line} --exclude secrets"), 1, &[&unseen]).await?;
+    cluster.set_finalizers(&outside, &[]).await?;
+    cluster.set_finalizers(namespace, &[]).await?;
+    ns.finalize().await
 }
 
 /// The scenario does what the namespace controller does, and the API server finishes the definition.

@@ -57,6 +57,11 @@ pub struct NamespaceReport {
 }
 
 impl NamespaceCondition {
+    /// Whether it only says that something is left, and not why.
+    pub(super) fn says_what_is_left(&self) -> bool {
+        matches!(&*self.kind, "NamespaceContentRemaining" | "NamespaceFinalizersRemaining")
+    }
+
     pub(super) fn words(&self) -> String {
         format!("its condition {} says: {}", self.kind, self.message)
     }
@@ -65,13 +70,9 @@ impl NamespaceCondition {
 impl NamespaceReport {
     /// Whether one finalizer holds everything that is left.
     pub(super) fn is_held_by_one(&self) -> bool {
-        // These conditions say that something is left, and not why.
-        let says_what_is_left = |condition: &NamespaceCondition| {
-            matches!(&*condition.kind, "NamespaceContentRemaining" | "NamespaceFinalizersRemaining")
-        };
         matches!(&self.held[..], [only] if only.count == self.left)
             && self.others.is_empty()
-            && self.conditions.iter().all(says_what_is_left)
+            && self.conditions.iter().all(NamespaceCondition::says_what_is_left)
     }
 }
 
@@ -120,28 +121,41 @@ pub fn explain_namespace(
         return explanation;
     }
     let (mut report, of_others) = report(asker, contents);
-    if let Some(Live::Found(live)) = asker.live(identity)
-        && let Particulars::Container { conditions, .. } = &live.details.particulars
-    {
-        report.conditions.clone_from(conditions);
+    let is_blocked = !explanation.chain.links.is_empty();
+    let (mut deletion, mut failure) = (DeletionState::Terminating, None);
+    if let Some(Live::Found(live)) = asker.live(identity) {
+        // Dependents that block it say more than the finalizer that they hold.
+        if live.facts.deletion_state() == DeletionState::DeletingDependents && !is_blocked {
+            deletion = DeletionState::DeletingDependents;
+        }
+        if let Particulars::Container { conditions, .. } = &live.details.particulars {
+            report.conditions.clone_from(conditions);
+        }
+        failure = live.details.condition().filter(|condition| !condition.says_what_is_left());
     }
     let NamespaceContents { silent_apis, is_all, .. } = contents;
-    let around = Around { has_contents: report.left > 0, is_all: *is_all, silent_apis };
-    let own = holds(asker, identity, DeletionState::Terminating, around);
+    let around = Around { has_contents: report.left > 0 || is_blocked, is_all: *is_all, silent_apis };
+    let mut own = holds(asker, identity, deletion, around);
+    let advice: Vec<String> =
+        own.iter().flat_map(|held| held.advice(&explanation.object, 1, asker.outside().source)).collect();
+    own.extend(explanation.chain.held());
+    explanation.is_unblocked &= report.left == 0;
+    // Without that of what was looked at again.
+    let known = std::mem::take(&mut explanation.advice);
+    let known = Some(known).filter(|_| explanation.held_by.is_empty()).into_iter().flatten();
     explanation.held_by = own.iter().map(HeldBy::from).collect();
     (explanation.outcome, explanation.verdict) =
         sentence::namespace(&explanation.object, &report, *is_all, &own);
     let pod = contents.objects.iter().find(|(object, state)| is_pod(object) && state.is_being_deleted());
     let look = |at: &str| format!(". If that does not change, look at {at}.");
-    let why = match (Container::of(identity), pod) {
-        (Some(Container::Definition(_)), _) => look("the API server, which deletes them"),
-        (_, Some((pod, _))) => format!(": pods go first, and {} is still there.", ObjectName::from(pod)),
-        (_, None) => look(NAMESPACE_CONTROLLER),
+    let why = match (Container::of(identity), failure, pod) {
+        (Some(Container::Definition(_)), ..) => look("the API server, which deletes them"),
+        (_, Some(failure), _) => format!(": repair what the condition {} reports.", failure.kind),
+        (_, _, Some((pod, _))) => format!(": pods go first, and {} is still there.", ObjectName::from(pod)),
+        (..) => look(NAMESPACE_CONTROLLER),
     };
     explanation.advice = sentence::advice_on_namespace(&report, &why, *is_all && own.is_empty());
-    let source = asker.outside().source;
-    explanation.advice.extend(own.iter().flat_map(|held| held.advice(&explanation.object, 1, source)));
-    explanation.advice.extend(of_others);
+    explanation.advice.extend(advice.into_iter().chain(known).chain(of_others));
     explanation.depends_on_unseen |= report.not_read > 0;
     explanation.namespace = Some(report);
     explanation
@@ -181,7 +195,7 @@ fn report(asker: &mut Asker<'_>, contents: &NamespaceContents) -> (NamespaceRepo
                 *last = time.max(last);
             }
         }
-        for finalizer in FinalizerReport::of(&live.details, asker.catalog()) {
+        for finalizer in FinalizerReport::of(identity, &live.details, asker.catalog()) {
             let set = finalizer.set_by.clone();
             let of_finalizer = held.entry(finalizer.name.clone()).or_insert_with(|| HeldObjects {
                 finalizer,

@@ -7,12 +7,15 @@ use serde::{Deserialize, Serialize};
 use crate::contents::NamespaceReport;
 use crate::finalizers::FinalizerReport;
 use crate::hold::{Around, Held, Hold, holds};
-use crate::judge::{Evidence, JudgedReference, doomed, judged, locate, snapshot};
+use crate::judge::{
+    Evidence, JudgedReference, doomed, is_orphaning, judged, locate, look_up_served, snapshot,
+};
 use crate::knowledge::{Asker, Live};
 use crate::name::{ObjectName, Report, Source};
 use crate::sentence;
 use kube_gc_core::graph::ObjectSnapshot;
 use kube_gc_core::object::{DeletionState, Identity, Key};
+use kube_gc_core::text::listed;
 use kube_gc_core::verdict::{Decision, IdleReason, KeepReason, Precheck, ReferenceClass, decide, precheck};
 
 /// How far up it is looked whether an owner goes.
@@ -97,7 +100,7 @@ pub fn explain(asker: &mut Asker<'_>, identity: &Identity) -> Explanation {
     let mut explanation = Explanation { object: identity.into(), ..Explanation::default() };
     let live = asker.live(identity);
     if let Some(Live::Found(object)) = live {
-        explanation.finalizers = FinalizerReport::of(&object.details, asker.catalog());
+        explanation.finalizers = FinalizerReport::of(identity, &object.details, asker.catalog());
         explanation.deleted.clone_from(&object.details.deleted);
         explanation.as_of.clone_from(&object.details.read);
     }
@@ -108,6 +111,7 @@ pub fn explain(asker: &mut Asker<'_>, identity: &Identity) -> Explanation {
     explanation.reference_count = snapshot.references.len();
     let Some(mut judged) = judged(asker, &snapshot.references) else { return explanation };
     locate(asker, &mut judged);
+    look_up_served(asker, &snapshot, &mut judged);
     let before = precheck(&snapshot);
     match before {
         Precheck::Classify => explanation.decide(asker, &snapshot, &judged),
@@ -128,6 +132,10 @@ pub fn explain(asker: &mut Asker<'_>, identity: &Identity) -> Explanation {
             let would = format!(" would {} ", does.trim_end_matches('s'));
             explanation.verdict = explanation.verdict.replace(&format!(" {does} "), &would);
         }
+    }
+    if asker.outside().source == Source::Lists {
+        let known = "The collector, if one runs, deletes it ";
+        explanation.verdict = explanation.verdict.replace("The collector deletes it ", known);
     }
     explanation.references = judged;
     explanation.references.truncate(LISTED_REFERENCES);
@@ -237,7 +245,15 @@ impl Explanation {
             let names = FinalizerReport::names(&self.finalizers);
             self.verdict.push_str(&format!(" Then it waits for {names}."));
         }
-        self.advice = sentence::advice_on_references(&decision, judged);
+        self.advice = sentence::advice_on_references(&self.object, &decision, judged);
+        let solid = judged.iter().filter(|reference| reference.class == ReferenceClass::Solid);
+        for JudgedReference { owner, identity, .. } in solid.take(LISTED_REFERENCES) {
+            if identity.as_ref().is_some_and(|owner| is_orphaning(asker, owner)) {
+                let (reason, advice) = sentence::orphaning(owner);
+                self.verdict.push_str(&format!(" {reason}"));
+                self.advice.push(advice);
+            }
+        }
     }
 
     /// Its own deletion decides.
@@ -254,6 +270,9 @@ impl Explanation {
         self.depends_on_unseen = before == Precheck::AskForUnreadReferences;
         self.is_unblocked = before == Precheck::RemoveForegroundFinalizer;
         self.verdict = sentence::deletion(&self.object, before, &self.finalizers);
+        if before == Precheck::Nothing(IdleReason::Orphaning) {
+            self.advice.push(sentence::orphaning(&self.object).1);
+        }
     }
 
     /// It is being deleted, and this holds it.
@@ -281,6 +300,16 @@ pub struct Chain {
     pub leaves: Vec<Leaf>,
     /// Whether there are more objects than were followed.
     pub truncated: bool,
+}
+
+impl Chain {
+    /// What its end is for the object at its beginning; nothing, if that waits for no dependent.
+    pub(super) fn held(&self) -> Option<Held> {
+        let named = self.leaves.iter().map(|leaf| format!("{} ({})", leaf.object, leaf.waits_for));
+        let mut held = Held::new(self.leaves.first()?.hold);
+        held.detail = Some(listed(", ", self.leaves.len(), named));
+        Some(held)
+    }
 }
 
 /// An object that waits for its dependents.
@@ -365,7 +394,7 @@ fn leaf(asker: &mut Asker<'_>, identity: &Identity, deletion: DeletionState, blo
     let mut leaf =
         Leaf { object, blocks, hold, waits_for: words.join(", "), finalizers: Vec::new(), deleted: None };
     if let Some(Live::Found(live)) = asker.live(identity) {
-        leaf.finalizers = FinalizerReport::of(&live.details, asker.catalog());
+        leaf.finalizers = FinalizerReport::of(identity, &live.details, asker.catalog());
         leaf.deleted.clone_from(&live.details.deleted);
     }
     leaf

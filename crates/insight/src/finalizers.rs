@@ -7,93 +7,98 @@ use serde::{Deserialize, Serialize};
 use crate::knowledge::{Details, FinalizerSetter};
 use crate::name::ObjectName;
 use crate::sentence::counted;
-use kube_gc_core::object::{Catalog, GroupResource};
+use kube_gc_core::object::{Catalog, FOREGROUND_FINALIZER, GroupResource, Identity};
 use kube_gc_core::text::{LISTED, listed, word};
 
-/// Well-known finalizers: a name, in which `*` at one end stands for any text; who removes it; when, and what has
-/// to be there for that, if the same deletion can take it along; and a group of the API that is served as long as
+/// Well-known finalizers: a name, in which `*` at one end stands for any text; the resources that they are for, or `-`
+/// if not all are known; who removes it; when, and what has to be there for that, if the same deletion can take it
+/// along; and a group of the API that is served as long as
 /// that one is installed, or `-` if no group tells. The first row that fits counts. Above each is the repository
 /// and the file that removes it: an operator acts on this in an outage, so what no source says is not here.
 const KNOWN: &[&str] = &[
     // kubernetes/kubernetes: pkg/controller/garbagecollector/garbagecollector.go, processDeletingDependentsItem
-    "foregroundDeletion: the garbage collector: no dependent blocks the deletion any more: -",
+    "foregroundDeletion: -: the garbage collector: no dependent blocks the deletion any more: -",
     // The same file: attemptToOrphanWorker
-    "orphan: the garbage collector: no dependent names the object any more: -",
+    "orphan: -: the garbage collector: the object has been deleted and no dependent names it any more: -",
     // kubernetes/kubernetes: pkg/controller/namespace/deletion/namespaced_resources_deleter.go, Delete
-    "kubernetes: the namespace controller of kube-controller-manager: the namespace has no objects left: -",
+    "kubernetes: the spec of namespaces: the namespace controller of kube-controller-manager: the namespace has no objects left: -",
     // kubernetes/kubernetes: pkg/controller/volume/pvcprotection/pvc_protection_controller.go, podUsesPVC
-    "kubernetes.io/pvc-protection: kube-controller-manager or a collector with --remove-protection-finalizers: no pod uses the claim any more: -",
+    "kubernetes.io/pvc-protection: persistentvolumeclaims: kube-controller-manager or a collector with --remove-protection-finalizers: no pod uses the claim any more: -",
     // kubernetes/kubernetes: pkg/controller/volume/pvprotection/pv_protection_controller.go, isBeingUsed
-    "kubernetes.io/pv-protection: kube-controller-manager or a collector with --remove-protection-finalizers: the volume is no longer bound to a claim: -",
+    "kubernetes.io/pv-protection: persistentvolumes: kube-controller-manager or a collector with --remove-protection-finalizers: the volume is no longer bound to a claim: -",
     // kubernetes/cloud-provider: controllers/service/controller.go, syncLoadBalancerIfNeeded
-    "service.kubernetes.io/load-balancer-cleanup: the service controller of the cloud provider: the load balancer has been removed: -",
+    "service.kubernetes.io/load-balancer-cleanup: services: the service controller of the cloud provider: the load balancer has been removed: -",
     // kubernetes/kubernetes: pkg/controller/job/job_controller.go, syncOrphanPod and trackJobStatusAndRemoveFinalizers
-    "batch.kubernetes.io/job-tracking: the job controller of kube-controller-manager: the pod has been counted in the status of its job, or the job is gone or finished: -",
+    "batch.kubernetes.io/job-tracking: pods: the job controller of kube-controller-manager: the pod has been counted in the status of its job, or the job is gone or finished: -",
     // kubernetes/apiextensions-apiserver: pkg/controller/finalizer/crd_finalizer.go, deleteInstances
-    "customresourcecleanup.apiextensions.k8s.io: the API server: all objects of the custom resource are gone: -",
+    "customresourcecleanup.apiextensions.k8s.io: customresourcedefinitions.apiextensions.k8s.io: the API server: all objects of the custom resource are gone: -",
     // kubernetes/kubernetes: pkg/controller/resourceclaim/controller.go, syncClaim
-    "resource.kubernetes.io/delete-protection: kube-controller-manager: no pod uses the resource claim any more: -",
+    "resource.kubernetes.io/delete-protection: resourceclaims.resource.k8s.io: kube-controller-manager: no pod uses the resource claim any more: -",
     // kubernetes-csi/external-attacher: pkg/controller/util.go, markAsDetached; csi_handler.go of volumes
-    "external-attacher/*: the external-attacher of the CSI driver: the volume has been detached: -",
+    "external-attacher/*: persistentvolumes or volumeattachments.storage.k8s.io: the external-attacher of the CSI driver: the volume has been detached: -",
     // kubernetes-sigs/sig-storage-lib-external-provisioner: controller/controller.go, shouldDelete
-    "external-provisioner.volume.kubernetes.io/finalizer: the provisioner of the volume: its claim is gone and the storage behind it has been deleted, or its reclaim policy is not Delete: -",
+    "external-provisioner.volume.kubernetes.io/finalizer: persistentvolumes: the provisioner of the volume: its claim is gone and the storage behind it has been deleted, or its reclaim policy is not Delete: -",
     // kubernetes-csi/external-snapshotter: pkg/common-controller/snapshot_controller.go, isPVCBeingUsed
-    "snapshot.storage.kubernetes.io/pvc-as-source-protection: the CSI snapshot controller: every snapshot of the claim is ready or gone: snapshot.storage.k8s.io",
+    "snapshot.storage.kubernetes.io/pvc-as-source-protection: persistentvolumeclaims: the CSI snapshot controller: every snapshot of the claim is ready or gone: snapshot.storage.k8s.io",
     // The same file: checkandRemoveSnapshotFinalizersAndCheckandDeleteContent
-    "snapshot.storage.kubernetes.io/volumesnapshot-as-source-protection: the CSI snapshot controller: no claim is being created from the snapshot, and no group snapshot has it any more: snapshot.storage.k8s.io",
+    "snapshot.storage.kubernetes.io/volumesnapshot-as-source-protection: volumesnapshots.snapshot.storage.k8s.io: the CSI snapshot controller: no claim is being created from the snapshot, and no group snapshot has it any more: snapshot.storage.k8s.io",
     // kubernetes-sigs/aws-load-balancer-controller: controllers/elbv2/targetgroupbinding_controller.go
-    "elbv2.k8s.aws/resources: the AWS Load Balancer Controller: the targets and the network rules for them have been removed: elbv2.k8s.aws",
+    "elbv2.k8s.aws/resources: -: the AWS Load Balancer Controller: the targets and the network rules for them have been removed: elbv2.k8s.aws",
     // kubernetes-sigs/aws-load-balancer-controller: controllers/service/service_controller.go
-    "service.k8s.aws/resources: the AWS Load Balancer Controller: the load balancer has been removed: elbv2.k8s.aws",
+    "service.k8s.aws/resources: services: the AWS Load Balancer Controller: the load balancer has been removed: elbv2.k8s.aws",
     // kubernetes-sigs/aws-load-balancer-controller: controllers/ingress/group_controller.go, reconcile
-    "ingress.k8s.aws/resources: the AWS Load Balancer Controller: the load balancer has been removed: elbv2.k8s.aws",
-    "group.ingress.k8s.aws/*: the AWS Load Balancer Controller: the load balancer of its group has been changed (an Ingress of the group that is invalid prevents that): elbv2.k8s.aws",
+    "ingress.k8s.aws/resources: ingresses.networking.k8s.io or ingresses.extensions: the AWS Load Balancer Controller: the load balancer has been removed: elbv2.k8s.aws",
+    "group.ingress.k8s.aws/*: ingresses.networking.k8s.io or ingresses.extensions: the AWS Load Balancer Controller: the load balancer of its group has been changed (an Ingress of the group that is invalid prevents that): elbv2.k8s.aws",
     // kubernetes/ingress-gce: pkg/sync/sync.go, GC
-    "networking.gke.io/ingress-finalizer*: the Ingress controller of GKE: the load balancer has been removed: -",
+    "networking.gke.io/ingress-finalizer*: -: the Ingress controller of GKE: the load balancer has been removed: -",
     // kubernetes/ingress-gce: pkg/neg/manager.go, processNEGDeletionCandidate
-    "networking.gke.io/neg-finalizer: the NEG controller of GKE: the network endpoint groups have been deleted: -",
+    "networking.gke.io/neg-finalizer: -: the NEG controller of GKE: the network endpoint groups have been deleted: -",
     // argoproj/argo-cd: controller/appcontroller.go, finalizeApplicationDeletion and finalizeProjectDeletion;
     // applicationset/controllers/applicationset_controller.go
-    "resources-finalizer.argocd.argoproj.io*: Argo CD: the Application's resources have been deleted (this needs its AppProject: if that is gone, nobody removes the finalizer), the AppProject has no Application left, or the ApplicationSet's ordered deletion has ended: argoproj.io",
+    "resources-finalizer.argocd.argoproj.io*: applications.argoproj.io or appprojects.argoproj.io or applicationsets.argoproj.io: Argo CD: the Application's resources have been deleted (this needs its AppProject: if that is gone, nobody removes the finalizer), the AppProject has no Application left, or the ApplicationSet's ordered deletion has ended: argoproj.io",
     // fluxcd/kustomize-controller: internal/controller/kustomization_controller.go, finalize; other controllers of
     // Flux use the same name
-    "finalizers.fluxcd.io: the Flux controller of this kind: its clean-up has succeeded: toolkit.fluxcd.io",
+    "finalizers.fluxcd.io: -: the Flux controller of this kind: its clean-up has succeeded: toolkit.fluxcd.io",
     // argoproj/argo-workflows: workflow/controller/artifact_gc.go, processArtifactGCCompletion
-    "workflows.argoproj.io/artifact-gc: the Argo workflow controller: the artifacts of the workflow have been deleted (by pods in its namespace: if that is being deleted, none can start): argoproj.io",
+    "workflows.argoproj.io/artifact-gc: workflows.argoproj.io: the Argo workflow controller: the artifacts of the workflow have been deleted (by pods in its namespace: if that is being deleted, none can start): argoproj.io",
     // kubernetes-sigs/cluster-api: core/reconcilers/machine/machine_controller.go, Reconcile and reconcileDelete
-    "machine.cluster.x-k8s.io: the Cluster API controllers: the node has been drained and its infrastructure deleted (they need the Cluster: if that is gone, nobody removes the finalizer): cluster.x-k8s.io",
+    "machine.cluster.x-k8s.io: machines.cluster.x-k8s.io: the Cluster API controllers: the node has been drained and its infrastructure deleted (they need the Cluster: if that is gone, nobody removes the finalizer): cluster.x-k8s.io",
     // crossplane/crossplane-runtime: pkg/reconciler/managed/reconciler.go, Reconcile
-    "finalizer.managedresource.crossplane.io: the Crossplane provider of this kind: no other finalizer is left and the external resource has been deleted, or its policies keep that: -",
+    "finalizer.managedresource.crossplane.io: -: the Crossplane provider of this kind: no other finalizer is left and the external resource has been deleted, or its policies keep that: -",
     // cert-manager/cert-manager: pkg/controller/acmechallenges/sync.go, finalize; pkg/issuer/acme/dns/dns.go, CleanUp
-    "finalizer.acme.cert-manager.io: cert-manager: the challenge has been cleaned up, which for DNS needs the credentials of its solver: cert-manager.io",
-    "acme.cert-manager.io/finalizer: cert-manager: the challenge has been cleaned up, which for DNS needs the credentials of its solver: cert-manager.io",
+    "finalizer.acme.cert-manager.io: -: cert-manager: the challenge has been cleaned up, which for DNS needs the credentials of its solver: cert-manager.io",
+    "acme.cert-manager.io/finalizer: -: cert-manager: the challenge has been cleaned up, which for DNS needs the credentials of its solver: cert-manager.io",
     // rancher/wrangler: pkg/generic/remove.go, sync
-    "wrangler.cattle.io/*: the controller that its name tells, of Rancher or built with its libraries: its clean-up has succeeded: cattle.io",
+    "wrangler.cattle.io/*: -: the controller that its name tells, of Rancher or built with its libraries: its clean-up has succeeded: cattle.io",
     // rancher/norman: lifecycle/object.go, finalize
-    "controller.cattle.io/*: the Rancher controller that its name tells: its clean-up has succeeded: cattle.io",
-    "clusterscoped.controller.cattle.io/*: the Rancher controller that its name tells: its clean-up has succeeded: cattle.io",
+    "controller.cattle.io/*: -: the Rancher controller that its name tells: its clean-up has succeeded: cattle.io",
+    "clusterscoped.controller.cattle.io/*: -: the Rancher controller that its name tells: its clean-up has succeeded: cattle.io",
     // vmware-tanzu/velero: pkg/controller/restore_controller.go, deleteExternalResources
-    "restores.velero.io/external-resources-finalizer: Velero: the files of the restore have been deleted from its backup storage, or its backup is gone: velero.io",
+    "restores.velero.io/external-resources-finalizer: restores.velero.io: Velero: the files of the restore have been deleted from its backup storage, or its backup is gone: velero.io",
     // rook/rook: pkg/operator/ceph/object/controller.go and others; controller/controller_utils.go, IsReadyToReconcile
-    "*.ceph.rook.io: the Rook operator: the Ceph resource has been removed, which needs that nothing depends on it and that Ceph is healthy, or the CephCluster is gone: ceph.rook.io",
+    "*.ceph.rook.io: -: the Rook operator: the Ceph resource has been removed, which needs that nothing depends on it and that Ceph is healthy, or the CephCluster is gone: ceph.rook.io",
     // kubernetes-sigs/karpenter: pkg/controllers/node/termination/controller.go; nodeclaim/lifecycle/controller.go
-    "karpenter.sh/termination: Karpenter: the node has been drained and its instance terminated: karpenter.sh",
+    "karpenter.sh/termination: -: Karpenter: the node has been drained and its instance terminated: karpenter.sh",
     // tektoncd/chains: pkg/reconciler/taskrun/taskrun.go and pipelinerun/pipelinerun.go, FinalizeKind
-    "chains.tekton.dev*: Tekton Chains: the run has been signed, or was deleted before its end: tekton.dev",
+    "chains.tekton.dev*: -: Tekton Chains: the run has been signed, or was deleted before its end: tekton.dev",
     // kedacore/keda: controllers/keda/scaledobject_finalizer.go, finalizeScaledObject; others beside it
-    "finalizer.keda.sh: the KEDA operator: its clean-up has succeeded: keda.sh",
+    "finalizer.keda.sh: -: the KEDA operator: its clean-up has succeeded: keda.sh",
     // kubevirt/kubevirt: pkg/virt-controller/watch/vmi/lifecycle.go
-    "*foregroundDeleteVirtualMachine: virt-controller of KubeVirt: the virtual machine instance has ended, and its pods are gone: kubevirt.io",
+    "*foregroundDeleteVirtualMachine: -: virt-controller of KubeVirt: the virtual machine instance has ended, and its pods are gone: kubevirt.io",
     // nolar/kopf: docs/configuration.rst and docs/troubleshooting.rst
-    "kopf.zalando.org/*: an operator that is built with kopf: its deletion handlers and daemons have ended: -",
+    "kopf.zalando.org/*: -: an operator that is built with kopf: its deletion handlers and daemons have ended: -",
     // strimzi/strimzi-kafka-operator: topic-operator/src/main/java/io/strimzi/operator/topic/BatchingTopicController.java
-    "strimzi.io/topic-operator: Strimzi's topic operator: the topic has been deleted in Kafka (it runs in the Kafka cluster: if that is gone, nobody removes the finalizer): kafka.strimzi.io",
+    "strimzi.io/topic-operator: kafkatopics.kafka.strimzi.io: Strimzi's topic operator: the topic has been deleted in Kafka (it runs in the Kafka cluster: if that is gone, nobody removes the finalizer): kafka.strimzi.io",
 ];
 
-/// Of a well-known finalizer: who removes it, when, and a group that is served as long as that one is installed.
-fn known(name: &str) -> Option<(&'static str, &'static str, Option<&'static str>)> {
+/// Who removes a well-known finalizer, when, and a group that is served as long as that one is installed.
+type Known = (&'static str, &'static str, Option<&'static str>);
+
+/// That of an object of a resource, or of the spec of a namespace; else the resources that the finalizer is for.
+fn known(name: &str, of: Option<&GroupResource>) -> Option<Result<Known, &'static str>> {
     KNOWN.iter().find_map(|row| {
         let (pattern, rest) = row.split_once(": ")?;
+        let (resources, rest) = rest.split_once(": ")?;
         let (remover, rest) = rest.split_once(": ")?;
         let (when, group) = rest.rsplit_once(": ")?;
         let fits = match (pattern.strip_prefix('*'), pattern.strip_suffix('*')) {
@@ -101,9 +106,17 @@ fn known(name: &str) -> Option<(&'static str, &'static str, Option<&'static str>
             (_, Some(begin)) => name.starts_with(begin),
             (None, None) => name == pattern,
         };
-        fits.then_some((remover, when, Some(group).filter(|group| *group != "-")))
+        let is_for = |of: &GroupResource| resources.split(" or ").any(|one| one == of.to_string());
+        let is_of_it = resources == "-" || of.is_some_and(is_for);
+        let known = (remover, when, Some(group).filter(|group| *group != "-"));
+        fits.then_some(if is_of_it { Ok(known) } else { Err(resources) })
     })
 }
+
+/// What is said of a command that removes a finalizer, between the name of that and the command.
+pub const BY_HAND: &str = " by hand skips its clean-up. If nothing is left to clean up";
+/// The same after that, if there are several objects.
+pub const EACH: &str = ", for each object as for this one";
 
 /// A finalizer of an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -122,6 +135,9 @@ pub struct FinalizerReport {
     /// It is in the spec of a namespace.
     #[serde(default)]
     pub in_spec: bool,
+    /// It is well-known, and only of these other resources.
+    #[serde(skip)]
+    pub is_for: Option<&'static str>,
 }
 
 impl FinalizerReport {
@@ -133,23 +149,25 @@ impl FinalizerReport {
     }
 
     /// The finalizers of an object.
-    pub fn of(details: &Details, catalog: &Catalog) -> Vec<Self> {
+    pub fn of(object: &Identity, details: &Details, catalog: &Catalog) -> Vec<Self> {
         let reports = details.finalizers.iter().map(|name| {
             let set_by = details.setters.iter().find(|setter| setter.finalizer == *name).cloned();
-            Self { set_by, ..Self::named(name, catalog) }
+            Self { set_by, ..Self::named(name, Some(&object.resource.group_resource), catalog) }
         });
         reports.collect()
     }
 
-    /// What its name tells.
-    pub(super) fn named(name: &str, catalog: &Catalog) -> Self {
-        let known = known(name);
+    /// What its name tells on an object of a resource, or in the spec of a namespace.
+    pub(super) fn named(name: &str, of: Option<&GroupResource>, catalog: &Catalog) -> Self {
+        let row = known(name, of);
+        let known = row.and_then(Result::ok);
         let group = known.map_or_else(|| domain(name), |(_, _, group)| group);
         Self {
             name: word(name).to_string(),
             remover: known.map(|(remover, ..)| remover.into()),
             when: known.map(|(_, when, _)| when.into()),
             api_is_served: group.and_then(|group| is_served(group, catalog)),
+            is_for: row.and_then(Result::err),
             ..Self::default()
         }
     }
@@ -162,16 +180,15 @@ impl FinalizerReport {
     /// What a person can do about it, and how to remove it by hand from this object, one of so many, where nobody
     /// else will.
     pub(super) fn advice(&self, of: &ObjectName, count: usize) -> Vec<String> {
-        let Self { name, api_is_served, in_spec, .. } = self;
+        let Self { name, api_is_served, in_spec, is_for, .. } = self;
         let place = if *in_spec { " in the spec" } else { "" };
-        let advice = format!("Finalizer {name}{place}: {}", self.remedy());
-        let command = (*api_is_served == Some(false)).then(|| self.by_hand(of)).flatten();
-        let each = if count > 1 { ", for each object as for this one" } else { "" };
-        let by_hand = command.map(|command| {
-            format!(
-                "Removing {name} by hand skips its clean-up. If nothing is left to clean up{each}: {command}"
-            )
-        });
+        let mut advice = format!("Finalizer {name}{place}: {}", self.remedy());
+        if *name == FOREGROUND_FINALIZER {
+            advice.push_str(&format!(" `explain` of {of} says which do."));
+        }
+        let command = (*api_is_served == Some(false) || is_for.is_some()).then(|| self.by_hand(of)).flatten();
+        let each = if count > 1 { EACH } else { "" };
+        let by_hand = command.map(|command| format!("Removing {name}{BY_HAND}{each}: {command}"));
         std::iter::once(advice).chain(by_hand).collect()
     }
 
@@ -188,6 +205,9 @@ impl FinalizerReport {
     /// Who removes it, or who may know.
     fn remedy(&self) -> String {
         let Self { name, remover, when, set_by, .. } = self;
+        if let Some(resources) = self.is_for {
+            return format!("it is for {resources}, so probably nobody removes it from anything else.");
+        }
         let not_served = self.api_is_served == Some(false);
         match (remover.as_ref().zip(when.as_ref()), set_by) {
             (Some((remover, when)), _) if not_served => format!(

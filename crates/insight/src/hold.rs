@@ -134,7 +134,7 @@ fn terminating(
     around: Around<'_>,
 ) -> Vec<Held> {
     let details = &live.details;
-    let mut finalizers = FinalizerReport::of(details, asker.catalog());
+    let mut finalizers = FinalizerReport::of(identity, details, asker.catalog());
     // The collector removes its own finalizer, and others hold the object after that.
     let is_unblocked = deletion == DeletionState::DeletingDependents && finalizers.len() == 1;
     finalizers.retain(|finalizer| match &*finalizer.name {
@@ -144,7 +144,7 @@ fn terminating(
     });
     let mut all = Vec::new();
     if is_unblocked {
-        let is_seen = asker.outside().types.is_empty();
+        let is_seen = asker.outside().is_empty() && asker.outside().left_out == 0;
         all.push(Held::new(if is_seen { Hold::Unblocked } else { Hold::Unknown }));
     }
     if !finalizers.is_empty() {
@@ -163,12 +163,19 @@ fn terminating(
             all.push(Held { about, ..Held::new(Hold::SilentApi) });
         }
         if all.is_empty() && !around.has_contents && finalizers.iter().any(|name| **name == *OF_NAMESPACES) {
-            let (hold, about) = if around.is_all {
-                (Hold::NamespaceController, NAMESPACE_CONTROLLER.to_owned())
-            } else {
-                (Hold::Unknown, format!("{NAMESPACE_CONTROLLER}, or for what could not be listed"))
+            let condition = details.condition();
+            let failure = condition.filter(|condition| !condition.says_what_is_left());
+            let (hold, about) = match failure {
+                Some(failure) => {
+                    (Hold::NamespaceController, format!("what the condition {} reports", failure.kind))
+                }
+                None if around.is_all => (Hold::NamespaceController, NAMESPACE_CONTROLLER.to_owned()),
+                None => (Hold::Unknown, format!("{NAMESPACE_CONTROLLER}, or for what could not be listed")),
             };
-            let says = details.condition().map(|condition| format!(", and {}", condition.words()));
+            let says = condition.map(|condition| match failure {
+                Some(_) => format!(": {}", condition.message),
+                None => format!(", and {}", condition.words()),
+            });
             let detail = Some(about.clone() + &says.unwrap_or_default());
             all.push(Held { about, detail, ..Held::new(hold) });
         }
@@ -304,6 +311,7 @@ impl Held {
             Hold::SilentApi => vec![format!(
                 "A namespace only goes after every API has answered. Repair {about}, or remove its APIService."
             )],
+            Hold::NamespaceController if about != NAMESPACE_CONTROLLER => vec![format!("Repair {about}.")],
             Hold::NamespaceController => {
                 vec![format!("If that does not change, look at {NAMESPACE_CONTROLLER}.")]
             }

@@ -12,8 +12,10 @@ use kube_gc_core::graph::{
     ReferenceSnapshot,
 };
 use kube_gc_core::object::{
-    Catalog, DeletionState, Identity, Key, Namespace, ObjectFacts, OwnerReference, PropagationPolicy, Scope,
+    Catalog, DeletionState, Identity, Key, Namespace, ObjectFacts, OwnerReference, PropagationPolicy,
+    ResourceType, Scope, split_api_version,
 };
+use kube_gc_core::text::LISTED;
 use kube_gc_core::verdict::{
     Decision, IdleReason, KeepReason, Precheck, ReferenceClass, decide, from_live, from_state, named,
     precheck,
@@ -170,6 +172,27 @@ pub(super) fn locate(asker: &mut Asker<'_>, judged: &mut [JudgedReference]) {
     }
 }
 
+/// Looks up the first owners whose kind the server has in another version.
+pub(super) fn look_up_served(asker: &mut Asker<'_>, object: &ObjectSnapshot, judged: &mut [JudgedReference]) {
+    let catalog = asker.catalog();
+    let pairs = judged.iter_mut().zip(&object.references);
+    let unserved = pairs.filter(|(judged, _)| matches!(judged.evidence, Evidence::NotServed { .. }));
+    for (judged, ReferenceSnapshot { reference, .. }) in unserved.take(LISTED) {
+        let Some(served) = same_kind(catalog, reference) else { continue };
+        let (api_version, kind) = (served.api_version().into(), (&*served.kind).into());
+        let reference = OwnerReference { api_version, kind, ..reference.clone() };
+        let changed = resolve(catalog, object.identity.namespace.as_ref(), &reference);
+        judged.as_served = classify(asker, &changed).map(|changed| changed.class);
+    }
+}
+
+/// Whether an owner is being deleted, and its dependents are released first.
+pub(super) fn is_orphaning(asker: &mut Asker<'_>, owner: &Identity) -> bool {
+    let observed = asker.object(&owner.key()).map(|object| object.map(|object| object.deletion));
+    let deletion = observed.and_then(|observed| observed.or_else(|| asker.live(owner)?.deletion()));
+    deletion == Some(DeletionState::Orphaning)
+}
+
 /// What keeps an object that has these owners, if all of it goes.
 pub(super) fn doomed(asker: &mut Asker<'_>, judged: &[JudgedReference], levels: usize) -> Option<String> {
     let solid = judged.iter().filter(|reference| reference.class == ReferenceClass::Solid);
@@ -223,6 +246,9 @@ pub struct JudgedReference {
     pub evidence: Evidence,
     /// The object in another namespace that has the uid, if one is known.
     pub found: Option<ObjectName>,
+    /// If its kind is served in another version: the class that it would have there, as far as that was looked up.
+    #[serde(skip)]
+    pub as_served: Option<ReferenceClass>,
     /// The identity that the reference names, if its kind resolves.
     #[serde(skip)]
     pub identity: Option<Identity>,
@@ -264,6 +290,7 @@ pub fn classify(asker: &mut Asker<'_>, seen: &ReferenceSnapshot) -> Option<Judge
         class,
         evidence,
         found: None,
+        as_served: None,
         identity: seen.owner.identity().cloned(),
     })
 }
@@ -275,11 +302,17 @@ fn known(catalog: &Catalog, class: ReferenceClass, reference: &OwnerReference) -
         ReferenceClass::Absent | ReferenceClass::Orphaned => Evidence::Remembered,
         ReferenceClass::InvalidScope => Evidence::Namespaced,
         ReferenceClass::Unresolved if catalog.is_unread(&reference.api_version) => Evidence::Undiscovered,
-        ReferenceClass::Unresolved => {
-            let mut same = catalog.types().filter(|served| served.kind.eq_ignore_ascii_case(&reference.kind));
-            Evidence::NotServed { served_as: same.next().map(|served| served.api_version()) }
-        }
+        ReferenceClass::Unresolved => Evidence::NotServed {
+            served_as: same_kind(catalog, reference).map(|served| served.api_version()),
+        },
     }
+}
+
+/// The type of the same kind that a reference may mean which does not resolve: in its group, if that has one.
+pub(super) fn same_kind<'a>(catalog: &'a Catalog, reference: &OwnerReference) -> Option<&'a ResourceType> {
+    let (group, _) = split_api_version(&reference.api_version);
+    let same = catalog.types().filter(|served| served.kind.eq_ignore_ascii_case(&reference.kind));
+    same.min_by_key(|served| *served.group_resource.group != *group).map(|served| &**served)
 }
 
 /// What a reference of an object that no partition shows refers to.

@@ -79,6 +79,13 @@ pub enum Live {
     NotAsked,
 }
 
+impl Live {
+    /// The state of the object, if it was found.
+    pub fn deletion(&self) -> Option<DeletionState> {
+        if let Self::Found(live) = self { Some(live.facts.deletion_state()) } else { None }
+    }
+}
+
 /// What proves that an object is absent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AbsenceEvidence {
@@ -117,7 +124,7 @@ impl Details {
     /// What a namespace or a definition says of its own deletion.
     pub(super) fn condition(&self) -> Option<&NamespaceCondition> {
         let Particulars::Container { conditions, .. } = &self.particulars else { return None };
-        conditions.first()
+        conditions.iter().find(|condition| !condition.says_what_is_left()).or(conditions.first())
     }
 
     /// The seconds since its grace period has ended; negative before that. `None` if it is not being deleted,
@@ -191,15 +198,20 @@ impl Knowledge {
         &self.outside
     }
 
+    /// So many types were left out.
+    pub fn leave_out(&mut self, types: usize) {
+        self.outside.left_out = types;
+    }
+
     /// A type could not be listed. If the API server fails to, a namespace waits for it, too.
     pub fn miss(&mut self, unseen: Unseen, holds_namespaces: bool) {
         self.outside.silent_apis.extend(holds_namespaces.then(|| unseen.clone()));
         self.outside.types.push(unseen);
     }
 
-    /// Whether types were not listed, because whoever asks chose others.
-    pub const fn leave_out(&mut self, is_left_out: bool) {
-        self.outside.is_left_out = is_left_out;
+    /// Whether types that could change the answer were not listed, because whoever asks chose others.
+    pub const fn narrow(&mut self, is_narrowed: bool) {
+        self.outside.is_narrowed = is_narrowed;
     }
 
     pub fn learn(&mut self, fact: Fact) {

@@ -47,7 +47,7 @@ pub use contents::{
     HeldObjects, NamespaceCondition, NamespaceContents, NamespaceReport, TypeLeft, explain_namespace,
 };
 pub use explain::{Chain, ChainLink, Explanation, HeldBy, Leaf, Outcome, explain};
-pub use finalizers::FinalizerReport;
+pub use finalizers::{BY_HAND, EACH, FinalizerReport};
 pub use hold::{Hold, NAMESPACE_CONTROLLER, contents_of};
 pub use judge::{Evidence, JudgedReference, classify};
 pub use knowledge::{

@@ -113,8 +113,10 @@ pub struct Outside {
     pub silent_objects: Vec<Unseen>,
     /// The types whose objects are not, or not all, in its graph.
     pub types: Vec<Unseen>,
-    /// Whether some were left out on request.
-    pub is_left_out: bool,
+    /// How many types were left out, on request or because a collector ignores them.
+    pub left_out: usize,
+    /// Whether types were left out on request of a question whose answer they could change.
+    pub is_narrowed: bool,
     /// Where the brake of a collector holds what it would delete: in these namespaces, or for `None` everywhere.
     pub paused: Vec<Option<Namespace>>,
     /// What a collector has failed with, and may fail with again: by the uids of objects, what was said.
@@ -124,7 +126,7 @@ pub struct Outside {
 impl Outside {
     /// Whether there may be objects that the source does not see.
     pub const fn is_empty(&self) -> bool {
-        self.silent_objects.is_empty() && self.types.is_empty() && !self.is_left_out
+        self.silent_objects.is_empty() && self.types.is_empty() && !self.is_narrowed
     }
 }
 

@@ -130,12 +130,7 @@ pub(super) fn deletion(object: &ObjectName, before: Precheck, finalizers: &[Fina
             format!("{object} stays: it has no owner references, so it is never garbage.")
         }
         Precheck::Nothing(IdleReason::Terminating) => format!("{object} is being deleted."),
-        Precheck::Nothing(IdleReason::Orphaning) => {
-            format!(
-                "{object} is being deleted with the policy Orphan: the collector, if one runs, releases its dependents \
-                 first."
-            )
-        }
+        Precheck::Nothing(IdleReason::Orphaning) => orphaning(object).0,
         Precheck::RemoveForegroundFinalizer => {
             let others: Vec<_> =
                 finalizers.iter().filter(|finalizer| finalizer.name != FOREGROUND_FINALIZER).collect();
@@ -162,24 +157,52 @@ pub(super) fn deletion(object: &ObjectName, before: Precheck, finalizers: &[Fina
     }
 }
 
-/// What a person can do about owner references.
-pub(super) fn advice_on_references(decision: &Decision, judged: &[JudgedReference]) -> Vec<String> {
+/// What happens to an object that releases its dependents, and what a person must not do to it meanwhile.
+pub(super) fn orphaning(object: &ObjectName) -> (String, String) {
+    let happens = format!(
+        "{object} is being deleted with the policy Orphan: the collector, if one runs, releases its dependents first."
+    );
+    let advice = format!(
+        "Do not delete {object} again before its dependents are released: any deletion without --cascade=orphan lets \
+         the collector delete those that no other owner keeps."
+    );
+    (happens, advice)
+}
+
+/// What a person can do about the owner references of an object.
+pub(super) fn advice_on_references(
+    object: &ObjectName,
+    decision: &Decision,
+    judged: &[JudgedReference],
+) -> Vec<String> {
     let open = match decision {
         Decision::Park(_) => ReferenceClass::Unresolved,
         Decision::Report { .. } => ReferenceClass::InvalidScope,
         _ => return Vec::new(),
     };
-    let advice = |JudgedReference { owner, evidence, .. }: &JudgedReference| {
+    let advice = |JudgedReference { owner, evidence, as_served, .. }: &JudgedReference| {
         Some(match evidence {
             Evidence::NotServed { served_as: Some(version) } => {
-                format!("Change the owner reference to {owner}: the server has this kind in {version}.")
-            }
-            Evidence::NotServed { served_as: None } => {
+                let there = match as_served {
+                    Some(ReferenceClass::Solid) => {
+                        return Some(format!(
+                            "Change the owner reference to {owner}: the server has this kind in {version}."
+                        ));
+                    }
+                    Some(ReferenceClass::Absent) => "no object of that name and uid is there",
+                    Some(ReferenceClass::Waiting | ReferenceClass::Orphaned) => "it is being deleted there",
+                    Some(ReferenceClass::InvalidScope) => "it is namespaced there",
+                    Some(ReferenceClass::Unresolved) | None => "it is not known whether it is there",
+                };
                 format!(
-                    "Install the API {} of {owner} again, or remove the owner reference.",
-                    owner.api_version
+                    "The server has the kind of {owner} in {version}, but {there}. A reference to that version would \
+                     not keep {object}, and could let the collector delete it: to keep it, remove the owner reference."
                 )
             }
+            Evidence::NotServed { served_as: None } => format!(
+                "Correct the kind {} of {owner}, install it in {} again, or remove the owner reference.",
+                owner.kind, owner.api_version
+            ),
             Evidence::Undiscovered => {
                 format!("Find out why the API {} does not answer.", owner.api_version)
             }

@@ -54,6 +54,8 @@ impl StuckReport {
         for group in &mut self.groups {
             // What others wait for is named with them.
             if let Some((name, message)) = left.iter().find(|(name, _)| group.holders.contains(name)) {
+                // The reason says more.
+                group.advice.retain(|line| line != Source::Collector.advice());
                 group.advice.push(format!("The collector cannot finish with {name} ({reason}): {message}."));
                 group.advice.push(format!("What to do ({reason}): {hint}."));
                 left.retain(|(name, _)| !group.holders.contains(name));

@@ -193,8 +193,14 @@ fn unseen(incomplete: &[Unseen], look: Option<&Look>) -> String {
         // Who may do little is refused each type by its name.
         let (denied, others): (Vec<_>, Vec<_>) =
             reasons.into_iter().partition(|(why, _)| why.ends_with("(403)"));
+        let is_to = |verb: &str| denied.iter().all(|(why, _)| why.contains(verb));
+        let may_not = match (is_to(" get "), is_to(" list ")) {
+            (true, _) => "you may not get these (403)",
+            (_, true) => "you may not list these (403)",
+            (..) => "you may not get or list these (403)",
+        };
         let denied: Vec<&str> = denied.into_iter().flat_map(|(_, parts)| parts).collect();
-        let denied = (!denied.is_empty()).then_some(("you may not get or list these (403)", denied));
+        let denied = (!denied.is_empty()).then_some((may_not, denied));
         reasons = denied.into_iter().chain(others).collect();
     }
     let (most, more) = if wide { (usize::MAX, reasons.len()) } else { (NAMED, REASONS) };
@@ -270,11 +276,16 @@ mod tests {
         assert!(text.lines().count() == 4 && text.contains(": 12 more, for other reasons"), "{text}");
         assert_eq!(unseen(&many, Some(&look(true))).lines().count(), 9);
         let denied = |number| unseen_for(&format!("not allowed to get t{number} (403)"), 1);
-        let denied: Vec<Unseen> = (0..9).flat_map(|number| denied(number).collect::<Vec<_>>()).collect();
-        assert_eq!(
-            unseen(&denied, Some(&look(false))),
-            "Not looked at: t0, t0, t0 and 6 more (-o wide names all): you may not get or list these (403)\n"
-        );
+        let mut denied: Vec<Unseen> = (0..9).flat_map(|number| denied(number).collect::<Vec<_>>()).collect();
+        for (count, verbs) in [(6, "get"), (7, "get or list")] {
+            assert_eq!(
+                unseen(&denied, Some(&look(false))),
+                format!(
+                    "Not looked at: t0, t0, t0 and {count} more (-o wide names all): you may not {verbs} these (403)\n"
+                )
+            );
+            denied.extend(unseen_for("you may not list this (403)", 1));
+        }
         assert_eq!(footer(&[], 0, None), "");
     }
 }

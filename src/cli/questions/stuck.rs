@@ -12,7 +12,7 @@ use crate::cli::text::{Cell, Colour, Look, kubectl_name, kubectl_names, line};
 use crate::insight::{QueryScope, Source};
 use kube_gc_core::text::Thousands;
 use kube_gc_core::text::escape::Escaped;
-use kube_gc_insight::{StuckGroup, StuckReport, counted, counted_of};
+use kube_gc_insight::{BY_HAND, EACH, StuckGroup, StuckReport, counted, counted_of};
 
 /// The end of `kube-gc stuck --help`.
 const EXAMPLES: &str = "\
@@ -109,18 +109,20 @@ fn text(report: &StuckReport, look: &Look) -> String {
     if look.wide {
         text.push_str(&objects(report, look));
     }
-    // Several causes can have the same advice, and a command belongs below what it is about.
-    let (mut known, mut advice) = (HashSet::new(), Vec::new());
-    for group in &report.groups {
-        if group.advice.iter().filter(|line| known.insert(*line)).count() > 0 {
-            advice.extend(&group.advice);
+    // Several causes can have the same advice, with a command for an object of each: the first stands for all.
+    let mut advice: Vec<(&str, String)> = Vec::new();
+    for said in report.groups.iter().flat_map(|group| &group.advice) {
+        let what = said.split_once(BY_HAND).map_or(&**said, |(what, _)| what);
+        match advice.iter_mut().find(|(known, _)| *known == what) {
+            Some((_, first)) => *first = first.replace(&format!("{BY_HAND}:"), &format!("{BY_HAND}{EACH}:")),
+            None => advice.push((what, said.clone())),
         }
     }
     if !advice.is_empty() {
         text.push('\n');
     }
-    for advice in advice {
-        line(&mut text, advice);
+    for (_, said) in advice {
+        line(&mut text, said);
     }
     text
 }
@@ -250,14 +252,17 @@ mod tests {
             let advice = advice.iter().map(ToString::to_string).collect();
             StuckGroup { advice, ..group.clone() }
         };
-        let one = several(&["a", "a by hand of x"]);
-        let both = several(&["b", "b by hand of y", "a", "a by hand of y"]);
+        let by_hand = |name: &str, each: &str, object: &str| {
+            format!("Removing {name}{BY_HAND}{each}: kubectl patch {object}")
+        };
+        let one = several(&["a", &by_hand("a", "", "x"), "once"]);
+        let both = several(&["b", &by_hand("b", "", "y"), "a", &by_hand("a", EACH, "y"), "once"]);
         let groups = vec![group.clone(), one, both, group.clone()];
         let report = StuckReport { groups, ..StuckReport::default() };
         let text = text(&report, &look(true));
         assert_harmless(&text, 30);
-        let advice = "\na\na by hand of x\nb\nb by hand of y\na\na by hand of y\n";
-        assert!(text.ends_with(advice), "{text}");
+        let advice = ["a", &by_hand("a", EACH, "x"), "once", "b", &by_hand("b", "", "y")].join("\n");
+        assert!(text.ends_with(&format!("\n{advice}\n")), "{text}");
         assert!(text.contains("\n  configmap.apps/receipt  shop  uid-receipt\n  and 40 more\n"), "{text}");
         assert_harmless(&names(&report), 1);
     }

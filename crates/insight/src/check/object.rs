@@ -4,13 +4,11 @@ use std::collections::{HashMap, HashSet};
 
 use crate::check::survey::{Circles, Suspect};
 use crate::check::{CheckEffect, Class, Finding};
-use crate::judge::{Evidence, JudgedReference, judged};
+use crate::judge::{Evidence, JudgedReference, judged, same_kind};
 use crate::knowledge::Asker;
 use crate::name::ObjectName;
 use kube_gc_core::graph::{ObjectSnapshot, ReferenceSnapshot};
-use kube_gc_core::object::{
-    Catalog, Identity, Namespace, OwnerReference, ResourceType, Uid, split_api_version,
-};
+use kube_gc_core::object::{Catalog, Identity, Namespace, OwnerReference, Uid, split_api_version};
 use kube_gc_core::verdict::{Decision, ReferenceClass};
 
 /// What is wrong with an object.
@@ -195,14 +193,10 @@ fn unserved(catalog: &Catalog, reference: &OwnerReference) -> (Class, Option<Str
         return (Class::Unresolved, None);
     }
     let (group, _) = split_api_version(&reference.api_version);
-    let lower = reference.kind.to_lowercase();
-    let is_in_group = |served: &ResourceType| *served.group_resource.group == *group;
-    let same = catalog.types().filter(|served| served.kind.to_lowercase() == lower);
-    let Some(served) = same.min_by_key(|served| !is_in_group(served)) else {
-        return (Class::Unresolved, None);
-    };
-    let is_kind = *reference.kind == *served.kind || *reference.kind == *lower;
-    let class = if is_in_group(served) && is_kind { Class::UnservedVersion } else { Class::Unresolved };
+    let Some(served) = same_kind(catalog, reference) else { return (Class::Unresolved, None) };
+    let is_kind = *reference.kind == *served.kind || *reference.kind == *reference.kind.to_lowercase();
+    let is_in_group = *served.group_resource.group == *group;
+    let class = if is_in_group && is_kind { Class::UnservedVersion } else { Class::Unresolved };
     (class, Some(served.api_version()))
 }
 
@@ -233,9 +227,9 @@ fn odd(object: &ObjectSnapshot, holders: &[Vec<Identity>], circles: &Circles) ->
     let mut found = Vec::new();
     let mut note = |place, wrong| found.push((place, wrong));
     let mut owners: HashSet<Looks<'_>> = HashSet::new();
-    let mut of_uid: HashMap<&Uid, HashSet<Looks<'_>>> = HashMap::new();
-    for seen in references {
-        of_uid.entry(&seen.reference.uid).or_default().insert(named(seen));
+    let mut of_uid: HashMap<&Uid, HashSet<(String, &str)>> = HashMap::new();
+    for OwnerReference { uid, kind, name, .. } in references.iter().map(|seen| &seen.reference) {
+        of_uid.entry(uid).or_default().insert((kind.to_lowercase(), name));
     }
     for (place, (seen, holders)) in references.iter().zip(holders).enumerate() {
         let several = of_uid.get(&seen.reference.uid).is_some_and(|owners| owners.len() > 1);

@@ -351,7 +351,7 @@ pub(super) fn hangs(asker: &Asker<'_>) -> Option<String> {
 /// read.
 pub(super) fn foreign(asker: &mut Asker<'_>, visited: &Visited) -> Option<Vec<FinalizerReport>> {
     let Some(Live::Found(live)) = asker.live(&visited.identity) else { return None };
-    let mut all = FinalizerReport::of(&live.details, asker.catalog());
+    let mut all = FinalizerReport::of(&visited.identity, &live.details, asker.catalog());
     let is_definition = matches!(Container::of(&visited.identity), Some(Container::Definition(_)));
     all.retain(|finalizer| match finalizer.name.as_str() {
         FOREGROUND_FINALIZER | ORPHAN_FINALIZER => false,
@@ -366,5 +366,7 @@ pub(super) fn foreign(asker: &mut Asker<'_>, visited: &Visited) -> Option<Vec<Fi
 pub(crate) fn in_spec(particulars: &Particulars, catalog: &Catalog) -> Vec<FinalizerReport> {
     let Particulars::Container { finalizers, .. } = particulars else { return Vec::new() };
     let others = finalizers.iter().filter(|name| **name != *OF_NAMESPACES);
-    others.map(|name| FinalizerReport { in_spec: true, ..FinalizerReport::named(name, catalog) }).collect()
+    others
+        .map(|name| FinalizerReport { in_spec: true, ..FinalizerReport::named(name, None, catalog) })
+        .collect()
 }

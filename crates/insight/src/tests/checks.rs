@@ -40,6 +40,7 @@ fn each_class_has_its_hint() {
     let same = widget.reference();
     let twice = OwnerReference { api_version: "example.com/v1".into(), kind: "widget".into(), ..same };
     let ring = [a.clone().owned(&b).owned(&above), b.clone().owned(&c), c.clone().owned(&a)];
+    let of_version = |version: &str| OwnerReference { api_version: version.into(), ..widget.reference() };
     let several = "odd collision Pod/p: another reference with this uid names another object";
     for (objects, expected) in [
         (vec![a.clone(), pod("p").owned(&a), node("node"), pod("n").owned(&node("node"))], &[][..]),
@@ -67,6 +68,11 @@ fn each_class_has_its_hint() {
         (vec![of_kind("v1", "configMap")], &["leaks unresolved Pod/p: the case of the kind is wrong"]),
         (
             vec![of_kind("example.com/v1alpha1", "Widget")],
+            &["leaks unserved_version Pod/p: served as example.com/v2"],
+        ),
+        // Two versions of one reference are no collision.
+        (
+            vec![widget.clone(), pod("p").owned(&widget).with(of_version("example.com/v9"))],
             &["leaks unserved_version Pod/p: served as example.com/v2"],
         ),
         (

@@ -46,7 +46,7 @@ fn the_verdict_follows_from_the_owners_and_the_evidence() {
             Outcome::Goes,
             Some(Evidence::OtherUid { uid: "new".into() }),
             "Pod/p is garbage: its owner ConfigMap/a does not exist in namespace ns any more (another object has \
-             that name now: new). The collector deletes it with the policy Background.",
+             that name now: new). The collector, if one runs, deletes it with the policy Background.",
         ),
         (
             Cluster::of(&[&a, &both]),
@@ -73,6 +73,155 @@ fn the_verdict_follows_from_the_owners_and_the_evidence() {
     assert_eq!((explained.outcome, explained.depends_on_unseen), (Outcome::Unknown, true));
     let unknown = "It is not known whether Pod/p stays: its owner ConfigMap/a cannot be read: not allowed.";
     assert_eq!(explained.verdict, unknown);
+}
+
+/// A change of the reference decides by the owner that it then names.
+#[test]
+fn a_version_is_advised_only_if_the_owner_is_there() {
+    let widget = obj("widgets.example.com", "ns", "w");
+    let of = |kind: &str| OwnerReference {
+        api_version: "example.com/v9".into(),
+        kind: kind.into(),
+        ..widget.reference()
+    };
+    let refused = "A reference to that version would not keep Pod/p, and could let the collector delete it: to keep \
+                   it, remove the owner reference.";
+    let taken = Live::Absent(AbsenceEvidence::OtherUid(Uid::parse("new").unwrap()));
+    let read = |live| Cluster::of(&[&pod("p").with(of("Widget"))]).reading(&widget, live);
+    let dying = widget.clone().foreground();
+    for (mut cluster, advised) in [
+        (
+            Cluster::of(&[&pod("p").with(of("Widget")), &widget]),
+            "Change the owner reference to Widget/w: the server has this kind in example.com/v2.".to_owned(),
+        ),
+        (
+            Cluster::of(&[&pod("p").with(of("Widget"))]).known(&[&widget]),
+            "Change the owner reference to Widget/w: the server has this kind in example.com/v2.".to_owned(),
+        ),
+        (read(taken), format!("no object of that name and uid is there. {refused}")),
+        (
+            read(Live::Absent(AbsenceEvidence::NotFound)),
+            format!("no object of that name and uid is there. {refused}"),
+        ),
+        (read(Live::Failed("403".into())), format!("it is not known whether it is there. {refused}")),
+        (
+            Cluster::of(&[&pod("p").with(of("Widget")), &dying]),
+            format!("it is being deleted there. {refused}"),
+        ),
+        (
+            Cluster::of(&[&pod("p").with(of("Widgit"))]),
+            "Correct the kind Widgit of Widget/w, install it in example.com/v9 again, or remove the owner reference."
+                .replace("Widget/w", "Widgit/w"),
+        ),
+    ] {
+        let advice = cluster.explain(&pod("p")).advice;
+        assert!(advice.len() == 1 && advice[0].ends_with(&advised), "{advice:?}, not {advised}");
+    }
+}
+
+/// Another deletion of the owner takes away the finalizer that lets the dependents go free.
+#[test]
+fn who_deletes_an_owner_again_that_releases_its_dependents_is_warned() {
+    let (owner, other) = (config("a").orphaning(), config("b"));
+    let item = pod("p").owned(&owner).owned(&other);
+    let warning = "Do not delete ConfigMap/a again before its dependents are released: any deletion without \
+                   --cascade=orphan lets the collector delete those that no other owner keeps.";
+    let happens = "ConfigMap/a is being deleted with the policy Orphan: the collector, if one runs, releases its \
+                   dependents first.";
+    let all = [&owner, &other, &item];
+    for mut cluster in [Cluster::of(&all), Cluster::of(&[]).known(&all)] {
+        for (obj, verdict) in
+            [(&item, format!("Pod/p stays: its 2 owners exist. {happens}")), (&owner, happens.to_owned())]
+        {
+            let explained = cluster.explain(obj);
+            assert_eq!((explained.verdict, explained.advice), (verdict, vec![warning.to_owned()]));
+        }
+    }
+}
+
+/// What blocks it need not be in it.
+#[test]
+fn what_blocks_a_namespace_from_outside_is_named() {
+    let namespace = obj("namespaces", "", "old").foreground();
+    let blocking = |name: &str| obj("configmaps", "other", name).blocking(&namespace).terminating();
+    let (outside, inside) = (blocking("bl"), obj("configmaps", "old", "in").terminating());
+    let explained = |all: &[&Obj], left: &[&Obj], finalizers: &[&str]| {
+        let mut cluster = Cluster::of(all).read(&outside, &["gone.example.net/x"]);
+        cluster = cluster.read(&inside, &["gone.example.net/y"]).read(&namespace, finalizers);
+        let objects = left.iter().map(|obj| (obj.identity(), obj.facts.deletion_state())).collect();
+        let contents = NamespaceContents { objects, is_all: true, ..NamespaceContents::default() };
+        cluster.ask(|asker| explain_namespace(asker, &namespace.identity(), &contents))
+    };
+    let of = |what: &str| {
+        format!("Namespace/old is being deleted: nothing is left in it, but it waits for {what}.")
+    };
+    let blocked = explained(&[&namespace, &outside], &[], &["foregroundDeletion"]);
+    assert_eq!(blocked.verdict, of("ConfigMap/bl (finalizer gone.example.net/x)"));
+    assert_eq!((blocked.held_by.len(), blocked.held_by[0].cause), (1, Hold::Finalizers));
+    assert!(blocked.advice[0].starts_with("Finalizer gone.example.net/x: "), "{blocked:?}");
+    assert!(blocked.advice[1].contains("kubectl patch configmaps bl -n other "), "{blocked:?}");
+    let both = explained(&[&namespace, &outside, &inside], &[&inside], &["foregroundDeletion"]);
+    let said = "held by finalizer gone.example.net/y; it also waits for ConfigMap/bl (finalizer gone.example.net/x).";
+    assert!(both.verdict.ends_with(said), "{both:?}");
+    assert!(!both.advice[0].contains("Nothing else blocks"), "{both:?}");
+    let free = explained(&[&namespace], &[], &["foregroundDeletion"]);
+    assert_eq!(free.verdict, of("the collector to remove its finalizer"));
+}
+
+/// It has the words of the API server.
+#[test]
+fn a_condition_that_says_why_is_to_be_repaired() {
+    let namespace = obj("namespaces", "", "ns").terminating();
+    let widget = obj("widgets.example.com", "ns", "w");
+    let condition =
+        |kind: &str, message: &str| NamespaceCondition { kind: kind.into(), message: message.into() };
+    let mut cluster = Cluster::of(&[&namespace, &widget]).with(&namespace, |details| {
+        let conditions = vec![
+            condition("NamespaceContentRemaining", "1 left"),
+            condition("NamespaceDeletionContentFailure", "failed calling webhook"),
+        ];
+        details.particulars =
+            Particulars::Container { finalizers: vec!["kubernetes".to_owned()], conditions };
+    });
+    for (objects, advice) in [
+        (
+            vec![(widget.identity(), widget.facts.deletion_state())],
+            "1 object is not deleted yet: repair what the condition NamespaceDeletionContentFailure reports.",
+        ),
+        (Vec::new(), "Repair what the condition NamespaceDeletionContentFailure reports."),
+    ] {
+        let contents = NamespaceContents { objects, is_all: true, ..NamespaceContents::default() };
+        let explained = cluster.ask(|asker| explain_namespace(asker, &namespace.identity(), &contents));
+        assert_eq!(explained.advice, [advice]);
+    }
+    let deleted = [(namespace.identity(), namespace.facts.deletion_state())];
+    let report = cluster.ask(|asker| stuck(asker, &deleted, &StuckContext::default(), |_| true));
+    let said = "Namespace/ns waits for what the condition NamespaceDeletionContentFailure reports: failed calling webhook";
+    assert_eq!(report.groups[0].sentence, said);
+}
+
+/// What blocks those objects is of other types.
+#[test]
+fn the_objects_of_a_definition_that_wait_for_dependents_are_to_be_explained() {
+    let definition =
+        obj("customresourcedefinitions.apiextensions.k8s.io", "", "widgets.example.com").terminating();
+    let widget = obj("widgets.example.com", "ns", "w").foreground();
+    let mut cluster = Cluster::of(&[&definition, &widget])
+        .read(&widget, &["foregroundDeletion"])
+        .read(&definition, &["customresourcecleanup.apiextensions.k8s.io"]);
+    let objects = vec![(widget.identity(), widget.facts.deletion_state())];
+    let contents = NamespaceContents { objects, is_all: true, ..NamespaceContents::default() };
+    let advice = cluster.ask(|asker| explain_namespace(asker, &definition.identity(), &contents)).advice;
+    assert!(advice[0].contains(" `explain` of Widget/w says which do."), "{advice:?}");
+}
+
+/// A volume, which the catalog of these tests does not have.
+fn persistent_volume(name: &str) -> Obj {
+    let resource = ResourceType {
+        group_resource: GroupResource::new("", "persistentvolumes"),
+        ..ResourceType::clone(&resource("nodes"))
+    };
+    Obj { resource: Arc::new(resource), ..node(name) }
 }
 
 #[test]
@@ -163,8 +312,12 @@ fn texts_of_any_length_are_cut() {
 
 #[test]
 fn who_removes_a_finalizer_is_said_as_far_as_it_is_certain() {
-    let of = ObjectName::from(&config("c").identity());
     let told = |name: &str, manager: Option<&str>| {
+        let object = match name {
+            "kubernetes.io/pvc-protection" => obj("persistentvolumeclaims", "ns", "c"),
+            "external-attacher/ebs-csi-aws-com" => persistent_volume("c"),
+            _ => config("c"),
+        };
         let setter = |manager: &str| FinalizerSetter {
             finalizer: name.into(),
             manager: manager.into(),
@@ -174,7 +327,9 @@ fn who_removes_a_finalizer_is_said_as_far_as_it_is_certain() {
         let setters = manager.map(setter).into_iter().collect();
         let finalizers = vec!["orphan".to_owned(), name.to_owned()];
         let details = Details { finalizers, setters, ..Details::default() };
-        FinalizerReport::of(&details, catalog())[1].advice(&of, 1)
+        let (object, reports) =
+            (object.identity(), FinalizerReport::of(&object.identity(), &details, catalog()));
+        reports[1].advice(&ObjectName::from(&object), 1)
     };
     let by_hand = |name: &str| {
         format!(
@@ -198,12 +353,7 @@ fn who_removes_a_finalizer_is_said_as_far_as_it_is_certain() {
             "removes it as soon as the volume has been detached.",
             false,
         ),
-        (
-            "strimzi.io/topic-operator",
-            None,
-            "if that is gone, nobody removes the finalizer). But the server has none",
-            true,
-        ),
+        ("wrangler.cattle.io/x", None, "its clean-up has succeeded. But the server has none", true),
         ("kubernetes.io/unknown", None, "look at the controller that sets it.", false),
         (served, Some("backup"), "look at backup, which set it.", false),
         (served, Some("kubectl-edit"), "it was set with kubectl-edit, which does not remove it.", false),
@@ -215,6 +365,10 @@ fn who_removes_a_finalizer_is_said_as_far_as_it_is_certain() {
         ),
         (gone, Some("helm-operator"), "helm-operator set it, and the server has no API of its domain.", true),
         (gone, Some("backup"), "backup set it, and the server has no API of its domain.", true),
+        // Others than those that they are for keep them.
+        ("kubernetes", None, "it is for the spec of namespaces, so probably nobody", true),
+        ("kubernetes.io/pv-protection", Some("backup"), "it is for persistentvolumes, so probably", true),
+        ("batch.kubernetes.io/job-tracking", None, "it is for pods, so probably nobody", true),
         ("gone.example.net/$(x)", None, "the server has no API of its domain.", false),
     ] {
         let advice = told(name, manager);
@@ -260,7 +414,8 @@ fn an_api_of_kubernetes_is_not_that_of_a_project_below_it() {
         catalog.add(ServedKind { version: "v1".into(), resource: Arc::new(resource) });
     }
     let catalog = catalog.build();
-    let served = |name: &str| FinalizerReport::named(name, &catalog).api_is_served;
+    let claims = GroupResource::new("", "persistentvolumeclaims");
+    let served = |name: &str| FinalizerReport::named(name, Some(&claims), &catalog).api_is_served;
     let protection = "snapshot.storage.kubernetes.io/pvc-as-source-protection";
     assert_eq!([served(protection), served("a.example.com/x")], [Some(false), Some(true)]);
     // Every cluster has groups in this domain.
@@ -277,7 +432,7 @@ fn commands_fit_each_object_and_say_of_how_many() {
     assert!(commands[0].contains("index(\"one.") && commands[1].contains("index(\"two."), "{advice:?}");
     assert_eq!(commands.len(), 2, "{advice:?}");
     let of = ObjectName::from(&item.identity());
-    let finalizer = FinalizerReport::named(names[0], catalog());
+    let finalizer = FinalizerReport::named(names[0], None, catalog());
     assert!(finalizer.advice(&of, 5)[1].contains("to clean up, for each object as for this one: kubectl"));
     let of = ObjectName::from(&obj("namespaces", "", "old").identity());
     let in_spec = FinalizerReport { in_spec: true, ..finalizer }.advice(&of, 1);
@@ -324,7 +479,7 @@ fn what_protects_a_claim_or_a_volume_is_named() {
     let verdict = "PersistentVolumeClaim/data is being deleted, and waits for finalizer \
                    kubernetes.io/pvc-protection: Pod/user uses it.";
     assert_eq!(cluster.explain(&claim).verdict, verdict);
-    let volume = node("volume").terminating();
+    let volume = persistent_volume("volume").terminating();
     let mut cluster = Cluster::of(&[&volume]).with(&volume, |details| {
         details.finalizers = vec!["kubernetes.io/pv-protection".to_owned()];
         details.particulars = Particulars::Volume { claim: Some(("ns".into(), "data".into())) };
@@ -389,20 +544,24 @@ fn who_has_the_name_of_an_owner_that_was_absent_is_said() {
 #[test]
 fn what_the_api_server_refuses_is_tried_and_does_not_go() {
     let (item, root) = (pod("p").owned(&config("gone")), config("root").foreground());
-    let mut unblocked = Cluster::of(&[&root]).read(&root, &["foregroundDeletion"]);
+    let of_collector = |mut cluster: Cluster, obj| {
+        cluster.outside.source = Source::Collector;
+        cluster.explain(obj)
+    };
+    let unblocked = Cluster::of(&[&root]).read(&root, &["foregroundDeletion"]);
     for (mut explained, said) in [
         (
-            Cluster::of(&[&item]).explain(&item),
+            of_collector(Cluster::of(&[&item]), &item),
             "Pod/p is garbage: its owner ConfigMap/gone does not exist in namespace ns. The collector tries to delete \
              it, and the API server refuses it: not today.",
         ),
         (
-            Cluster::of(&[&item]).read(&item, &["example.com/a"]).explain(&item),
+            of_collector(Cluster::of(&[&item]).read(&item, &["example.com/a"]), &item),
             "Pod/p is garbage: its owner ConfigMap/gone does not exist in namespace ns. The collector tries to delete \
              it, and the API server refuses it: not today.",
         ),
         (
-            unblocked.explain(&root),
+            of_collector(unblocked, &root),
             "ConfigMap/root is being deleted, and no dependent blocks it: the collector removes the finalizer \
              foregroundDeletion, and then it is gone. The collector tries to do that, and the API server refuses it: \
              not today.",
@@ -494,9 +653,10 @@ fn who_holds_a_namespace_is_to_be_looked_at() {
     let two = read("backup-operator", &["example.com/backup", "orphan"], times[0]);
     let two = explained([two, backup(times[0]), backup(times[1])], |_| ());
     assert!(two.advice[0].ends_with("look at backup-operator, which set it."), "{two:?}");
-    let known = |times| read("kubectl", &["kubernetes.io/pvc-protection"], times);
+    let known = |times| read("kubectl", &["finalizers.fluxcd.io"], times);
     let known = explained([known(times[0]), known(times[0]), known(times[1])], |_| ());
-    assert!(known.advice[0].ends_with("as soon as no pod uses the claim any more. Nothing else blocks."));
+    assert!(known.advice[0].contains("as soon as its clean-up has succeeded."), "{known:?}");
+    assert!(known.advice[0].ends_with(" Nothing else blocks."), "{known:?}");
     let by_hand = explained(
         all().map(|details| Details {
             setters: vec![FinalizerSetter { manager: "kubectl-edit".into(), ..details.setters[0].clone() }],

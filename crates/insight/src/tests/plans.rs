@@ -388,7 +388,7 @@ fn a_reference_is_lost_when_its_held_owner_is_gone() {
 fn what_is_not_listed_by_choice_may_go_too() {
     let a = config("a");
     let mut cluster = Cluster::of(&[&a]);
-    cluster.outside.is_left_out = true;
+    cluster.outside.is_narrowed = true;
     let plan = cluster.plan(&a, Foreground);
     assert!(plan.depends_on_unseen && plan.verdict.ends_with("; no other object that was looked at goes."));
 }

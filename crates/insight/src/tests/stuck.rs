@@ -101,7 +101,9 @@ fn what_the_collector_cannot_finish_is_named_once() {
     let root = config("root").foreground();
     let (below, alone) = (pod("below").blocking(&root), pod("alone"));
     let mut cluster = cluster(&[(&root, &["foregroundDeletion"]), (&below, &[]), (&alone, &[])]);
+    cluster.outside.source = Source::Collector;
     let mut report = report(&mut cluster, NOW, |_| true);
+    assert_eq!(report.groups[0].advice, [Source::Collector.advice()]);
     let objects = [(below.identity(), "not today".to_owned()), (alone.identity(), "never".to_owned())];
     report.add_unfinished(("denied", "ask"), &objects, "2026-01-01T00:00:00Z".to_owned());
     assert_eq!(
@@ -113,7 +115,21 @@ fn what_the_collector_cannot_finish_is_named_once() {
     );
     let advice =
         ["The collector cannot finish with Pod/below (denied): not today.", "What to do (denied): ask."];
-    assert_eq!((&report.groups[0].advice[1..], report.unfinished), (&advice.map(str::to_owned)[..], 2));
+    assert_eq!((&*report.groups[0].advice, report.unfinished), (&advice.map(str::to_owned)[..], 2));
+}
+
+/// A type that was left out may have what blocks it.
+#[test]
+fn nothing_blocks_an_object_only_if_every_type_was_looked_at() {
+    let root = config("root").foreground();
+    let mut cluster = cluster(&[(&root, &["foregroundDeletion"])]);
+    for (left_out, said) in [
+        (0, "ConfigMap/root waits for the collector to remove its finalizer"),
+        (1, "ConfigMap/root waits for something that could not be looked at"),
+    ] {
+        cluster.outside.left_out = left_out;
+        assert_eq!(sentences(&report(&mut cluster, NOW, |_| true)), [said]);
+    }
 }
 
 /// One that holds others, and was deleted less long ago than is asked about, is not counted.
