@@ -12,7 +12,7 @@ use kube_gc_cri::messages::{
     CONFIG_SEEN, CONFIG_SOURCE, Container, ImageSpec, POD_UID, PodSandbox, PodSandboxState,
 };
 use kube_gc_node::logs::parse_directory;
-use kube_gc_node::plan::{Candidate, Inputs, Plan, Target};
+use kube_gc_node::plan::{Candidate, Inputs, Plan, Target, What};
 use kube_gc_node::pods::{PodState, Pods, UnknownReason};
 use kube_gc_node::rules::Effects;
 use kube_gc_node::safety;
@@ -122,6 +122,7 @@ impl NodeCollector {
         }
         let plan = plan(&self.inputs(&runtime, &pods, &files, now.wall));
         notes.extend(self.lost_logs(&files, &plan));
+        notes.extend(self.stale_records(&plan));
         let broken = safety::check(&self.inputs(&runtime, &pods, &files, now.wall), &plan);
         let violations: Vec<String> = broken.iter().map(ToString::to_string).collect();
         notes.extend(violations.iter().cloned());
@@ -149,6 +150,17 @@ impl NodeCollector {
                  `podLogsDir`, set `node.roots.pods` to it",
                 self.rules.roots.pods
             )
+        })
+    }
+
+    /// A note if images go beside a kubelet, which may have recorded with which credentials they were pulled (KEP-2535).
+    fn stale_records(&self, plan: &Plan) -> Option<String> {
+        let goes =
+            plan.effects != Effects::Nothing && plan.removals.iter().any(|it| it.what() == What::Image);
+        (self.rules.beside_kubelet.is_some() && goes).then(|| {
+            "the kubelet (from 1.35 on) keeps its records of how images were pulled until it frees space itself; \
+             until then, revoked credentials open an image that goes here once somebody has pulled it again"
+                .to_owned()
         })
     }
 

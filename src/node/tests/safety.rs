@@ -146,6 +146,10 @@ async fn safety_3_beside_a_kubelet_the_newest_dead_instance_stays() {
         [(Effects::Nothing, 3, 19), (Effects::Images, 3, 16), (Effects::All, 1, 16)]
     {
         node.rules.beside_kubelet = Some(beside);
+        if images != node.image_ids().len() {
+            let look = node.collector().await.look(now()).await.unwrap();
+            assert!(look.notes.iter().any(|note| note.contains("records of how images were pulled")));
+        }
         node.pass().await;
         assert_eq!((node.container_ids().len(), node.image_ids().len()), (containers, images), "{beside:?}");
     }
