@@ -13,7 +13,7 @@ use anyhow::{Result, ensure};
 use tokio::net::TcpListener;
 
 use self::events::Log;
-use super::cluster::{Cluster, Number, Type};
+use super::cluster::{Cluster, Number, Type, namespace};
 
 /// The state of the server.
 #[derive(Debug)]
@@ -46,12 +46,14 @@ impl Feeder {
 
     /// The kubeconfig for clients.
     pub fn kubeconfig(&self) -> String {
-        let server = &self.address;
+        let (server, mut first) = (&self.address, String::new());
+        // A command looks for it, to see that a collector is of the same cluster.
+        namespace(&mut first, &self.cluster, Number(0));
         format!(
             "apiVersion: v1\nkind: Config\ncurrent-context: scale\n\
              clusters: [{{name: scale, cluster: {{server: 'http://{server}'}}}}]\n\
              users: [{{name: scale, user: {{}}}}]\n\
-             contexts: [{{name: scale, context: {{cluster: scale, user: scale}}}}]\n"
+             contexts: [{{name: scale, context: {{cluster: scale, user: scale, namespace: {first}}}}}]\n"
         )
     }
 

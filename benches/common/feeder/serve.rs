@@ -144,7 +144,7 @@ fn one(feeder: &Feeder, path: &str) -> Response<Body> {
     let Some(resource) = of_type else { return unexpected(feeder, &Method::GET, path) };
     let mut numbers = cluster.list(resource, Number(0), feeder.end());
     let Some(number) = numbers.find(|&number| path_of(feeder, number) == path) else {
-        return unexpected(feeder, &Method::GET, path);
+        return failure(StatusCode::NOT_FOUND, "NotFound", "there is no such object");
     };
     let mut body = String::new();
     object(&mut body, cluster, number, number.0 + 1);
