@@ -2,6 +2,7 @@
 
 mod checks;
 mod explanations;
+mod holders;
 mod neighbourhoods;
 mod plans;
 mod plans_contents;
