@@ -16,7 +16,7 @@ use super::settings::Verb;
 use kube_gc_core::object::{
     GroupResource, Identity, Key, Namespace, ObjectFacts, ResourceType, ResourceVersion, Scope,
 };
-use kube_gc_core::text::{LISTED, bounded, word};
+use kube_gc_core::text::{bounded, word};
 use kube_gc_decode::Encoding;
 use kube_gc_insight::{
     AbsenceEvidence, Details, FinalizerSetter, Live, LiveObject, NamespaceCondition, ObjectName, Particulars,
@@ -62,35 +62,46 @@ impl Api {
         Ok(Some(LiveObject { facts, details: details(resource, &answer)? }))
     }
 
-    /// The first pods that use a claim.
+    /// All pods that use a claim.
     ///
     /// # Errors
     ///
-    /// The pods cannot be listed.
+    /// The pods cannot be listed, or are too many.
     pub async fn pods_that_use(&self, claim: &Identity) -> Result<Vec<ObjectName>, ApiError> {
         let pods = ResourceType::of("pods", "v1", "Pod", Scope::Namespaced);
         let namespace = claim.namespace.as_ref().map(Namespace::as_str);
-        let call = Call::list(&pods, namespace, JSON).with("limit", &MOST_USERS.to_string());
-        let list: Value = Box::pin(self.call(call)).await?.json()?;
-        let users =
-            each(&list["items"]).filter(|pod| claims_of(pod).any(|used| used == *claim.name)).take(LISTED);
         let text = |value: &Value| word(value.as_str().unwrap_or_default()).to_string();
-        let names = users.map(|pod| ObjectName {
-            api_version: "v1".to_owned(),
-            kind: "Pod".to_owned(),
-            resource: Some("pods".to_owned()),
-            namespace: claim.namespace.as_ref().map(Namespace::to_string),
-            name: text(&pod["metadata"]["name"]),
-            uid: text(&pod["metadata"]["uid"]),
-        });
-        Ok(names.collect())
+        let (mut names, mut next, mut pages) = (Vec::new(), String::new(), 0);
+        loop {
+            let call =
+                Call::list(&pods, namespace, JSON).with("limit", PAGE_OF_USERS).with("continue", &next);
+            let answer = Box::pin(self.call(call)).await?;
+            let list: Value = answer.json()?;
+            let users = each(&list["items"]).filter(|pod| claims_of(pod).any(|used| used == *claim.name));
+            names.extend(users.map(|pod| ObjectName {
+                api_version: "v1".to_owned(),
+                kind: "Pod".to_owned(),
+                resource: Some("pods".to_owned()),
+                namespace: claim.namespace.as_ref().map(Namespace::to_string),
+                name: text(&pod["metadata"]["name"]),
+                uid: text(&pod["metadata"]["uid"]),
+            }));
+            next = list["metadata"]["continue"].as_str().unwrap_or_default().to_owned();
+            pages += 1;
+            match pages {
+                _ if next.is_empty() => return Ok(names),
+                MOST_PAGES_OF_USERS => return Err(answer.unusable("there are more pods than are looked at")),
+                _ => {}
+            }
+        }
     }
 }
 
 /// The most claims of a pod that are looked at.
 const MOST_CLAIMS: usize = 64;
-/// The most pods of a namespace among which the users of a claim are looked for.
-const MOST_USERS: usize = 500;
+/// How many pods of a namespace are listed at a time, and how often, to find the users of a claim.
+const PAGE_OF_USERS: &str = "500";
+const MOST_PAGES_OF_USERS: usize = 10;
 
 /// The claims that a pod uses, its own ephemeral ones included: none until it is bound to a node, because a
 /// kubelet starts no pod with a claim that is being deleted.
@@ -416,6 +427,28 @@ mod tests {
         assert_eq!(pods, [pod("b", true, Some(2)), pod("c", false, None)]);
         let server = Server::replying([Reply::ok(r#"{"kind":"Nothing"}"#)]);
         assert_eq!(server.api().pods_labelled("a", "x").await.unwrap_err().class, ErrorClass::Unusable);
+    }
+
+    /// A claim goes with pods only if no other uses it.
+    #[tokio::test]
+    async fn the_pods_that_use_a_claim_are_on_all_pages() {
+        let pod = |number: usize| {
+            format!(
+                r#"{{"metadata":{{"name":"p{number}","uid":"u{number}"}},"spec":{{"nodeName":"n","volumes":
+                [{{"persistentVolumeClaim":{{"claimName":"w"}}}}]}}}}"#
+            )
+        };
+        let page = |pods: std::ops::Range<usize>, next: &str| {
+            let items = pods.map(pod).collect::<Vec<_>>().join(",");
+            Reply::ok(format!(r#"{{"metadata":{{"continue":"{next}"}},"items":[{items}]}}"#))
+        };
+        let server = Server::replying([page(0..20, "a&"), page(20..21, "")]);
+        let users = server.api().pods_that_use(&widget()).await.unwrap();
+        assert_eq!((users.len(), &*users[20].uid), (21, "u20"));
+        assert!(server.requests()[1].ends_with("continue=a%26"), "{:?}", server.requests());
+        let server = Server::replying((0..20).map(|_| page(0..1, "more")));
+        assert_eq!(server.api().pods_that_use(&widget()).await.unwrap_err().class, ErrorClass::Unusable);
+        assert_eq!(server.requests().len(), 10);
     }
 
     #[tokio::test]
