@@ -139,7 +139,7 @@ mod tests {
         ] {
             let connection = Line::of(line.split(' ').map(OsString::from).collect()).connection();
             assert_eq!(connection.target.context.as_deref(), context, "{line}");
-            assert_eq!(connection.target.kubeconfig.is_some(), line.contains("config "), "{line}");
+            assert_eq!(connection.target.kubeconfig, None, "{line}");
         }
     }
 

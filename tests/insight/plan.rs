@@ -60,6 +60,7 @@ async fn several_objects_are_planned_together() -> Result<()> {
         (format!("plan -f {}", directory.path().display()).as_str(), 2, "a directory is not read"),
         ("plan -f https://example.com/a.yaml", 2, "a URL is not read"),
         (&by_file, 2, "the namespace from the provided object \"elsewhere\" does not match the namespace"),
+        ("plan cm -l app=web --kinds cm,secret", 7, "ConfigMap/a and 1 more are deleted"),
         ("plan cm -l app=nobody", 8, "no cm has the labels app=nobody"),
         ("plan cm -l app=(", 2, "does not understand the selector"),
         ("plan cm/a -l app=web", 8, "doesn't have a resource type \"cm/a\""),

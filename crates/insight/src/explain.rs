@@ -6,12 +6,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::contents::NamespaceReport;
 use crate::finalizers::FinalizerReport;
-use crate::hold::{Around, Held, Hold, holds};
+use crate::hold::{Held, Hold, advice_on, holds};
 use crate::judge::{
     Evidence, JudgedReference, doomed, is_orphaning, judged, locate, look_up_served, snapshot,
 };
 use crate::knowledge::{Asker, Live};
-use crate::name::{ObjectName, Report, Source};
+use crate::name::{ObjectName, Outside, Report, Source};
 use crate::sentence;
 use kube_gc_core::graph::ObjectSnapshot;
 use kube_gc_core::object::{DeletionState, Identity, Key};
@@ -74,9 +74,9 @@ pub struct Explanation {
     pub advice: Vec<String>,
     /// Whether something that could not be looked at may change the answer.
     pub depends_on_unseen: bool,
-    /// Whether it goes because no dependent is known to block it.
+    /// Why the collector deletes it: the begin of the verdict.
     #[serde(skip)]
-    pub is_unblocked: bool,
+    pub garbage: Option<String>,
 }
 
 /// One thing that an object waits for.
@@ -116,26 +116,15 @@ pub fn explain(asker: &mut Asker<'_>, identity: &Identity) -> Explanation {
     match before {
         Precheck::Classify => explanation.decide(asker, &snapshot, &judged),
         Precheck::Nothing(IdleReason::Terminating) => {
-            let holds = holds(asker, identity, snapshot.deletion, Around::default());
+            let holds = holds(asker, identity, snapshot.deletion, false);
             explanation.held(&holds, asker.outside().source);
         }
-        _ => explanation.being_deleted(before),
+        _ => explanation.being_deleted(before, asker.outside()),
     }
     if matches!(before, Precheck::WaitForDependents(_) | Precheck::BreakDeadlock) {
         explanation.chain = chain(asker, identity);
-        explanation.advice.extend(sentence::advice_on_chain(&explanation.chain, asker.outside().source));
-    }
-    if asker.outside().source == Source::DryRun
-        && matches!(explanation.outcome, Outcome::Goes | Outcome::LosesReferences)
-    {
-        for does in ["deletes", "removes", "breaks", "loses"] {
-            let would = format!(" would {} ", does.trim_end_matches('s'));
-            explanation.verdict = explanation.verdict.replace(&format!(" {does} "), &would);
-        }
-    }
-    if asker.outside().source == Source::Lists {
-        let known = "The collector, if one runs, deletes it ";
-        explanation.verdict = explanation.verdict.replace("The collector deletes it ", known);
+        let advice = sentence::advice_on_chain(&explanation.chain, asker.outside().source);
+        explanation.advice.extend(advice.into_iter().map(String::from));
     }
     explanation.references = judged;
     explanation.references.truncate(LISTED_REFERENCES);
@@ -155,13 +144,6 @@ impl Report for Explanation {
 
     fn doubt(&mut self) {
         self.depends_on_unseen = true;
-        if self.is_unblocked {
-            self.outcome = Outcome::Unknown;
-            self.verdict = format!(
-                "{} is being deleted. It is not known whether dependents block it, because not all could be listed.",
-                self.object
-            );
-        }
     }
 }
 
@@ -190,8 +172,7 @@ impl Explanation {
 
     /// What the collector would do with it `fails`, in the words of the API server.
     pub fn is_tried(&mut self, fails: &str, message: &str) {
-        let deletes =
-            self.verdict.rsplit_once(" The collector deletes it ").map(|(why, _)| (why, "delete it"));
+        let deletes = self.garbage.as_ref().map(|why| (why, "delete it"));
         let (why, what) = deletes.unwrap_or((&self.verdict, "do that"));
         self.verdict = format!("{why} The collector tries to {what}, {fails}: {message}.");
         self.outcome = Outcome::Waits;
@@ -237,7 +218,13 @@ impl Explanation {
         };
         self.depends_on_unseen = matches!(decision, Decision::Park(_))
             && (is_unseen || judged.iter().any(|reference| reference.evidence == Evidence::Undiscovered));
-        self.verdict = sentence::decision(&self.object, &decision, judged);
+        let source = asker.outside().source;
+        self.verdict = sentence::decision(&self.object, &decision, judged, source);
+        if let Decision::Delete { policy, .. } = &decision {
+            self.garbage = Some(self.verdict.clone());
+            let deletes = source.does("delete");
+            self.verdict.push_str(&format!(" The collector{deletes} it with the policy {policy}."));
+        }
         if let Some(owners) = doomed {
             self.stays_for_now(&owners);
         }
@@ -249,7 +236,7 @@ impl Explanation {
         let solid = judged.iter().filter(|reference| reference.class == ReferenceClass::Solid);
         for JudgedReference { owner, identity, .. } in solid.take(LISTED_REFERENCES) {
             if identity.as_ref().is_some_and(|owner| is_orphaning(asker, owner)) {
-                let (reason, advice) = sentence::orphaning(owner);
+                let (reason, advice) = sentence::orphaning(owner, source);
                 self.verdict.push_str(&format!(" {reason}"));
                 self.advice.push(advice);
             }
@@ -257,9 +244,10 @@ impl Explanation {
     }
 
     /// Its own deletion decides.
-    fn being_deleted(&mut self, before: Precheck) {
+    fn being_deleted(&mut self, before: Precheck, outside: &Outside) {
         self.outcome = match before {
             Precheck::Nothing(IdleReason::NoReferences) | Precheck::Classify => Outcome::Stays,
+            Precheck::RemoveForegroundFinalizer if !outside.is_empty() => Outcome::Unknown,
             // Others hold it after that.
             Precheck::RemoveForegroundFinalizer if self.finalizers.len() > 1 => Outcome::Waits,
             Precheck::RemoveForegroundFinalizer | Precheck::BreakDeadlock => Outcome::Goes,
@@ -268,10 +256,9 @@ impl Explanation {
             }
         };
         self.depends_on_unseen = before == Precheck::AskForUnreadReferences;
-        self.is_unblocked = before == Precheck::RemoveForegroundFinalizer;
-        self.verdict = sentence::deletion(&self.object, before, &self.finalizers);
+        self.verdict = sentence::deletion(&self.object, before, &self.finalizers, outside);
         if before == Precheck::Nothing(IdleReason::Orphaning) {
-            self.advice.push(sentence::orphaning(&self.object).1);
+            self.advice.push(sentence::orphaning(&self.object, outside.source).1);
         }
     }
 
@@ -280,7 +267,7 @@ impl Explanation {
         self.outcome = Outcome::Waits;
         self.held_by = holds.iter().map(HeldBy::from).collect();
         self.verdict = sentence::held(&self.object, holds);
-        self.advice = holds.iter().flat_map(|held| held.advice(&self.object, 1, source)).collect();
+        self.advice = advice_on(holds, &self.object, source).collect();
     }
 }
 
@@ -388,7 +375,7 @@ pub(super) fn chain(asker: &mut Asker<'_>, root: &Identity) -> Chain {
 /// What is known of an object that waits for no dependent.
 fn leaf(asker: &mut Asker<'_>, identity: &Identity, deletion: DeletionState, blocks: ObjectName) -> Leaf {
     let object = ObjectName::from(identity);
-    let holds = holds(asker, identity, deletion, Around::default());
+    let holds = holds(asker, identity, deletion, false);
     let words: Vec<String> = holds.iter().map(Held::in_short).collect();
     let hold = holds.first().map_or(Hold::Unknown, |held| held.hold);
     let mut leaf =

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;
 
+use crate::advice::Advice;
 use crate::finalizers::FinalizerReport;
 use crate::judge::verdict;
 use crate::knowledge::{Asker, Details, Live, LiveObject, Particulars};
@@ -74,15 +75,12 @@ pub(super) struct Held {
     is_lost: bool,
 }
 
-/// What else is known, about an object that waits until others are gone.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Around<'a> {
-    /// Some of those are left.
-    pub has_contents: bool,
-    /// No others are left.
-    pub is_all: bool,
-    /// The parts of the API that do not answer.
-    pub silent_apis: &'a [Unseen],
+/// The parts of the API that have to answer before an object goes.
+pub(super) fn silent_apis<'a>(asker: &Asker<'a>, identity: &Identity) -> &'a [Unseen] {
+    match Container::of(identity) {
+        Some(Container::Namespace(_)) => &asker.outside().silent_apis,
+        _ => &[],
+    }
 }
 
 /// What has to be gone before an object goes: all in a namespace, or all objects of a definition.
@@ -100,17 +98,18 @@ pub(super) fn is_pod(identity: &Identity) -> bool {
     identity.resource.group_resource == GroupResource::new("", "pods")
 }
 
-/// What an object waits for, which blocks others or is being deleted, and waits for no dependent.
+/// What an object waits for, which blocks others or is being deleted, and waits for no dependent. It has contents if
+/// others are left that have to be gone before.
 pub(super) fn holds(
     asker: &mut Asker<'_>,
     identity: &Identity,
     deletion: DeletionState,
-    around: Around<'_>,
+    has_contents: bool,
 ) -> Vec<Held> {
     let hold = match deletion {
         DeletionState::Terminating | DeletionState::DeletingDependents => {
             return match asker.live(identity) {
-                Some(Live::Found(live)) => terminating(asker, identity, live, deletion, around),
+                Some(Live::Found(live)) => terminating(asker, identity, live, deletion, has_contents),
                 _ => vec![Held::new(Hold::Unknown)],
             };
         }
@@ -131,7 +130,7 @@ fn terminating(
     identity: &Identity,
     live: &LiveObject,
     deletion: DeletionState,
-    around: Around<'_>,
+    has_contents: bool,
 ) -> Vec<Held> {
     let details = &live.details;
     let mut finalizers = FinalizerReport::of(identity, details, asker.catalog());
@@ -139,13 +138,12 @@ fn terminating(
     let is_unblocked = deletion == DeletionState::DeletingDependents && finalizers.len() == 1;
     finalizers.retain(|finalizer| match &*finalizer.name {
         FOREGROUND_FINALIZER => false,
-        OF_DEFINITIONS => !around.has_contents || details.condition().is_some(),
+        OF_DEFINITIONS => !has_contents || details.condition().is_some(),
         _ => true,
     });
     let mut all = Vec::new();
     if is_unblocked {
-        let is_seen = asker.outside().is_empty() && asker.outside().left_out == 0;
-        all.push(Held::new(if is_seen { Hold::Unblocked } else { Hold::Unknown }));
+        all.push(Held::new(if asker.outside().is_empty() { Hold::Unblocked } else { Hold::Unknown }));
     }
     if !finalizers.is_empty() {
         let detail = protects(asker, identity, details, &finalizers);
@@ -157,19 +155,20 @@ fn terminating(
         if !others.is_empty() {
             all.push(Held::finalizers(Hold::SpecFinalizers, others));
         }
-        let silent = around.silent_apis;
+        let silent = silent_apis(asker, identity);
         if !silent.is_empty() {
             let about = listed(", ", silent.len(), silent.iter().map(|api| &api.what));
             all.push(Held { about, ..Held::new(Hold::SilentApi) });
         }
-        if all.is_empty() && !around.has_contents && finalizers.iter().any(|name| **name == *OF_NAMESPACES) {
-            let condition = details.condition();
-            let failure = condition.filter(|condition| !condition.says_what_is_left());
+        if all.is_empty() && !has_contents && finalizers.iter().any(|name| **name == *OF_NAMESPACES) {
+            let (condition, failure) = (details.condition(), details.failure());
             let (hold, about) = match failure {
                 Some(failure) => {
                     (Hold::NamespaceController, format!("what the condition {} reports", failure.kind))
                 }
-                None if around.is_all => (Hold::NamespaceController, NAMESPACE_CONTROLLER.to_owned()),
+                None if asker.outside().is_empty() => {
+                    (Hold::NamespaceController, NAMESPACE_CONTROLLER.to_owned())
+                }
                 None => (Hold::Unknown, format!("{NAMESPACE_CONTROLLER}, or for what could not be listed")),
             };
             let says = condition.map(|condition| match failure {
@@ -180,10 +179,19 @@ fn terminating(
             all.push(Held { about, detail, ..Held::new(hold) });
         }
     }
-    if all.is_empty() && !around.has_contents {
+    if all.is_empty() && !has_contents {
         all.push(Held::new(Hold::Unexplained));
     }
     all
+}
+
+/// What a person can do about an object that all of this holds, by an answer of this source.
+pub(super) fn advice_on<'a>(
+    holds: &'a [Held],
+    of: &'a ObjectName,
+    source: Source,
+) -> impl Iterator<Item = String> {
+    holds.iter().flat_map(move |held| held.advice(of, 1, source)).map(String::from)
 }
 
 /// What protects an object from its deletion, if one of its finalizers is for that.
@@ -301,40 +309,42 @@ impl Held {
     }
 
     /// What a person can do about this object, one of so many, by an answer of this source.
-    pub fn advice(&self, of: &ObjectName, count: usize, source: Source) -> Vec<String> {
-        let (about, each) = (&self.about, if count > 1 { ", for each pod as for this one" } else { "" });
-        match self.hold {
+    pub fn advice(&self, of: &ObjectName, count: usize, source: Source) -> Vec<Advice> {
+        let about = &self.about;
+        let what = match self.hold {
             Hold::Finalizers | Hold::SpecFinalizers => {
                 let all: Vec<_> = self.finalizers.iter().map(|finalizer| (finalizer, of, count)).collect();
-                FinalizerReport::advice_on_all(&all)
+                return FinalizerReport::advice_on_all(&all);
             }
-            Hold::SilentApi => vec![format!(
+            Hold::SilentApi => format!(
                 "A namespace only goes after every API has answered. Repair {about}, or remove its APIService."
-            )],
-            Hold::NamespaceController if about != NAMESPACE_CONTROLLER => vec![format!("Repair {about}.")],
-            Hold::NamespaceController => {
-                vec![format!("If that does not change, look at {NAMESPACE_CONTROLLER}.")]
+            ),
+            Hold::NamespaceController if about != NAMESPACE_CONTROLLER => format!("Repair {about}."),
+            Hold::NamespaceController => format!("If that does not change, look at {NAMESPACE_CONTROLLER}."),
+            Hold::Kubelet if self.is_lost => {
+                let what = format!(
+                    "kube-controller-manager removes the pods of a node that does not exist. If it does not, this \
+                     removes a pod that no finalizer holds from the API without a confirmation that its containers \
+                     have ended (if the machine of {about} still runs, they may run on, beside a new pod of the same \
+                     name)"
+                );
+                let namespace = of.namespace.as_deref().unwrap_or_default();
+                let command = format!("kubectl delete pod {} -n {namespace} --force", of.name);
+                return vec![Advice::from(what).with(command, count)];
             }
-            Hold::Kubelet if self.is_lost => vec![format!(
-                "kube-controller-manager removes the pods of a node that does not exist. If it does not, this removes a \
-                 pod that no finalizer holds from the API without a confirmation that its containers have ended (if \
-                 the machine of {about} still runs, they may run on, beside a new pod of the same name){each}: \
-                 kubectl delete pod {} -n {} --force",
-                of.name,
-                of.namespace.as_deref().unwrap_or_default()
-            )],
-            Hold::Kubelet if !about.is_empty() => vec![format!(
+            Hold::Kubelet if !about.is_empty() => format!(
                 "Look whether node {about} exists and is ready: kube-controller-manager removes the pods of a node that \
                  does not exist. If its machine is gone for good, so that the containers cannot run any more: kubectl \
                  delete node {about}"
-            )],
+            ),
             Hold::Unblocked | Hold::ToBeDeleted | Hold::ToBeReleased | Hold::Orphaning | Hold::Circle => {
-                vec![source.advice().to_owned()]
+                return vec![source.advice()];
             }
-            Hold::Undecided => {
-                vec![format!("`explain` of {of} says which of its owners cannot be resolved.")]
+            Hold::Undecided => format!("`explain` of {of} says which of its owners cannot be resolved."),
+            Hold::GracePeriod | Hold::Kubelet | Hold::Unexplained | Hold::Unknown | Hold::Other => {
+                return Vec::new();
             }
-            Hold::GracePeriod | Hold::Kubelet | Hold::Unexplained | Hold::Unknown | Hold::Other => Vec::new(),
-        }
+        };
+        vec![what.into()]
     }
 }

@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::arguments::{Auto, CommonArgs, OUTPUT, ReachArgs, SourceArgs};
-use super::{Failed, Format, ask, complete, footer, show, unseen};
+use super::{Failed, Format, ask, complete, framed, show};
 use crate::cli::exit::Exit;
 use crate::cli::text::{Cell, Colour, Look, kubectl_names, line};
 use crate::insight::{Decision, ExplainAnswer, Stuck};
@@ -51,23 +51,21 @@ impl ExplainArgs {
     pub fn run(&self) -> Result<Exit, Failed> {
         let Self { common, source, output, reach } = self;
         let (object, filter) = (common.object()?, reach.filter());
-        let (answer, note) = ask(
+        let (explained, note) = ask(
             &reach.connection(common.namespace.as_ref()),
             &source.source(Auto::Looks)?,
             async |session, collector| session.explain_from(collector, &object).await,
             async |session| session.explain(&object, &filter).await,
         )?;
-        let explanation = &answer.explanation;
+        let (answer, explanation) = (&explained.answer, &explained.answer.report);
         // The objects that hold it.
         let names = || kubectl_names(explanation.chain.leaves.iter().map(|leaf| &leaf.object));
-        show(*output, ("Explanation", &answer), names, || {
+        show(*output, ("Explanation", &explained), names, || {
             let look = reach.look(*output).at(explanation.as_of.as_deref());
-            unseen(&answer.incomplete, Some(&look))
-                + &text(explanation, &look)
-                + &of_collector(&answer, &look)
-                + &footer(&[], answer.left_out, note.as_deref())
+            let text = text(explanation, &look) + &of_collector(&explained, &look);
+            framed(&text, (&answer.incomplete, answer.left_out), note.as_deref(), &look)
         })?;
-        if answer.nothing_listed && explanation.outcome == Outcome::Unknown {
+        if explained.nothing_listed && explanation.outcome == Outcome::Unknown {
             return Ok(Exit::Forbidden);
         }
         Ok(complete(!explanation.depends_on_unseen))
@@ -103,7 +101,7 @@ fn of_collector(answer: &ExplainAnswer, look: &Look) -> String {
     let mut text = String::new();
     // The verdict may have the words of the API server.
     let new = |words: &str| {
-        if answer.explanation.verdict.contains(words) { String::new() } else { format!(": {words}") }
+        if answer.answer.report.verdict.contains(words) { String::new() } else { format!(": {words}") }
     };
     if let Some(Decision { at, action, outcome, error }) = answer.decisions.iter().flatten().next() {
         let error = error.as_deref().map(new).unwrap_or_default();

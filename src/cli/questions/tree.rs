@@ -3,7 +3,7 @@
 use clap::{Args, ValueEnum};
 
 use super::arguments::{Auto, CommonArgs, OUTPUT, ReachArgs, SourceArgs};
-use super::{Failed, Format, ask, complete, footer, json, unseen};
+use super::{Failed, Format, ask, complete, framed, json};
 use crate::app::insight;
 use crate::cli::exit::Exit;
 use crate::cli::invoked::Invoked;
@@ -184,10 +184,9 @@ impl TreeArgs {
             TreeFormat::Wide => Format::Wide,
         };
         let look = self.reach.look(format);
-        let first = unseen(&answer.incomplete, Some(&look));
-        let about = about(&answer.report, most);
         // A screen may have no room for the end.
-        Ok(first + &about + &self.table(answer, &look) + &footer(&[], answer.left_out, note))
+        let text = about(&answer.report, most) + &self.table(answer, &look);
+        Ok(framed(&text, (&answer.incomplete, answer.left_out), note, &look))
     }
 
     /// A tree for people.

@@ -192,9 +192,9 @@ fn no_dependent_blocks_a_deletion_only_if_all_were_looked_at() {
             "It is not known whether dependents block it",
         ),
     ] {
-        let explained = Cluster::of(&[&root]).read(&root, &["foregroundDeletion"]).explain(&root);
-        let known = Knowledge::new(Outside { types: missing, ..Outside::default() });
-        let report = Answer::new(explained, &known, Vec::new(), 0).report;
+        let mut cluster = Cluster::of(&[&root]).read(&root, &["foregroundDeletion"]);
+        cluster.outside.types = missing;
+        let report = cluster.explain(&root);
         assert_eq!(report.outcome, outcome);
         assert!(report.verdict.contains(says), "{report:?}");
     }
@@ -232,7 +232,7 @@ fn an_explanation_rests_on_the_types_of_the_object_and_of_its_owners() {
         let explained = Cluster::of(&[&owner, &item]).explain(&item);
         let types = vec![Unseen { what: what.into(), why: "the watch is broken".into() }];
         let known = Knowledge::new(Outside { types, ..Outside::default() });
-        let answer = Answer::new(explained, &known, Vec::new(), 0);
+        let answer = Answer::new(explained, &known, Vec::new());
         assert_eq!(
             (answer.report.depends_on_unseen, answer.incomplete.len()),
             (rests, usize::from(rests)),

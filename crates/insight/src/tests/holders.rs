@@ -15,9 +15,8 @@ fn what_blocks_a_namespace_from_outside_is_named() {
     let explained = |all: &[&Obj], left: &[&Obj], finalizers: &[&str]| {
         let mut cluster = Cluster::of(all).read(&outside, &["gone.example.net/x"]);
         cluster = cluster.read(&inside, &["gone.example.net/y"]).read(&namespace, finalizers);
-        let objects = left.iter().map(|obj| (obj.identity(), obj.facts.deletion_state())).collect();
-        let contents = NamespaceContents { objects, is_all: true, ..NamespaceContents::default() };
-        cluster.ask(|asker| explain_namespace(asker, &namespace.identity(), &contents))
+        let objects: Vec<_> = left.iter().map(|obj| (obj.identity(), obj.facts.deletion_state())).collect();
+        cluster.ask(|asker| explain_namespace(asker, &namespace.identity(), &objects))
     };
     let of = |what: &str| {
         format!("Namespace/old is being deleted: nothing is left in it, but it waits for {what}.")
@@ -57,12 +56,11 @@ fn a_condition_that_says_why_is_to_be_repaired() {
         ),
         (Vec::new(), "Repair what the condition NamespaceDeletionContentFailure reports."),
     ] {
-        let contents = NamespaceContents { objects, is_all: true, ..NamespaceContents::default() };
-        let explained = cluster.ask(|asker| explain_namespace(asker, &namespace.identity(), &contents));
+        let explained = cluster.ask(|asker| explain_namespace(asker, &namespace.identity(), &objects));
         assert_eq!(explained.advice, [advice]);
     }
     let deleted = [(namespace.identity(), namespace.facts.deletion_state())];
-    let report = cluster.ask(|asker| stuck(asker, &deleted, &StuckContext::default(), |_| true));
+    let report = cluster.ask(|asker| stuck(asker, &deleted, std::time::Duration::ZERO, |_| true));
     let said = "Namespace/ns waits for what the condition NamespaceDeletionContentFailure reports: failed calling webhook";
     assert_eq!(report.groups[0].sentence, said);
 }
@@ -77,8 +75,7 @@ fn the_objects_of_a_definition_that_wait_for_dependents_are_to_be_explained() {
         .read(&widget, &["foregroundDeletion"])
         .read(&definition, &["customresourcecleanup.apiextensions.k8s.io"]);
     let objects = vec![(widget.identity(), widget.facts.deletion_state())];
-    let contents = NamespaceContents { objects, is_all: true, ..NamespaceContents::default() };
-    let advice = cluster.ask(|asker| explain_namespace(asker, &definition.identity(), &contents)).advice;
+    let advice = cluster.ask(|asker| explain_namespace(asker, &definition.identity(), &objects)).advice;
     assert!(advice[0].contains(" `explain` of Widget/w says which do."), "{advice:?}");
 }
 
@@ -89,6 +86,10 @@ fn persistent_volume(name: &str) -> Obj {
         ..ResourceType::clone(&resource("nodes"))
     };
     Obj { resource: Arc::new(resource), ..node(name) }
+}
+
+fn texts(advice: Vec<Advice>) -> Vec<String> {
+    advice.into_iter().map(String::from).collect()
 }
 
 #[test]
@@ -110,7 +111,7 @@ fn who_removes_a_finalizer_is_said_as_far_as_it_is_certain() {
         let details = Details { finalizers, setters, ..Details::default() };
         let (object, reports) =
             (object.identity(), FinalizerReport::of(&object.identity(), &details, catalog()));
-        reports[1].advice(&ObjectName::from(&object), 1)
+        texts(reports[1].advice(&ObjectName::from(&object), 1))
     };
     let by_hand = |name: &str| {
         format!(
@@ -177,9 +178,8 @@ fn who_has_to_delete_what_is_left_is_said() {
     ] {
         let of = of.clone().terminating();
         let mut cluster = Cluster::of(&[&of, &widget, &held]).with(&of, |_| ());
-        let objects = left.iter().map(|obj| (obj.identity(), obj.facts.deletion_state())).collect();
-        let contents = NamespaceContents { objects, is_all: true, ..NamespaceContents::default() };
-        let explained = cluster.ask(|asker| explain_namespace(asker, &of.identity(), &contents));
+        let objects: Vec<_> = left.iter().map(|obj| (obj.identity(), obj.facts.deletion_state())).collect();
+        let explained = cluster.ask(|asker| explain_namespace(asker, &of.identity(), &objects));
         let said = format!("1 object is not deleted yet{said}");
         assert!(explained.advice.iter().any(|advice| advice.starts_with(&said)), "{explained:?}");
     }
@@ -214,9 +214,11 @@ fn commands_fit_each_object_and_say_of_how_many() {
     assert_eq!(commands.len(), 2, "{advice:?}");
     let of = ObjectName::from(&item.identity());
     let finalizer = FinalizerReport::named(names[0], None, catalog());
-    assert!(finalizer.advice(&of, 5)[1].contains("to clean up, for each object as for this one: kubectl"));
+    assert!(
+        texts(finalizer.advice(&of, 5))[1].contains("to clean up, for each object as for this one: kubectl")
+    );
     let of = ObjectName::from(&obj("namespaces", "", "old").identity());
-    let in_spec = FinalizerReport { in_spec: true, ..finalizer }.advice(&of, 1);
+    let in_spec = texts(FinalizerReport { in_spec: true, ..finalizer }.advice(&of, 1));
     assert!(in_spec[0].starts_with("Finalizer one.example.net/x in the spec: "), "{in_spec:?}");
     assert!(
         in_spec[1].ends_with("kubectl replace --raw /api/v1/namespaces/old/finalize -f -"),
@@ -238,8 +240,7 @@ fn what_is_advised_about_many_finalizers_is_counted() {
         let mut cluster = Cluster::of(&[&root, &item, &namespace]).read(&item, &names);
         cluster = cluster.read(&root, &["foregroundDeletion"]).read(&namespace, &[]);
         let objects = vec![(item.identity(), item.facts.deletion_state())];
-        let contents = NamespaceContents { objects, is_all: true, ..NamespaceContents::default() };
-        let of_namespace = cluster.ask(|asker| explain_namespace(asker, &namespace.identity(), &contents));
+        let of_namespace = cluster.ask(|asker| explain_namespace(asker, &namespace.identity(), &objects));
         for explained in [cluster.explain(&item), cluster.explain(&root), of_namespace] {
             let advice = explained.advice;
             let told = advice.iter().filter(|line| line.starts_with("Finalizer ")).count();
@@ -285,7 +286,7 @@ fn who_holds_a_namespace_is_to_be_looked_at() {
         }],
         ..Details::default()
     };
-    let explained = |details: [Details; 3], change: fn(&mut NamespaceContents)| {
+    let explained = |details: [Details; 3], change: fn(&mut Outside, &mut Vec<_>)| {
         let mut cluster =
             Cluster::of(&held.iter().chain([&namespace]).collect::<Vec<_>>()).with(&namespace, |details| {
                 let (finalizers, conditions) = (vec!["kubernetes".to_owned()], Vec::new());
@@ -295,16 +296,15 @@ fn who_holds_a_namespace_is_to_be_looked_at() {
             let live = LiveObject { facts: obj.facts.clone(), details };
             cluster = cluster.reading(obj, Live::Found(Box::new(live)));
         }
-        let objects = held.iter().map(|obj| (obj.identity(), obj.facts.deletion_state())).collect();
-        let mut contents = NamespaceContents { objects, is_all: true, ..NamespaceContents::default() };
-        change(&mut contents);
-        cluster.ask(|asker| explain_namespace(asker, &namespace.identity(), &contents))
+        let mut left = held.iter().map(|obj| (obj.identity(), obj.facts.deletion_state())).collect();
+        change(&mut cluster.outside, &mut left);
+        cluster.ask(|asker| explain_namespace(asker, &namespace.identity(), &left))
     };
     let backup = |times| read("backup-operator", &["example.com/backup"], times);
     // Another manager says nothing about this one.
     let other = read("other", &["example.com/backup"], ("2025-01-01T00:00:00Z", "2026-02-01T00:00:00Z"));
     let all = || [backup(times[0]), backup(times[1]), other.clone()];
-    let answer = explained(all(), |_| ());
+    let answer = explained(all(), |_, _| ());
     assert_eq!(
         answer.advice,
         ["Finalizer example.com/backup: look at backup-operator, which set it. Nothing else blocks."]
@@ -323,14 +323,18 @@ fn who_holds_a_namespace_is_to_be_looked_at() {
     fn api() -> Unseen {
         Unseen { what: "a.example.com/v1".into(), why: "503".into() }
     }
-    let silent = explained(all(), |contents| contents.silent_apis.push(api()));
+    let silent = explained(all(), |outside, _| outside.silent_apis.push(api()));
     assert!(silent.advice[0].ends_with("look at backup-operator, which set it."), "{silent:?}");
-    let nothing = explained(all(), |contents| {
-        *contents = NamespaceContents { silent_apis: vec![api()], ..NamespaceContents::default() };
+    let nothing = explained(all(), |outside, left| {
+        outside.silent_apis.push(api());
+        left.clear();
     });
     assert!(nothing.verdict.ends_with("but it waits for an API that does not answer: a.example.com/v1."));
     // Nothing could be listed.
-    let unlisted = explained(all(), |contents| *contents = NamespaceContents::default());
+    let unlisted = explained(all(), |outside, left| {
+        outside.types.push(api());
+        left.clear();
+    });
     assert!(
         unlisted.verdict.ends_with(
             "nothing is left in it that can be listed, but it waits for the namespace controller of \
@@ -339,18 +343,15 @@ fn who_holds_a_namespace_is_to_be_looked_at() {
         "{unlisted:?}"
     );
     assert_eq!(unlisted.outcome, Outcome::Unknown);
-    let many = explained(all(), |contents| {
-        let all: Vec<_> = contents.objects.iter().cycle().take(150).cloned().collect();
-        contents.objects = all;
-    });
+    let many = explained(all(), |_, left| *left = left.iter().cycle().take(150).cloned().collect());
     assert!(many.verdict.contains("150 objects are left, at least 100 held by finalizer"), "{many:?}");
     assert!(many.depends_on_unseen && many.namespace.unwrap().not_read == 50);
     // A second finalizer, and one whose remover is well known.
     let two = read("backup-operator", &["example.com/backup", "orphan"], times[0]);
-    let two = explained([two, backup(times[0]), backup(times[1])], |_| ());
+    let two = explained([two, backup(times[0]), backup(times[1])], |_, _| ());
     assert!(two.advice[0].ends_with("look at backup-operator, which set it."), "{two:?}");
     let known = |times| read("kubectl", &["finalizers.fluxcd.io"], times);
-    let known = explained([known(times[0]), known(times[0]), known(times[1])], |_| ());
+    let known = explained([known(times[0]), known(times[0]), known(times[1])], |_, _| ());
     assert!(known.advice[0].contains("as soon as its clean-up has succeeded."), "{known:?}");
     assert!(known.advice[0].ends_with(" Nothing else blocks."), "{known:?}");
     let by_hand = explained(
@@ -358,14 +359,14 @@ fn who_holds_a_namespace_is_to_be_looked_at() {
             setters: vec![FinalizerSetter { manager: "kubectl-edit".into(), ..details.setters[0].clone() }],
             ..details
         }),
-        |_| (),
+        |_, _| (),
     );
     assert!(by_hand.advice[0].contains("it was set with kubectl-edit"), "{by_hand:?}");
     assert_eq!(by_hand.namespace.unwrap().held[0].last_write, None);
     let [one, _, other] = all();
     let apart = explained(
         [one, backup(times[1]), Details { finalizers: vec!["example.com/b".into()], ..other }],
-        |_| (),
+        |_, _| (),
     );
     assert!(apart.verdict.contains("3 objects are left, all held by finalizers "), "{apart:?}");
 }

@@ -11,13 +11,9 @@ const MINUTE: Duration = Duration::from_secs(60);
 /// Less than that.
 const NOW: Duration = Duration::from_secs(59);
 
-fn context(older: Duration) -> StuckContext {
-    StuckContext { older, is_all: true, ..StuckContext::default() }
-}
-
 fn report(cluster: &mut Cluster, older: Duration, is_meant: impl Fn(&Identity) -> bool) -> StuckReport {
     let deleted = cluster.graph.search(&SearchQuery { being_deleted: true, ..SearchQuery::default() });
-    cluster.ask(|asker| stuck(asker, &deleted, &context(older), &is_meant))
+    cluster.ask(|asker| stuck(asker, &deleted, older, &is_meant))
 }
 
 fn cluster(objects: &[(&Obj, &[&str])]) -> Cluster {
@@ -67,8 +63,13 @@ fn a_namespace_waits_only_for_what_is_in_it() {
     // Each command is below its finalizer, and is about an object of its group.
     for (group, name) in report.groups.iter().zip(["configmaps a -n other", "configmaps held -n ns"]) {
         let [first, by_hand] = &group.advice[..] else { panic!("{group:?}") };
+        let [first, by_hand] = [first, by_hand].map(|advice| String::from(advice.clone()));
         assert!(first.starts_with("Finalizer gone.example.net/c: ") && by_hand.contains(name), "{by_hand}");
     }
+    // That of the first stands for all.
+    let [_, by_hand] = &report.advice[..] else { panic!("{report:?}") };
+    let command = ", for each object as for this one: kubectl patch configmaps a -n other ";
+    assert!(by_hand.contains(command), "{by_hand}");
     // Of very many, some are told together.
     all.extend((0..40).flat_map(|number| {
         let name = format!("n{number:02}");
@@ -88,7 +89,7 @@ fn no_namespace_pushes_out_another() {
     let finalizers: &[&str] = &["example.com/a"];
     let mut cluster = cluster(&all.iter().map(|obj| (obj, finalizers)).collect::<Vec<_>>());
     let deleted = cluster.graph.search(&SearchQuery { being_deleted: true, ..SearchQuery::default() });
-    let report = cluster.ask_with(2, |asker| stuck(asker, &deleted, &context(NOW), |_| true));
+    let report = cluster.ask_with(2, |asker| stuck(asker, &deleted, NOW, |_| true));
     let group = report.groups.iter().find(|group| group.cause == "finalizers").unwrap();
     let mut namespaces: Vec<_> = group.objects.iter().map(|name| name.namespace.clone().unwrap()).collect();
     namespaces.sort();
@@ -113,9 +114,11 @@ fn what_the_collector_cannot_finish_is_named_once() {
             "Pod/alone: the collector cannot finish with it (denied): never",
         ]
     );
+    let said = |text: &str| Advice::from(text.to_owned());
     let advice =
         ["The collector cannot finish with Pod/below (denied): not today.", "What to do (denied): ask."];
-    assert_eq!((&*report.groups[0].advice, report.unfinished), (&advice.map(str::to_owned)[..], 2));
+    assert_eq!((&*report.groups[0].advice, report.unfinished), (&advice.map(said)[..], 2));
+    assert_eq!(report.advice, advice, "each once");
 }
 
 /// A type that was left out may have what blocks it.
@@ -124,8 +127,8 @@ fn nothing_blocks_an_object_only_if_every_type_was_looked_at() {
     let root = config("root").foreground();
     let mut cluster = cluster(&[(&root, &["foregroundDeletion"])]);
     for (left_out, said) in [
-        (0, "ConfigMap/root waits for the collector to remove its finalizer"),
-        (1, "ConfigMap/root waits for something that could not be looked at"),
+        (LeftOut::None, "ConfigMap/root waits for the collector to remove its finalizer"),
+        (LeftOut::Chosen(1), "ConfigMap/root waits for something that could not be looked at"),
     ] {
         cluster.outside.left_out = left_out;
         assert_eq!(sentences(&report(&mut cluster, NOW, |_| true)), [said]);
@@ -160,7 +163,7 @@ fn objects_with_the_same_finalizer_have_one_cause_and_the_first_are_named() {
     assert_eq!((before.stuck, before.being_deleted, before.groups.len()), (0, 30, 0));
     assert_eq!(before.oldest.as_deref(), Some("2026-01-01T00:00:00Z"));
     let deleted = [(all[0].identity(), all[0].facts.deletion_state())];
-    let unread = cluster.ask_with(0, |asker| stuck(asker, &deleted, &context(NOW), |_| true));
+    let unread = cluster.ask_with(0, |asker| stuck(asker, &deleted, NOW, |_| true));
     assert_eq!((unread.stuck, unread.not_read), (0, 1));
 }
 
@@ -169,6 +172,8 @@ fn objects_with_the_same_finalizer_have_one_cause_and_the_first_are_named() {
 fn only_a_pod_has_a_grace_period_and_each_other_cause_is_its_own() {
     let (pod, config) = (pod("p").terminating(), config("c").terminating());
     let namespace = obj("namespaces", "", "ns").terminating();
+    let definition =
+        obj("customresourcedefinitions.apiextensions.k8s.io", "", "widgets.example.com").terminating();
     let with = |obj: &Obj, grace, particulars: &Particulars| {
         Cluster::of(&[obj, &node("n1")]).with(obj, |details| {
             (details.grace, details.particulars) = (grace, particulars.clone());
@@ -238,13 +243,22 @@ fn only_a_pod_has_a_grace_period_and_each_other_cause_is_its_own() {
             "silentApi",
             " waits for an API that does not answer: metrics.k8s.io/v1beta1",
         ),
+        // Only a namespace waits for every API.
+        (
+            &definition,
+            &of(&[]),
+            true,
+            Some("metrics.k8s.io/v1beta1"),
+            "unexplained",
+            " waits for something that the API does not show",
+        ),
     ] {
         let mut cluster = with(obj, if cause == "kubelet" { 5 } else { 0 }, particulars);
         let deleted = [(obj.identity(), obj.facts.deletion_state())];
-        let silent_apis = silent.map(|what: &str| Unseen { what: what.into(), why: "503".into() });
-        let silent_apis = silent_apis.into_iter().collect();
-        let context = StuckContext { older: Duration::ZERO, silent_apis, is_all };
-        let report = cluster.ask(|asker| stuck(asker, &deleted, &context, |_| true));
+        let unseen = |what: &str| Unseen { what: what.into(), why: "503".into() };
+        cluster.outside.silent_apis = silent.map(unseen).into_iter().collect();
+        cluster.outside.types = (!is_all).then(|| unseen("widgets.example.com")).into_iter().collect();
+        let report = cluster.ask(|asker| stuck(asker, &deleted, Duration::ZERO, |_| true));
         let sentence = format!("{}{predicate}", ObjectName::from(&obj.identity()));
         assert_eq!((&*report.groups[0].cause, sentences(&report)), (cause, vec![&*sentence]));
         let Explanation { verdict, advice, .. } = cluster.explain(obj);
@@ -253,7 +267,7 @@ fn only_a_pod_has_a_grace_period_and_each_other_cause_is_its_own() {
             let command = if particulars == &lost { "delete pod p -n ns --force" } else { "delete node n1" };
             assert!(advice.len() == 1 && advice[0].ends_with(command), "{advice:?}");
             assert_eq!(advice[0].contains("that no finalizer holds"), particulars == &lost, "{advice:?}");
-            assert_eq!(report.groups[0].advice, advice);
+            assert_eq!(report.advice, advice);
         }
     }
     let mut before = with(&pod, 72, &on_node);
