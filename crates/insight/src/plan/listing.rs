@@ -84,7 +84,7 @@ impl Consequences<'_> {
             match self.goes[place as usize] {
                 Goes::InAll if is_new => {
                     plan.deletes += 1;
-                    if !self.walk.is_root(place) && visited.container.is_none() {
+                    if !self.walk.is_root(place) && visited.containers.is_empty() {
                         *by_collector += 1;
                         plan.braked += usize::from(is_braked && effect == Effect::Deleted);
                         plan.braked_held += usize::from(is_braked && effect == Effect::Held);
@@ -229,7 +229,7 @@ impl Consequences<'_> {
             name: (&visited.identity).into(),
             state: visited.deletion.into(),
             effect,
-            within: visited.container.map(|container| self.name(container)),
+            within: visited.containers.first().map(|container| self.name(*container)),
             kept_by: Vec::new(),
             finalizers: match self.held[place as usize] {
                 Held::No => Some(Vec::new()),
@@ -324,9 +324,9 @@ impl Consequences<'_> {
         Container::of(&self.visited(place).identity)
     }
 
-    /// Whether it goes because a pod that uses it does.
+    /// Whether it goes because a pod that uses it does, or its node.
     pub(super) fn is_freed(&self, place: Index) -> bool {
-        self.visited(place).container.is_some_and(|container| self.container(container).is_none())
+        self.visited(place).containers.iter().any(|container| !self.goes_last(*container))
     }
 
     pub(super) fn is_namespace(&self, place: Index) -> bool {

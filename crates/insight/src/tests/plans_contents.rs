@@ -97,6 +97,59 @@ fn a_node_takes_its_pods_along_and_does_not_wait_for_them() {
     assert!(!plan.notes.iter().any(|note| note.contains("stays for its grace period")), "{:?}", plan.notes);
 }
 
+/// PodGC does not wait for a kubelet, so they count, and what they own does not wait.
+#[test]
+fn pods_that_are_being_deleted_go_with_their_node() {
+    let (node, ended) = (node("n"), pod("ended").terminating());
+    let (held, below) = (pod("held").terminating().held(), config("below").owned(&ended));
+    let mut cluster = Cluster::of(&[&node, &ended, &held, &below]).read(&held, &["example.com/x"]);
+    let others = vec![(0, ended.key()), (0, held.key())];
+    let query = PlanQuery { roots: vec![node.identity()], policy: Background, others, limit: 100 };
+    let plan = cluster.plan_of(query, 100);
+    assert_eq!(effects(&plan), ["below deleted", "ended deleted", "held held", "n deleted"]);
+    assert_eq!(plan.deletes, 4);
+}
+
+/// Whatever was asked for before: the namespace controller deletes in the background.
+#[test]
+fn what_is_in_a_namespace_does_not_go_on_as_its_deletion_began() {
+    let namespace = obj("namespaces", "", "ns");
+    let (a, b) = (config("a").foreground(), config("b").orphaning());
+    let blocking = |name: &str, of: &Obj| config(name).blocking(of).terminating().held();
+    let (x, y) = (blocking("x", &a), config("y").owned(&b));
+    let finalizer: &[&str] = &["example.com/x"];
+    let mut cluster = Cluster::of(&[&namespace, &a, &b, &x, &y]).read(&x, finalizer);
+    cluster = cluster.read(&a, &["foregroundDeletion"]).read(&b, &["orphan"]);
+    let expected = ["a deleted", "b deleted", "ns deleted after x", "x held", "y deleted"];
+    for policy in [Background, Foreground] {
+        assert_eq!(effects(&cluster.plan(&namespace, policy)), expected);
+        // One that is named beside it is in it all the same.
+        for roots in [[&namespace, &a], [&a, &namespace]] {
+            let roots = roots.map(Obj::identity).to_vec();
+            let query = PlanQuery { roots, policy, others: Vec::new(), limit: 100 };
+            assert_eq!(effects(&cluster.plan_of(query, 100)), expected);
+        }
+    }
+}
+
+/// What is in both waits in both.
+#[test]
+fn a_namespace_and_a_definition_wait_for_what_they_share() {
+    let namespace = obj("namespaces", "", "ns");
+    let definition = obj("customresourcedefinitions.apiextensions.k8s.io", "", "widgets.example.com").held();
+    let widget = obj("widgets.example.com", "ns", "w").held();
+    for roots in [[&namespace, &definition], [&definition, &namespace]] {
+        let mut cluster = Cluster::of(&[&namespace, &definition, &widget])
+            .read(&widget, &["example.com/x"])
+            .read(&definition, &["customresourcecleanup.apiextensions.k8s.io"]);
+        let roots = roots.map(Obj::identity).to_vec();
+        let query = PlanQuery { roots, policy: Background, others: Vec::new(), limit: 100 };
+        let plan = cluster.plan_of(query, 100);
+        let expected = ["ns deleted after w", "w held", "widgets.example.com deleted after w"];
+        assert_eq!(effects(&plan), expected, "{plan:?}");
+    }
+}
+
 /// It is being deleted, and its loss is counted.
 #[test]
 fn a_claim_that_a_pod_frees_may_go_with_it() {
