@@ -190,7 +190,7 @@ fn has_particulars(resource: &ResourceType) -> bool {
     let GroupResource { group, resource } = &resource.group_resource;
     matches!(
         (&**group, &**resource),
-        ("", "namespaces" | "persistentvolumes" | "pods")
+        ("", "namespaces" | "nodes" | "persistentvolumes" | "pods")
             | ("apiextensions.k8s.io", "customresourcedefinitions")
     )
 }
@@ -203,6 +203,11 @@ fn particulars(resource: &ResourceType, spec: &Value, status: &Value) -> Particu
     match of_type {
         _ if !has_particulars(resource) => Particulars::None,
         "pods" => Particulars::Pod { node: text(&spec["nodeName"]) },
+        "nodes" => {
+            let is_unready = |of: &Value| of["type"] == "Ready" && of["status"] != "True";
+            let is_unready = each(&status["conditions"]).any(is_unready);
+            if is_unready { Particulars::UnreadyNode } else { Particulars::None }
+        }
         "persistentvolumes" => {
             let claim = &spec["claimRef"];
             let is_bound = status["phase"] == "Bound";
@@ -427,6 +432,27 @@ mod tests {
         assert_eq!(pods, [pod("b", true, Some(2)), pod("c", false, None)]);
         let server = Server::replying([Reply::ok(r#"{"kind":"Nothing"}"#)]);
         assert_eq!(server.api().pods_labelled("a", "x").await.unwrap_err().class, ErrorClass::Unusable);
+    }
+
+    #[tokio::test]
+    async fn a_node_is_not_ready_if_it_says_so_or_nobody_knows() {
+        let resource = ResourceType::of("nodes", "v1", "Node", Scope::Cluster);
+        let uid = Uid::parse("u").unwrap();
+        let node = Identity { resource, namespace: None, name: "n".into(), uid };
+        for (conditions, is_unready) in [
+            (r#"{"type":"Ready","status":"True"},{"type":"DiskPressure","status":"False"}"#, false),
+            (r#"{"type":"Ready","status":"False"}"#, true),
+            (r#"{"type":"Ready","status":"Unknown"}"#, true),
+            ("", false),
+        ] {
+            let body = format!(
+                r#"{{"apiVersion":"v1","kind":"Node","metadata":{{"name":"n","uid":"u","resourceVersion":"1"}},
+                "status":{{"conditions":[{conditions}]}}}}"#
+            );
+            let server = Server::replying([Reply::ok(body)]);
+            let Live::Found(live) = server.api().read_live(&node).await else { panic!("not found") };
+            assert_eq!(live.details.particulars == Particulars::UnreadyNode, is_unready, "{conditions}");
+        }
     }
 
     /// A claim goes with pods only if no other uses it.

@@ -151,6 +151,8 @@ pub enum Particulars {
     Pod {
         node: Option<String>,
     },
+    /// A node that is not ready, as far as its kubelet or the control plane says.
+    UnreadyNode,
     /// A namespace or a definition.
     Container {
         /// Those in the spec of a namespace.
@@ -334,11 +336,23 @@ impl<'a> Asker<'a> {
 
     /// Whether no object of a cluster-scoped type of Kubernetes itself has this name, as far as that can be read.
     pub fn is_absent(&mut self, resource: &str, name: &str) -> bool {
-        let resource = self.catalog.resource(&GroupResource::new("", resource));
-        let Some((resource, uid)) = resource.zip(Uid::parse(NOBODY)) else { return false };
-        let resource = Arc::clone(resource);
-        let named = Identity { resource, namespace: None, name: name.into(), uid };
-        matches!(self.live(&named), Some(Live::Absent(AbsenceEvidence::NotFound)))
+        let named = self.named(resource, name);
+        named.is_some_and(|of| matches!(self.live(&of), Some(Live::Absent(AbsenceEvidence::NotFound))))
+    }
+
+    /// Whether there is a node of this name, which is not ready, as far as that can be read.
+    pub fn is_unready(&mut self, node: &str) -> bool {
+        let Some(named) = self.named("nodes", node) else { return false };
+        let Some(Live::Absent(AbsenceEvidence::OtherUid(uid))) = self.live(&named) else { return false };
+        let Some(Live::Found(node)) = self.live(&Identity { uid: uid.clone(), ..named }) else {
+            return false;
+        };
+        matches!(node.details.particulars, Particulars::UnreadyNode)
+    }
+
+    fn named(&self, resource: &str, name: &str) -> Option<Identity> {
+        let resource = Arc::clone(self.catalog.resource(&GroupResource::new("", resource))?);
+        Some(Identity { resource, namespace: None, name: name.into(), uid: Uid::parse(NOBODY)? })
     }
 
     /// The first pods that use a claim; `None` if this is not known.

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::finalizers::{FinalizerReport, is_protected};
 use crate::hold::is_pod;
-use crate::knowledge::Asker;
+use crate::knowledge::{Asker, Live, Particulars};
 use crate::plan::answer::{Cascade, Effect};
 use crate::plan::listing::{foreign, hangs};
 use crate::plan::outside::{Met, outside};
@@ -39,6 +39,8 @@ pub(super) struct Consequences<'a> {
     breaking: HashSet<Index>,
     /// Whether finalizers of others hold it when it goes, or an API that does not answer.
     pub(super) held: Vec<Held>,
+    /// The pods whose end no kubelet confirms, and why.
+    pub(super) unconfirmed: BTreeMap<Index, String>,
     /// What the collector has failed with, and what was said.
     pub(super) failed: BTreeMap<Index, String>,
     /// Why a namespace never goes, if the server has an API that does not answer.
@@ -125,6 +127,7 @@ impl<'a> Consequences<'a> {
             modes: Vec::new(),
             breaking: HashSet::new(),
             held: Vec::new(),
+            unconfirmed: BTreeMap::new(),
             failed: BTreeMap::new(),
             hangs: hangs(asker),
             stays: BTreeMap::new(),
@@ -141,6 +144,7 @@ impl<'a> Consequences<'a> {
         });
         all.goes = goes.collect();
         (all.modes, all.breaking) = all.modes();
+        all.unconfirmed = all.unconfirmed(asker);
         all.held =
             (0..).zip(&walk.visited).map(|(place, visited)| all.is_held(asker, place, visited)).collect();
         let stays = (0..).zip(&all.goes).filter(|(_, goes)| **goes == Goes::Never);
@@ -263,6 +267,19 @@ impl<'a> Consequences<'a> {
         self.may_go(place) && !self.has_begun(place)
     }
 
+    /// Of the first pods that go, those on nodes that are not ready.
+    fn unconfirmed(&self, asker: &mut Asker<'_>) -> BTreeMap<Index, String> {
+        let goes = |place| self.may_go(place) && !self.is_freed(place);
+        let pods = (0..).zip(&self.walk.visited).filter(|(place, of)| is_pod(&of.identity) && goes(*place));
+        let pods = pods.take(LISTED).filter_map(|(place, pod)| {
+            let Some(Live::Found(live)) = asker.live(&pod.identity) else { return None };
+            let Particulars::Pod { node: Some(node) } = &live.details.particulars else { return None };
+            let why = format!("its kubelet has to confirm its end, and node {node} is not ready");
+            asker.is_unready(node).then_some((place, why))
+        });
+        pods.collect()
+    }
+
     /// Whether somebody else than the collector has to do something before it goes.
     fn is_held(&self, asker: &mut Asker<'_>, place: Index, visited: &Visited) -> Held {
         let container = Container::of(&visited.identity);
@@ -272,10 +289,12 @@ impl<'a> Consequences<'a> {
             && !self.goes_last(place)
             && !(is_pod(&visited.identity) && self.is_freed(place));
         let may_be_held = visited.held_by_others || is_namespace || self.walk.is_root(place);
-        if !self.may_go(place) || !(waits || may_be_held) {
+        let is_unconfirmed = self.unconfirmed.contains_key(&place);
+        if !self.may_go(place) || !(waits || may_be_held || is_unconfirmed) {
             return Held::No;
         }
-        let otherwise = if waits || (is_namespace && self.hangs.is_some()) { Held::Surely } else { Held::No };
+        let perhaps = if is_unconfirmed { Held::Perhaps } else { Held::No };
+        let otherwise = if waits || (is_namespace && self.hangs.is_some()) { Held::Surely } else { perhaps };
         match if may_be_held { foreign(asker, visited) } else { Some(Vec::new()) } {
             Some(finalizers) if finalizers.is_empty() => otherwise,
             Some(finalizers) if finalizers.iter().all(FinalizerReport::is_of_kubernetes) => Held::Perhaps,

@@ -262,10 +262,7 @@ impl Walk {
             if let Some(container) = container
                 && place != container
             {
-                let containers = &mut self.visited[place as usize].containers;
-                if !containers.contains(&container) {
-                    containers.push(container);
-                }
+                self.visited[place as usize].containers.push(container);
                 self.open(place);
             }
             return;

@@ -110,6 +110,41 @@ fn pods_that_are_being_deleted_go_with_their_node() {
     assert_eq!(plan.deletes, 4);
 }
 
+/// It may come back.
+#[test]
+fn a_pod_on_a_node_that_is_not_ready_may_stay() {
+    let (unready, ready, owner) = (node("unready"), node("ready"), config("o"));
+    let pods = [("a", "unready"), ("b", "ready"), ("c", "gone")].map(|(name, _)| pod(name).blocking(&owner));
+    let [a, b, c] = &pods;
+    let mut cluster = Cluster::of(&[&unready, &ready, &owner, a, b, c]);
+    for (pod, on) in [(a, "unready"), (b, "ready"), (c, "gone")] {
+        let particulars = Particulars::Pod { node: Some(on.to_owned()) };
+        cluster = cluster.with(pod, |details| details.particulars = particulars);
+    }
+    cluster = cluster.with(&unready, |details| details.particulars = Particulars::UnreadyNode);
+    let plan = cluster.plan(&owner, Foreground);
+    assert_eq!(effects(&plan), ["a unknown", "b deleted", "c deleted", "o deleted after a"]);
+    let why = "its kubelet has to confirm its end, and node unready is not ready";
+    assert_eq!(plan.objects[0].why.as_deref(), Some(why));
+    assert_eq!(effects(&cluster.plan(a, Background)), ["a unknown"]);
+    // With the node, PodGC deletes it.
+    let others = vec![(0, a.key())];
+    let query = PlanQuery { roots: vec![unready.identity()], policy: Background, others, limit: 100 };
+    assert_eq!(effects(&cluster.plan_of(query, 100)), ["a deleted", "unready deleted"]);
+}
+
+#[test]
+fn what_the_api_server_refuses_is_not_planned() {
+    let (refused, other) = (obj("namespaces", "", "kube-system"), config("a"));
+    for roots in [vec![&refused], vec![&other, &refused]] {
+        let roots = roots.into_iter().map(Obj::identity).collect();
+        let query = PlanQuery { roots, policy: Background, others: Vec::new(), limit: 100 };
+        let plan = Cluster::of(&[&refused, &other]).plan_of(query, 100);
+        assert_eq!(plan.verdict, "The API server refuses to delete Namespace/kube-system.");
+        assert_eq!((plan.deletes, plan.objects.len(), plan.exists), (0, 0, Some(true)));
+    }
+}
+
 /// Whatever was asked for before: the namespace controller deletes in the background.
 #[test]
 fn what_is_in_a_namespace_does_not_go_on_as_its_deletion_began() {
