@@ -345,7 +345,7 @@ async fn what_a_namespace_takes_along_comes_true() -> Result<()> {
     let truths = [
         Truth {
             line: format!("plan {of_begun}"),
-            says: &["1 stays until its finalizers are removed.", "!ConfigMap/a after"],
+            says: &[" waits for Secret/x.\n", "!ConfigMap/a after"],
             policy: Policy::Background,
             roots: &[begun.as_object()],
             objects: &[begun.as_object(), &a, &x, &b, &y],
