@@ -245,7 +245,7 @@ mod tests {
         let advice = vec!["once".to_owned(), HOSTILE.to_owned()];
         let report = StuckReport { groups: vec![group.clone(), group], advice, ..StuckReport::default() };
         let text = text(&report, &look(true));
-        assert_harmless(&text, 14);
+        assert_harmless(&text, 15);
         assert!(text.contains("\nonce\na"), "{text}");
         assert!(text.contains("\n  configmap.apps/receipt  shop  uid-receipt\n  and 40 more\n"), "{text}");
         assert_harmless(&names(&report), 1);
