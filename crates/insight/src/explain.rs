@@ -111,7 +111,7 @@ pub fn explain(asker: &mut Asker<'_>, identity: &Identity) -> Explanation {
     explanation.reference_count = snapshot.references.len();
     let Some(mut judged) = judged(asker, &snapshot.references) else { return explanation };
     locate(asker, &mut judged);
-    look_up_served(asker, &snapshot, &mut judged);
+    look_up_served(asker, &snapshot, &mut judged, &[]);
     let before = precheck(&snapshot);
     match before {
         Precheck::Classify => explanation.decide(asker, &snapshot, &judged),

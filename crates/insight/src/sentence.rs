@@ -198,6 +198,10 @@ pub(super) fn advice_on_references(
         _ => return Vec::new(),
     };
     let advice = |JudgedReference { owner, evidence, as_served, .. }: &JudgedReference| {
+        // What keeps the data comes first: whoever changes or restores something lets the collector decide.
+        let keep = format!("To keep {object}, remove the owner reference to {owner}.");
+        let once = "a collector deletes the object, unless that uid is there (a restored owner has a new one) or \
+                    another owner keeps it.";
         Some(match evidence {
             Evidence::NotServed { served_as: Some(version) } => {
                 let there = match as_served {
@@ -212,17 +216,17 @@ pub(super) fn advice_on_references(
                     Some(ReferenceClass::Unresolved) | None => "it is not known whether it is there",
                 };
                 format!(
-                    "The server has the kind of {owner} in {version}, but {there}. A reference to that version would \
-                     not keep {object}, and could let the collector delete it: to keep it, remove the owner reference."
+                    "{keep} The server has its kind in {version}, but {there}: a reference to that version could let \
+                     the collector delete the object."
                 )
             }
-            Evidence::NotServed { served_as: None } => format!(
-                "Correct the kind {} of {owner}, install it in {} again, or remove the owner reference.",
-                owner.kind, owner.api_version
-            ),
-            Evidence::Undiscovered => {
-                format!("Find out why the API {} does not answer.", owner.api_version)
+            Evidence::NotServed { served_as: None } => {
+                format!("{keep} As soon as the server has {} in {}, {once}", owner.kind, owner.api_version)
             }
+            Evidence::Undiscovered => format!(
+                "{keep} As soon as the API {} answers, {once} Find out why it does not answer.",
+                owner.api_version
+            ),
             Evidence::Namespaced => {
                 format!("Remove the owner reference to {owner}, or name a cluster-scoped owner.")
             }
