@@ -63,7 +63,7 @@ const KNOWN: &[&str] = &[
     // argoproj/argo-workflows: workflow/controller/artifact_gc.go, processArtifactGCCompletion
     "workflows.argoproj.io/artifact-gc: workflows.argoproj.io: the Argo workflow controller: the artifacts of the workflow have been deleted (by pods in its namespace: if that is being deleted, none can start): argoproj.io",
     // kubernetes-sigs/cluster-api: core/reconcilers/machine/machine_controller.go, Reconcile and reconcileDelete
-    "machine.cluster.x-k8s.io: machines.cluster.x-k8s.io: the Cluster API controllers: the node has been drained and its infrastructure deleted (they need the Cluster: if that is gone, nobody removes the finalizer): cluster.x-k8s.io",
+    "machine.cluster.x-k8s.io: machines.cluster.x-k8s.io: a controller of Cluster API: the node has been drained and its infrastructure deleted (which needs the Cluster: if that is gone, nobody removes the finalizer): cluster.x-k8s.io",
     // crossplane/crossplane-runtime: pkg/reconciler/managed/reconciler.go, Reconcile
     "finalizer.managedresource.crossplane.io: -: the Crossplane provider of this kind: no other finalizer is left and the external resource has been deleted, or its policies keep that: -",
     // cert-manager/cert-manager: pkg/controller/acmechallenges/sync.go, finalize; pkg/issuer/acme/dns/dns.go, CleanUp
@@ -173,8 +173,14 @@ impl FinalizerReport {
         self.remover.as_ref().is_some_and(|remover| remover.contains("kube-controller-manager"))
     }
 
-    /// What a person can do about it, and how to remove it by hand from this object, one of so many, where nobody
-    /// else will.
+    /// Whether it is removed by what is no part of Kubernetes: no API shows whether that runs.
+    fn is_of_others(&self) -> bool {
+        let own = matches!(self.remover.as_deref(), None | Some("the garbage collector" | "the API server"));
+        !own && !self.is_of_kubernetes()
+    }
+
+    /// What a person can do about it, and how to remove it by hand from this object, one of so many, where perhaps
+    /// nobody else will.
     pub(super) fn advice(&self, of: &ObjectName, count: usize) -> Vec<Advice> {
         let Self { name, api_is_served, in_spec, is_for, .. } = self;
         let place = if *in_spec { " in the spec" } else { "" };
@@ -182,7 +188,8 @@ impl FinalizerReport {
         if *name == FOREGROUND_FINALIZER {
             advice.push_str(&format!(" `explain` of {of} says which do."));
         }
-        let command = (*api_is_served == Some(false) || is_for.is_some()).then(|| self.by_hand(of)).flatten();
+        let is_alone = *api_is_served == Some(false) || is_for.is_some() || self.is_of_others();
+        let command = is_alone.then(|| self.by_hand(of)).flatten();
         let by_hand =
             format!("Removing {name}{place} by hand skips its clean-up. If nothing is left to clean up");
         let by_hand = command.map(|command| Advice::from(by_hand).with(command, count));
@@ -207,8 +214,12 @@ impl FinalizerReport {
         }
         let not_served = self.api_is_served == Some(false);
         if let Some((remover, when)) = remover.as_ref().zip(when.as_ref()) {
-            let but = " But the server has none of its APIs: is it still installed?";
-            return format!("{remover} removes it as soon as {when}.{}", if not_served { but } else { "" });
+            let (runs, but) = match (self.is_of_others(), not_served) {
+                (_, true) => ("", " But the server has none of its APIs: is it still installed?"),
+                (true, false) => (", if it runs,", " Is it still there?"),
+                (false, false) => ("", ""),
+            };
+            return format!("{remover}{runs} removes it as soon as {when}.{but}");
         }
         let whose = domain(name).unwrap_or(name);
         match set_by.as_ref().map(|setter| (&setter.manager, is_a_tool(&setter.manager))) {

@@ -115,8 +115,9 @@ fn who_removes_a_finalizer_is_said_as_far_as_it_is_certain() {
     };
     let by_hand = |name: &str| {
         format!(
-            "Removing {name} by hand skips its clean-up. If nothing is left to clean up: kubectl patch configmaps c -n \
-             ns --type=json -p \"$(kubectl get configmaps c -n ns -o json | jq -c \
+        let of = if name.starts_with("external-") { "persistentvolumes c" } else { "configmaps c -n ns" };
+            "Removing {name} by hand skips its clean-up. If nothing is left to clean up: kubectl patch {of} \
+             --type=json -p \"$(kubectl get {of} -o json | jq -c \
              '.metadata.finalizers|index(\"{name}\") as $i|\"/metadata/finalizers/\\($i)\" as $path|\
              [{{op:\"test\",$path,value:\"{name}\"}},{{op:\"remove\",$path}}]')\""
         )
@@ -132,10 +133,12 @@ fn who_removes_a_finalizer_is_said_as_far_as_it_is_certain() {
         (
             "external-attacher/ebs-csi-aws-com",
             None,
-            "removes it as soon as the volume has been detached.",
-            false,
+            ", if it runs, removes it as soon as the volume has been detached. Is it still there?",
+            true,
         ),
         ("wrangler.cattle.io/x", None, "its clean-up has succeeded. But the server has none", true),
+        // No API shows whether it runs.
+        ("kopf.zalando.org/x", None, "daemons have ended. Is it still there?", true),
         ("kubernetes.io/unknown", None, "look at the controller that sets it.", false),
         (served, Some("backup"), "look at backup, which set it.", false),
         (served, Some("kubectl-edit"), "it was set with kubectl-edit, which does not remove it.", false),
