@@ -82,6 +82,9 @@ impl Session {
             lists.list(root.namespace.as_ref(), filter).await.ok();
             explanation = lists.ask(|asker| explain(asker, &root)).await;
         }
+        if self.ignored.contains(&root.resource.group_resource) && explanation.deleted.is_none() {
+            explanation.is_ignored();
+        }
         if explanation.is_kept()
             && let Some(namespace) = &root.namespace
             && let Ok(Some((_, live))) = self.namespace_named(namespace).await
@@ -89,7 +92,7 @@ impl Session {
         {
             explanation.stays_for_now(&format!("namespace {namespace} exists, which is being deleted"));
         }
-        if depends_on_lists && !lists.knowledge.outside().is_empty() && explanation.namespace.is_none() {
+        if depends_on_lists && !lists.knowledge.outside().is_empty() {
             explanation.doubt();
         }
         let nothing_listed = lists.may_list_nothing();

@@ -265,8 +265,9 @@ impl ExplanationPage {
         let what = resource.to_string();
         let why = "the collector ignores this type (`discovery.ignored`)".to_owned();
         let verdict = format!("The collector ignores {what}, so it does nothing about this object.");
-        let explanation = Explanation { verdict, depends_on_unseen: true, ..Explanation::default() };
-        let answer = Answer::new(explanation, &Knowledge::default(), vec![Unseen { what, why }]);
+        let explanation = Explanation { verdict, ..Explanation::default() };
+        let mut answer = Answer::new(explanation, &Knowledge::default(), Vec::new());
+        answer.miss(Unseen { what, why });
         Self { answer, decisions: Vec::new(), stuck: None }
     }
 }

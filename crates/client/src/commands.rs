@@ -254,14 +254,7 @@ fn details(resource: &ResourceType, answer: &Answer) -> Result<Details, ApiError
     let writes: Vec<_> = writes.collect();
     let setter = |finalizer: &String| {
         let (manager, at, _) = writes.iter().find(|(_, _, owned)| owned.contains(finalizer))?;
-        let by_manager = writes.iter().filter(|(other, ..)| other == manager);
-        Some(FinalizerSetter {
-            finalizer: finalizer.clone(),
-            manager: manager.clone(),
-            time: at.clone(),
-            // Times of the server are in UTC, so the later one is also the greater text.
-            last_write: by_manager.filter_map(|(_, at, _)| at.clone()).max(),
-        })
+        Some(FinalizerSetter { finalizer: finalizer.clone(), manager: manager.clone(), time: at.clone() })
     };
     let setters = finalizers.iter().filter_map(setter).collect();
     // The server puts the end of the grace period there.
@@ -398,7 +391,6 @@ mod tests {
         let [setter] = &details.setters[..] else { panic!("{details:?}") };
         assert_eq!((&*setter.finalizer, &*setter.manager), ("example.com/a", "backup"));
         assert_eq!(setter.time.as_deref(), Some("2026-01-01T00:00:01Z"));
-        assert_eq!(setter.last_write.as_deref(), Some("2026-01-01T05:00:00Z"));
     }
 
     #[tokio::test]

@@ -1,11 +1,12 @@
 //! Why a namespace, or the definition of a custom resource, is still there: what is left in it.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
+use indexmap::IndexSet;
 use serde::{Deserialize, Serialize};
 
-use crate::explain::{Explanation, HeldBy, explain};
-use crate::finalizers::{FinalizerReport, is_a_tool};
+use crate::explain::{Explanation, HeldBy, Leaf, explain};
+use crate::finalizers::FinalizerReport;
 use crate::hold::{NAMESPACE_CONTROLLER, advice_on, holds, is_pod, silent_apis};
 use crate::knowledge::{Asker, Live, Particulars};
 use crate::name::{ObjectName, Unseen};
@@ -84,8 +85,6 @@ pub struct HeldObjects {
     pub finalizer: FinalizerReport,
     /// When whoever set it did so first on one of them, as far as that was read.
     pub first_set: Option<String>,
-    /// When the same manager last wrote any object of the namespace, as far as that was read.
-    pub last_write: Option<String>,
     pub count: usize,
     /// The first of them.
     pub objects: Vec<ObjectName>,
@@ -126,7 +125,9 @@ pub fn explain_namespace(
     let is_all = asker.outside().is_empty();
     let mut own = holds(asker, identity, deletion, report.left > 0 || is_blocked);
     let advice: Vec<String> = advice_on(&own, &explanation.object, asker.outside().source).collect();
-    own.extend(explanation.chain.held());
+    // What is left in it is told as such.
+    let is_left = |leaf: &Leaf| left.iter().any(|(object, _)| ObjectName::from(object) == leaf.object);
+    own.extend(explanation.chain.held(|leaf| !is_left(leaf)));
     // Without that of what was looked at again.
     let known = std::mem::take(&mut explanation.advice);
     let known = Some(known).filter(|_| explanation.held_by.is_empty()).into_iter().flatten();
@@ -141,9 +142,10 @@ pub fn explain_namespace(
         (_, _, Some((pod, _))) => format!(": pods go first, and {} is still there.", ObjectName::from(pod)),
         (..) => look(NAMESPACE_CONTROLLER),
     };
-    let of_left = sentence::advice_on_namespace(&report, &why, is_all && own.is_empty());
+    let of_left = sentence::advice_on_namespace(&report, &why, is_all && own.is_empty() && !is_blocked);
     let of_left = of_left.into_iter().map(String::from);
-    explanation.advice = of_left.chain(advice).chain(known).chain(of_others).collect();
+    let all: IndexSet<String> = of_left.chain(advice).chain(known).chain(of_others).collect();
+    explanation.advice = all.into_iter().collect();
     explanation.depends_on_unseen |= report.not_read > 0;
     explanation.namespace = Some(report);
     explanation
@@ -165,7 +167,6 @@ fn report(
     // The graph has them in no order.
     deleted.sort_by_cached_key(|(object, _)| ObjectName::from(object));
     let mut held: BTreeMap<String, HeldObjects> = BTreeMap::new();
-    let mut writes: HashMap<&str, &String> = HashMap::new();
     let mut held_objects = 0;
     let (mut others, mut advice) = (Vec::new(), BTreeSet::new());
     for (identity, deletion) in deleted.iter().copied().take(READ) {
@@ -177,12 +178,6 @@ fn report(
             advice.extend(advice_on(&holds, &name, asker.outside().source));
         } else {
             held_objects += 1;
-        }
-        for setter in &live.details.setters {
-            if let Some(time) = &setter.last_write {
-                let last = writes.entry(&setter.manager).or_insert(time);
-                *last = time.max(last);
-            }
         }
         for finalizer in FinalizerReport::of(identity, &live.details, asker.catalog()) {
             let set = finalizer.set_by.clone();
@@ -200,12 +195,6 @@ fn report(
         }
     }
     let mut held: Vec<HeldObjects> = held.into_values().collect();
-    for of_finalizer in &mut held {
-        let manager = of_finalizer.finalizer.set_by.as_ref().map(|setter| setter.manager.as_str());
-        // When a person last used a tool says nothing about a controller.
-        let manager = manager.filter(|manager| !is_a_tool(manager));
-        of_finalizer.last_write = manager.and_then(|manager| writes.get(manager)).map(ToString::to_string);
-    }
     held.sort_by_key(|held| std::cmp::Reverse(held.count));
     held.truncate(MOST_HELD);
     others.truncate(LISTED);

@@ -14,7 +14,7 @@ use crate::knowledge::{Asker, Live};
 use crate::name::{ObjectName, Outside, Report, Source};
 use crate::sentence;
 use kube_gc_core::graph::ObjectSnapshot;
-use kube_gc_core::object::{DeletionState, Identity, Key};
+use kube_gc_core::object::{DeletionState, Identity, Key, ORPHAN_FINALIZER};
 use kube_gc_core::text::listed;
 use kube_gc_core::verdict::{Decision, IdleReason, KeepReason, Precheck, ReferenceClass, decide, precheck};
 
@@ -126,20 +126,27 @@ pub fn explain(asker: &mut Asker<'_>, identity: &Identity) -> Explanation {
         let advice = sentence::advice_on_chain(&explanation.chain, asker.outside().source);
         explanation.advice.extend(advice.into_iter().map(String::from));
     }
+    let is_orphan = |finalizer: &FinalizerReport| finalizer.name == ORPHAN_FINALIZER;
+    if explanation.deleted.is_none() && explanation.finalizers.iter().any(is_orphan) {
+        explanation.advice.push(format!(
+            "The finalizer orphan of {} does not keep its dependents: `kubectl delete` takes it away, unless it has \
+             --cascade=orphan.",
+            explanation.object
+        ));
+    }
     explanation.references = judged;
     explanation.references.truncate(LISTED_REFERENCES);
     explanation
 }
 
 impl Report for Explanation {
-    fn rests_on_all(&self) -> bool {
-        self.depends_on_dependents() || self.namespace.is_some()
-    }
-
     // A watch that is broken shows what was, of the object and of its owners.
-    fn rests_on(&self, resource: &str) -> bool {
+    fn rests_on(&self, what: &str) -> bool {
         let mut names = self.references.iter().map(|reference| &reference.owner).chain([&self.object]);
-        self.rests_on_all() || names.any(|name| name.resource.as_deref() == Some(resource))
+        self.depends_on_dependents()
+            || self.namespace.is_some()
+            || names.any(|name| name.resource.as_deref() == Some(what))
+            || self.references.iter().any(|reference| reference.evidence == Evidence::Undiscovered)
     }
 
     fn doubt(&mut self) {
@@ -168,6 +175,14 @@ impl Explanation {
     pub fn stays_for_now(&mut self, others: &str) {
         self.outcome = Outcome::StaysForNow;
         self.verdict = format!("{} stays at most as long as {others}.", self.object);
+    }
+
+    /// By default, no collector looks at its type.
+    pub fn is_ignored(&mut self) {
+        let resource = self.object.resource.as_deref().unwrap_or_default();
+        let ignore = "whatever its owners: by default, collectors ignore";
+        self.verdict = format!("{} stays, {ignore} {resource} (`discovery.ignored`).", self.object);
+        (self.outcome, self.depends_on_unseen, self.advice) = (Outcome::Stays, false, Vec::new());
     }
 
     /// What the collector would do with it `fails`, in the words of the API server.
@@ -290,11 +305,12 @@ pub struct Chain {
 }
 
 impl Chain {
-    /// What its end is for the object at its beginning; nothing, if that waits for no dependent.
-    pub(super) fn held(&self) -> Option<Held> {
-        let named = self.leaves.iter().map(|leaf| format!("{} ({})", leaf.object, leaf.waits_for));
-        let mut held = Held::new(self.leaves.first()?.hold);
-        held.detail = Some(listed(", ", self.leaves.len(), named));
+    /// What some of its end is for the object at its beginning; nothing, if there is none.
+    pub(super) fn held(&self, is_meant: impl Fn(&Leaf) -> bool) -> Option<Held> {
+        let leaves: Vec<&Leaf> = self.leaves.iter().filter(|leaf| is_meant(leaf)).collect();
+        let named = leaves.iter().map(|leaf| format!("{} ({})", leaf.object, leaf.waits_for));
+        let mut held = Held::new(leaves.first()?.hold);
+        held.detail = Some(listed(", ", leaves.len(), named));
         Some(held)
     }
 }

@@ -270,7 +270,7 @@ impl FinalizerReport {
 }
 
 /// Whether a field manager applies what people have written. It is no controller of the finalizers in that.
-pub(super) fn is_a_tool(manager: &str) -> bool {
+fn is_a_tool(manager: &str) -> bool {
     let manager = manager.to_ascii_lowercase();
     let is_of =
         |tool: &str| manager.strip_prefix(tool).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'));

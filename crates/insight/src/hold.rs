@@ -7,7 +7,7 @@ use crate::advice::Advice;
 use crate::finalizers::FinalizerReport;
 use crate::judge::verdict;
 use crate::knowledge::{Asker, Details, Live, LiveObject, Particulars};
-use crate::name::{ObjectName, Source, Unseen};
+use crate::name::{LeftOut, ObjectName, Source, Unseen};
 use crate::plan::{Container, OF_DEFINITIONS, OF_NAMESPACES, in_spec};
 use crate::sentence::age;
 use kube_gc_core::graph::SearchQuery;
@@ -71,8 +71,17 @@ pub(super) struct Held {
     /// More than that, about this object alone.
     pub detail: Option<String>,
     pub finalizers: Vec<FinalizerReport>,
-    /// Of a pod: there is no such node.
-    is_lost: bool,
+    /// That of a pod.
+    node: Node,
+}
+
+/// How the node of a pod is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Node {
+    Absent,
+    Unready,
+    /// It is ready, or that is not known.
+    Other,
 }
 
 /// The parts of the API that have to answer before an object goes.
@@ -132,18 +141,21 @@ fn terminating(
     deletion: DeletionState,
     has_contents: bool,
 ) -> Vec<Held> {
-    let details = &live.details;
+    let (details, outside) = (&live.details, asker.outside());
     let mut finalizers = FinalizerReport::of(identity, details, asker.catalog());
     // The collector removes its own finalizer, and others hold the object after that.
     let is_unblocked = deletion == DeletionState::DeletingDependents && finalizers.len() == 1;
+    // What was not listed of a definition may be left.
+    let is_listed = !matches!(outside.left_out, LeftOut::Chosen(_))
+        && outside.types.iter().all(|unseen| *unseen.what != *identity.name);
     finalizers.retain(|finalizer| match &*finalizer.name {
         FOREGROUND_FINALIZER => false,
-        OF_DEFINITIONS => !has_contents || details.condition().is_some(),
+        OF_DEFINITIONS => details.condition().is_some() || !has_contents && is_listed,
         _ => true,
     });
     let mut all = Vec::new();
     if is_unblocked {
-        all.push(Held::new(if asker.outside().is_empty() { Hold::Unblocked } else { Hold::Unknown }));
+        all.push(Held::new(if outside.is_empty() { Hold::Unblocked } else { Hold::Unknown }));
     }
     if !finalizers.is_empty() {
         let detail = protects(asker, identity, details, &finalizers);
@@ -157,7 +169,12 @@ fn terminating(
         }
         let silent = silent_apis(asker, identity);
         if !silent.is_empty() {
-            let about = listed(", ", silent.len(), silent.iter().map(|api| &api.what));
+            // The API server manages the APIService of a definition.
+            let name = |api: &Unseen| match api.why.contains("conversion webhook for ") {
+                true => format!("the conversion webhook of CustomResourceDefinition {}", api.what),
+                false => api.what.clone(),
+            };
+            let about = listed(", ", silent.len(), silent.iter().map(name));
             all.push(Held { about, ..Held::new(Hold::SilentApi) });
         }
         if all.is_empty() && !has_contents && finalizers.iter().any(|name| **name == *OF_NAMESPACES) {
@@ -166,10 +183,8 @@ fn terminating(
                 Some(failure) => {
                     (Hold::NamespaceController, format!("what the condition {} reports", failure.kind))
                 }
-                None if asker.outside().is_empty() => {
-                    (Hold::NamespaceController, NAMESPACE_CONTROLLER.to_owned())
-                }
-                None => (Hold::Unknown, format!("{NAMESPACE_CONTROLLER}, or for what could not be listed")),
+                None if outside.is_empty() => (Hold::NamespaceController, NAMESPACE_CONTROLLER.to_owned()),
+                None => (Hold::Unknown, format!("{NAMESPACE_CONTROLLER}, or for what was not looked at")),
             };
             let says = condition.map(|condition| match failure {
                 Some(_) => format!(": {}", condition.message),
@@ -180,7 +195,8 @@ fn terminating(
         }
     }
     if all.is_empty() && !has_contents {
-        all.push(Held::new(Hold::Unexplained));
+        let is_unseen = details.finalizers.iter().any(|name| name == OF_DEFINITIONS);
+        all.push(Held::new(if is_unseen { Hold::Unknown } else { Hold::Unexplained }));
     }
     all
 }
@@ -232,18 +248,22 @@ pub(super) fn grace(asker: &mut Asker<'_>, details: &Details) -> Option<Held> {
     let Particulars::Pod { node: Some(node) } = &details.particulars else {
         return Some(Held { detail: Some(detail), ..Held::new(Hold::Kubelet) });
     };
-    let is_lost = asker.is_absent("nodes", node);
-    detail += &if is_lost {
+    let state = match (asker.is_absent("nodes", node), asker.is_unready(node)) {
+        (true, _) => Node::Absent,
+        (false, true) => Node::Unready,
+        (false, false) => Node::Other,
+    };
+    detail += &if state == Node::Absent {
         format!(", and node {node} does not exist")
     } else {
         format!(", and the kubelet of node {node} has not confirmed its end")
     };
-    Some(Held { about: node.clone(), detail: Some(detail), is_lost, ..Held::new(Hold::Kubelet) })
+    Some(Held { about: node.clone(), detail: Some(detail), node: state, ..Held::new(Hold::Kubelet) })
 }
 
 impl Held {
     pub(super) fn new(hold: Hold) -> Self {
-        Self { hold, about: String::new(), detail: None, finalizers: Vec::new(), is_lost: false }
+        Self { hold, about: String::new(), detail: None, finalizers: Vec::new(), node: Node::Other }
     }
 
     fn finalizers(hold: Hold, finalizers: Vec<FinalizerReport>) -> Self {
@@ -285,7 +305,8 @@ impl Held {
     /// What one object waits for, or several.
     pub fn words(&self, several: bool) -> String {
         let (its, it, s) = if several { ("their", "them", "s") } else { ("its", "it", "") };
-        let (about, lost) = (&self.about, if self.is_lost { ", which does not exist," } else { "" });
+        let about = &self.about;
+        let lost = if self.node == Node::Absent { ", which does not exist," } else { "" };
         match self.hold {
             Hold::Finalizers | Hold::NamespaceController => about.clone(),
             Hold::SpecFinalizers => format!("{about} in {its} spec"),
@@ -317,31 +338,35 @@ impl Held {
                 return FinalizerReport::advice_on_all(&all);
             }
             Hold::SilentApi => format!(
-                "A namespace only goes after every API has answered. Repair {about}, or remove its APIService."
+                "A namespace only goes after every API has answered. Repair {about}. The APIService of an aggregated \
+                 API can be removed instead."
             ),
             Hold::NamespaceController if about != NAMESPACE_CONTROLLER => format!("Repair {about}."),
             Hold::NamespaceController => format!("If that does not change, look at {NAMESPACE_CONTROLLER}."),
-            Hold::Kubelet if self.is_lost => {
-                let what = format!(
-                    "kube-controller-manager removes the pods of a node that does not exist. If it does not, this \
-                     removes a pod that no finalizer holds from the API without a confirmation that its containers \
-                     have ended (if the machine of {about} still runs, they may run on, beside a new pod of the same \
-                     name)"
-                );
-                let namespace = of.namespace.as_deref().unwrap_or_default();
-                let command = format!("kubectl delete pod {} -n {namespace} --force", of.name);
-                return vec![Advice::from(what).with(command, count)];
-            }
-            Hold::Kubelet if !about.is_empty() => format!(
-                "Look whether node {about} exists and is ready: kube-controller-manager removes the pods of a node that \
-                 does not exist. If its machine is gone for good, so that the containers cannot run any more: kubectl \
-                 delete node {about}"
-            ),
+            Hold::Kubelet if about.is_empty() => return Vec::new(),
+            Hold::Kubelet => match self.node {
+                Node::Absent => {
+                    let what = format!(
+                        "kube-controller-manager removes the pods of a node that does not exist. If it does not, this \
+                         removes a pod that no finalizer holds from the API without a confirmation that its containers \
+                         have ended (if the machine of {about} still runs, they may run on, beside a new pod of the \
+                         same name)"
+                    );
+                    let namespace = of.namespace.as_deref().unwrap_or_default();
+                    let command = format!("kubectl delete pod {} -n {namespace} --force", of.name);
+                    return vec![Advice::from(what).with(command, count)];
+                }
+                Node::Unready => format!(
+                    "Node {about} is not ready. If its machine is gone for good, so that the containers cannot run any \
+                     more, kube-controller-manager removes its pods after this: kubectl delete node {about}"
+                ),
+                Node::Other => format!("Node {about} is ready, as far as can be read: look at its kubelet."),
+            },
             Hold::Unblocked | Hold::ToBeDeleted | Hold::ToBeReleased | Hold::Orphaning | Hold::Circle => {
                 return vec![source.advice()];
             }
             Hold::Undecided => format!("`explain` of {of} says which of its owners cannot be resolved."),
-            Hold::GracePeriod | Hold::Kubelet | Hold::Unexplained | Hold::Unknown | Hold::Other => {
+            Hold::GracePeriod | Hold::Unexplained | Hold::Unknown | Hold::Other => {
                 return Vec::new();
             }
         };

@@ -176,9 +176,6 @@ pub struct FinalizerSetter {
     pub manager: String,
     /// When it last wrote the fields that the finalizer is among.
     pub time: Option<String>,
-    /// When it last wrote anything of the object, its status included.
-    #[serde(skip)]
-    pub last_write: Option<String>,
 }
 
 /// The facts that were found out so far. They are of about one moment: a question is asked again
@@ -243,13 +240,17 @@ impl Knowledge {
             }
             Live::Failed(_) | Live::Found(_) | Live::Absent(_) | Live::NotAsked => None,
         });
-        let pods = self.users.iter().filter_map(|(claim, users)| {
-            let what = format!("pods that use {}", ObjectName::from(claim));
-            Some(Unseen { what, why: users.as_ref().err()?.clone() })
-        });
-        let mut unseen: Vec<Unseen> = failed.chain(pods).collect();
+        let mut unseen: Vec<Unseen> = failed.chain(self.unseen_users()).collect();
         unseen.sort();
         unseen
+    }
+
+    /// The claims that are being deleted, of which it could not be read which pods use them.
+    pub fn unseen_users(&self) -> impl Iterator<Item = Unseen> {
+        self.users.iter().filter_map(|(claim, users)| {
+            let what = format!("pods that use {}", ObjectName::from(claim));
+            Some(Unseen { what, why: users.as_ref().err()?.clone() })
+        })
     }
 }
 

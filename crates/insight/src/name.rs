@@ -163,14 +163,9 @@ impl Outside {
 
 /// What is said about objects.
 pub trait Report {
-    /// Whether objects that the source cannot see might change it.
-    fn rests_on_all(&self) -> bool {
+    /// Whether objects of this type, or of this part of the API, might change it.
+    fn rests_on(&self, _what: &str) -> bool {
         true
-    }
-
-    /// Whether objects of this type might change it.
-    fn rests_on(&self, _resource: &str) -> bool {
-        self.rests_on_all()
     }
 
     /// Notes that they might.
@@ -199,15 +194,12 @@ impl<A: Report> Answer<A> {
     /// A report that follows from what is known, and what else the source has missed.
     pub fn new(mut report: A, known: &Knowledge, missed: Vec<Unseen>) -> Self {
         let Outside { source, silent_objects, types, left_out, .. } = known.outside();
-        let types: Vec<_> = types.iter().filter(|unseen| report.rests_on(&unseen.what)).cloned().collect();
-        let misses_objects = report.rests_on_all() && !(silent_objects.is_empty() && missed.is_empty());
-        if misses_objects || !types.is_empty() {
+        let all = missed.into_iter().chain(silent_objects.iter().chain(types).cloned());
+        let mut incomplete: Vec<_> = all.filter(|unseen| report.rests_on(&unseen.what)).collect();
+        if !incomplete.is_empty() || known.unseen_users().next().is_some() {
             report.doubt();
         }
-        let mut incomplete = missed;
         incomplete.extend(known.unseen());
-        incomplete.extend_from_slice(silent_objects);
-        incomplete.extend(types);
         incomplete.sort();
         // What no list shows is named once.
         incomplete.dedup_by(|one, other| one.what == other.what);

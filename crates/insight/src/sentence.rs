@@ -267,10 +267,10 @@ pub(super) fn namespace(
     let also: Vec<String> = own.iter().map(Held::of_one).collect();
     let also = also.join(", and for ");
     if *left == 0 {
-        let known = if is_all { "" } else { " that can be listed" };
+        let known = if is_all { "" } else { " that was looked at" };
         let is_unsaid = report.conditions.is_empty() && matches!(own, [Held { hold: Hold::Unknown, .. }]);
         let outcome = if is_unsaid { Outcome::Unknown } else { Outcome::Waits };
-        let left = format!("nothing is left in it{known}, but it waits for {also}");
+        let left = format!("nothing{known} is left in it, but it waits for {also}");
         return (outcome, format!("{object} is being deleted: {left}."));
     }
     let at_least = if is_all { "" } else { "at least " };

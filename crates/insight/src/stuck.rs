@@ -308,7 +308,13 @@ fn group(
     let sentence = match (&others[..], holders) {
         (_, []) => format!("{} for {}", waiting(stuck, "object"), held.words(stuck.len() > 1)),
         ([], [only]) if stuck.len() == 1 => format!("{}{}", name(only), held.predicate()),
-        ([], _) => format!("{} for {}", waiting(stuck, "object"), held.words(stuck.len() > 1)),
+        ([], [first, ..]) => {
+            // What is said of one alone.
+            let of_first = held.detail.as_ref().and_then(|of| of.strip_prefix(&format!("{}: ", held.about)));
+            let of_first = of_first.map(|of_first| format!(" (of {}: {of_first})", name(first)));
+            let (waiting, what) = (waiting(stuck, "object"), held.words(stuck.len() > 1));
+            format!("{waiting} for {what}{}", of_first.unwrap_or_default())
+        }
         (_, [only]) => format!("{} for {}{}", waiting(&others, "object"), name(only), held.clause()),
         ([waits, ..], _) => {
             // Each holder may hold another of them.

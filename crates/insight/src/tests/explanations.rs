@@ -225,17 +225,39 @@ fn texts_of_any_length_are_cut() {
 #[test]
 fn an_explanation_rests_on_the_types_of_the_object_and_of_its_owners() {
     let (owner, item) = (config("a"), pod("p").owned(&config("a")));
-    for (what, rests) in [("pods", true), ("configmaps", true), ("namespaces", false)] {
+    for (what, rests) in
+        [("pods", true), ("configmaps", true), ("namespaces", false), ("dead.example.net/v1", false)]
+    {
         let explained = Cluster::of(&[&owner, &item]).explain(&item);
-        let types = vec![Unseen { what: what.into(), why: "the watch is broken".into() }];
-        let known = Knowledge::new(Outside { types, ..Outside::default() });
-        let answer = Answer::new(explained, &known, Vec::new());
-        assert_eq!(
-            (answer.report.depends_on_unseen, answer.incomplete.len()),
-            (rests, usize::from(rests)),
-            "{what}"
-        );
+        let unseen = vec![Unseen { what: what.into(), why: "the watch is broken".into() }];
+        for outside in [
+            Outside { types: unseen.clone(), ..Outside::default() },
+            Outside { silent_objects: unseen, ..Outside::default() },
+        ] {
+            let answer = Answer::new(explained.clone(), &Knowledge::new(outside), Vec::new());
+            assert_eq!(
+                (answer.report.depends_on_unseen, answer.incomplete.len()),
+                (rests, usize::from(rests)),
+                "{what}"
+            );
+        }
     }
+    // Some part that does not answer may have the owner.
+    let mut undiscovered = Cluster::of(&[&owner, &item]).explain(&item);
+    undiscovered.references[0].evidence = Evidence::Undiscovered;
+    let silent_objects = vec![Unseen { what: "dead.example.net/v1".into(), why: "503".into() }];
+    let known = Knowledge::new(Outside { silent_objects, ..Outside::default() });
+    assert_eq!(Answer::new(undiscovered, &known, Vec::new()).incomplete.len(), 1);
+}
+
+/// Whether a claim goes depends on that.
+#[test]
+fn pods_that_cannot_be_listed_are_missing_in_an_answer() {
+    let mut known = Knowledge::default();
+    let claim = obj("persistentvolumeclaims", "ns", "c").identity();
+    known.learn(Fact::Users(claim, Err("403".to_owned())));
+    let answer = Answer::new(Explanation::default(), &known, Vec::new());
+    assert_eq!((answer.report.depends_on_unseen, answer.incomplete.len()), (true, 1));
 }
 
 #[test]

@@ -150,7 +150,6 @@ fn what_is_left_in_a_namespace_is_counted() {
     let held = |finalizer: &str, count| HeldObjects {
         finalizer: FinalizerReport { name: finalizer.into(), ..FinalizerReport::default() },
         first_set: None,
-        last_write: None,
         count,
         objects: Vec::new(),
     };

@@ -225,7 +225,7 @@ fn only_a_pod_has_a_grace_period_and_each_other_cause_is_its_own() {
             None,
             "unknown",
             " waits for the namespace controller of kube-controller-manager or a collector with --finish-namespaces, or for \
-             what could not be listed",
+             what was not looked at",
         ),
         (
             &namespace,
@@ -264,7 +264,8 @@ fn only_a_pod_has_a_grace_period_and_each_other_cause_is_its_own() {
         let Explanation { verdict, advice, .. } = cluster.explain(obj);
         assert_eq!(verdict.contains("grace period"), cause == "kubelet", "{verdict}");
         if cause == "kubelet" {
-            let command = if particulars == &lost { "delete pod p -n ns --force" } else { "delete node n1" };
+            let command =
+                if particulars == &lost { "delete pod p -n ns --force" } else { "look at its kubelet." };
             assert!(advice.len() == 1 && advice[0].ends_with(command), "{advice:?}");
             assert_eq!(advice[0].contains("that no finalizer holds"), particulars == &lost, "{advice:?}");
             assert_eq!(report.advice, advice);
@@ -274,6 +275,82 @@ fn only_a_pod_has_a_grace_period_and_each_other_cause_is_its_own() {
     assert_eq!(report(&mut before, Duration::ZERO, |_| true).stuck, 0);
     let verdict = "Pod/p is being deleted: its grace period of 72 s ends in 12s.";
     assert_eq!(before.explain(&pod).verdict, verdict);
+}
+
+/// Whoever deletes one that is ready loses all its pods.
+#[test]
+fn the_deletion_of_a_node_is_advised_only_if_it_is_not_ready() {
+    let (pod, node) = (pod("p").terminating(), node("n1"));
+    for (of_node, begins, ends) in [
+        (Particulars::None, "Node n1 is ready, as far as can be read: ", "look at its kubelet."),
+        (
+            Particulars::UnreadyNode,
+            "Node n1 is not ready. If its machine is gone for good, ",
+            ": kubectl delete node n1",
+        ),
+    ] {
+        let mut cluster = Cluster::of(&[&pod, &node]).with(&node, |of| of.particulars = of_node);
+        cluster = cluster.with(&pod, |details| {
+            (details.grace, details.particulars) = (5, Particulars::Pod { node: Some("n1".into()) });
+        });
+        let advice = cluster.explain(&pod).advice;
+        assert!(
+            advice.len() == 1 && advice[0].starts_with(begins) && advice[0].ends_with(ends),
+            "{advice:?}"
+        );
+    }
+}
+
+/// The API server manages the APIService of a definition: it comes back.
+#[test]
+fn a_conversion_webhook_that_fails_is_named() {
+    let namespace = obj("namespaces", "", "ns").terminating();
+    let mut cluster = Cluster::of(&[&namespace]).with(&namespace, |details| {
+        let (finalizers, conditions) = (vec!["kubernetes".to_owned()], Vec::new());
+        details.particulars = Particulars::Container { finalizers, conditions };
+    });
+    let why = "500 Internal Server Error: conversion webhook for example.com/v1, Kind=Widget failed: refused";
+    cluster.outside.silent_apis = vec![Unseen { what: "widgets.example.com".into(), why: why.into() }];
+    let (webhook, report) = (
+        "the conversion webhook of CustomResourceDefinition widgets.example.com",
+        report(&mut cluster, NOW, |_| true),
+    );
+    assert_eq!(
+        sentences(&report),
+        [format!("Namespace/ns waits for an API that does not answer: {webhook}")]
+    );
+    let repair = format!(
+        "A namespace only goes after every API has answered. Repair {webhook}. The APIService of an \
+                          aggregated API can be removed instead."
+    );
+    assert_eq!(report.advice, [repair]);
+}
+
+#[test]
+fn a_definition_waits_for_what_was_not_listed() {
+    let definition =
+        obj("customresourcedefinitions.apiextensions.k8s.io", "", "widgets.example.com").terminating();
+    let mut cluster = cluster(&[(&definition, &["customresourcecleanup.apiextensions.k8s.io"])]);
+    let unseen = |what: &str| vec![Unseen { what: what.into(), why: "503".into() }];
+    for (left_out, types, waits_for) in [
+        (LeftOut::None, vec![], "finalizer customresourcecleanup.apiextensions.k8s.io"),
+        (LeftOut::None, unseen("things.example.com"), "finalizer customresourcecleanup.apiextensions.k8s.io"),
+        (LeftOut::None, unseen("widgets.example.com"), "something that could not be looked at"),
+        (LeftOut::Chosen(1), vec![], "something that could not be looked at"),
+    ] {
+        (cluster.outside.left_out, cluster.outside.types) = (left_out, types);
+        let said = format!("CustomResourceDefinition/widgets.example.com waits for {waits_for}");
+        assert_eq!(sentences(&report(&mut cluster, NOW, |_| true)), [said]);
+    }
+}
+
+#[test]
+fn what_protects_the_first_of_several_is_said() {
+    let claims = ["c1", "c2"].map(|name| obj("persistentvolumeclaims", "ns", name).terminating());
+    let finalizers: &[&str] = &["kubernetes.io/pvc-protection"];
+    let mut cluster = cluster(&claims.each_ref().map(|claim| (claim, finalizers)));
+    let said = "2 objects wait for finalizer kubernetes.io/pvc-protection (of PersistentVolumeClaim/c1: Pod/user uses it)";
+    assert_eq!(sentences(&report(&mut cluster, NOW, |_| true)), [said]);
 }
 
 #[test]
