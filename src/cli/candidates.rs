@@ -9,8 +9,6 @@ use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 use kube::config::Kubeconfig;
 
 use super::Cli;
-use super::completion::before_the_word;
-use super::invoked::subcommand_first;
 use crate::app::Target;
 use crate::app::insight::{Connection, ask};
 use crate::insight::Session;
@@ -95,14 +93,19 @@ struct Line(ArgMatches);
 impl Line {
     fn read() -> Self {
         let mut words: Vec<OsString> = std::env::args_os().collect();
-        let before = before_the_word(&mut words).map(|before| before.to_vec());
-        Self::of(before.unwrap_or_else(|| words.split_last().map_or(Vec::new(), |(_, all)| all.to_vec())))
+        // A script of a shell gives the whole line after `--`, and where the word is in it.
+        let index = std::env::var("_CLAP_COMPLETE_INDEX").ok().and_then(|index| index.parse().ok());
+        if let (Some(index), Some(begin)) = (index, words.iter().position(|word| word == "--")) {
+            words.drain(..=begin);
+            words.truncate(index);
+        } else {
+            words.pop();
+        }
+        Self::of(words)
     }
 
-    fn of(mut words: Vec<OsString>) -> Self {
-        let command = Cli::command().ignore_errors(true);
-        subcommand_first(&command, &mut words);
-        let matches = command.try_get_matches_from(words).unwrap_or_default();
+    fn of(words: Vec<OsString>) -> Self {
+        let matches = Cli::command().ignore_errors(true).try_get_matches_from(words).unwrap_or_default();
         Self(matches.subcommand().map(|(_, sub)| sub.clone()).unwrap_or_default())
     }
 
@@ -126,7 +129,7 @@ mod tests {
     #[test]
     fn a_line_that_is_not_understood_is_connected_by_default() {
         for (line, context) in [
-            ("kube-gc --context x plan", Some("x")),
+            ("kube-gc --context x plan", None),
             ("kube-gc plan --context x", Some("x")),
             ("kube-gc --kubeconfig x explain", None),
             ("kube-gc -- explain c", None),
@@ -136,7 +139,7 @@ mod tests {
         ] {
             let connection = Line::of(line.split(' ').map(OsString::from).collect()).connection();
             assert_eq!(connection.target.context.as_deref(), context, "{line}");
-            assert_eq!(connection.target.kubeconfig.is_some(), line.contains("config "), "{line}");
+            assert_eq!(connection.target.kubeconfig, None, "{line}");
         }
     }
 

@@ -8,7 +8,7 @@ use clap_complete::CompleteEnv;
 use clap_complete::env::{Bash, Fish, Shells, Zsh};
 
 use super::exit::Exit;
-use super::invoked::{Invoked, subcommand_first};
+use super::invoked::Invoked;
 use super::report;
 use super::text::print;
 use crate::app::{Error, ErrorKind};
@@ -64,25 +64,12 @@ pub fn run(args: &CompletionArgs, invoked: Invoked) -> Exit {
 /// Prints the candidates of a word if the script of a shell has started this process, and returns its exit
 /// code. Otherwise, this process runs a command.
 pub fn asked(command: impl Fn() -> Command) -> Option<Exit> {
-    let mut words: Vec<OsString> = std::env::args_os().collect();
-    if let Some(before) = before_the_word(&mut words) {
-        subcommand_first(&command(), before);
-    }
     let completion = CompleteEnv::with_factory(command).var(VARIABLE).shells(SHELLS);
-    match completion.try_complete(words, std::env::current_dir().ok().as_deref()) {
+    match completion.try_complete(std::env::args_os(), std::env::current_dir().ok().as_deref()) {
         Ok(true) => Some(Exit::Success),
         Ok(false) => None,
         Err(error) => Some(report(&Error::new(ErrorKind::Settings, error))),
     }
-}
-
-/// The words before the one that is completed. A script of a shell gives the whole line after `--`, and where the
-/// word is in it.
-pub fn before_the_word(words: &mut [OsString]) -> Option<&mut [OsString]> {
-    let index: usize = std::env::var("_CLAP_COMPLETE_INDEX").ok()?.parse().ok()?;
-    let begin = words.iter().position(|word| word == "--")? + 1;
-    let end = begin.saturating_add(index).min(words.len());
-    words.get_mut(begin..end)
 }
 
 /// Prints the candidates for the last word of a command line, as kubectl asks for them.
@@ -95,7 +82,6 @@ fn answer(mut command: Command, mut words: Vec<OsString>) -> String {
         words.push(OsString::new());
     }
     let last = words.len().saturating_sub(1);
-    subcommand_first(&command, &mut words[..last]);
     // Without candidates, the user goes on typing.
     let here = std::env::current_dir().ok();
     let found =
@@ -145,7 +131,6 @@ mod tests {
         assert_eq!(completed(&["tree", "--out"]), ["--output", ":4"]);
         assert_eq!(completed(&["nothing", "x"]), [":4"]);
         assert_eq!(completed(&["plan", "-f", "Cargo.t"]), ["Cargo.toml", ":4"]);
-        assert_eq!(completed(&["-f", "x", "plan", "-f", "Cargo.t"]), ["Cargo.toml", ":4"]);
         assert_eq!(completed(&["plan", "-f", "crates/ins"]), ["crates/insight/", ":6"]);
         assert!(completed(&[]).contains(&"check\tCheck".to_owned()));
     }

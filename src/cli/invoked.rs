@@ -1,7 +1,7 @@
 //! The name under which this process was started. As `kubectl-gc` it is a plugin of kubectl, and
 //! as `kubectl_complete-gc` it completes command lines for kubectl.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::path::Path;
 
 use clap::Command;
@@ -50,29 +50,6 @@ impl Invoked {
     }
 }
 
-/// Puts the subcommand of a command line before the flags that it begins with, which kubectl takes in any order.
-pub fn subcommand_first(command: &Command, words: &mut [OsString]) {
-    let flag = |word: &str| {
-        let mut all = command.get_subcommands().flat_map(Command::get_arguments);
-        all.find(|flag| {
-            let short = flag.get_short().map(|short| format!("-{short}"));
-            short.as_deref() == Some(word)
-                || flag.get_long().is_some_and(|long| word.strip_prefix("--") == Some(long))
-        })
-    };
-    let mut place = 1;
-    while let Some(word) = words.get(place).and_then(|word| word.to_str()) {
-        if command.find_subcommand(word).is_some() {
-            words[1..=place].rotate_right(1);
-            return;
-        }
-        let (name, has_value) = word.split_once('=').map_or((word, false), |(name, _)| (name, true));
-        let Some(flag) = flag(name) else { return };
-        let needs_value = flag.get_action().takes_values() && !flag.is_require_equals_set();
-        place += 1 + usize::from(needs_value && !has_value);
-    }
-}
-
 /// Replaces `kube-gc tree` by `kubectl gc tree` in all texts.
 fn renamed(mut command: Command, names: &[String]) -> Command {
     let replaced = |text: &dyn std::fmt::Display| {
@@ -97,28 +74,6 @@ fn renamed(mut command: Command, names: &[String]) -> Command {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn flags_before_the_subcommand_follow_it() {
-        let flag = |name: &'static str| clap::Arg::new(name).long(name);
-        let sub = Command::new("plan").arg(flag("context").short('c'));
-        let command = Command::new("kube-gc")
-            .subcommand(sub.arg(flag("wide").action(clap::ArgAction::SetTrue)))
-            .subcommand(Command::new("run"));
-        for (line, expected) in [
-            ("kube-gc --context run plan x", "kube-gc plan --context run x"),
-            ("kube-gc --context=x --wide -c y plan x", "kube-gc plan --context=x --wide -c y x"),
-            ("kube-gc plan --context x", "kube-gc plan --context x"),
-            ("kube-gc --context x", "kube-gc --context x"),
-            ("kube-gc --other plan", "kube-gc --other plan"),
-            ("kube-gc -- plan", "kube-gc -- plan"),
-            ("kube-gc", "kube-gc"),
-        ] {
-            let mut words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
-            subcommand_first(&command, &mut words);
-            assert_eq!(words.join(OsStr::new(" ")), expected);
-        }
-    }
 
     #[test]
     fn the_name_of_the_program_decides() {

@@ -69,9 +69,7 @@ pub fn main() -> ExitCode {
     if invoked == Invoked::ToComplete {
         return completion::candidates(candidates::from_cluster(command)).into();
     }
-    let mut words: Vec<_> = std::env::args_os().collect();
-    invoked::subcommand_first(&command, &mut words);
-    let matches = command.try_get_matches_from_mut(words);
+    let matches = command.try_get_matches_from_mut(std::env::args_os());
     let matches = matches.unwrap_or_else(|mut error| {
         // No value begins with a dash, so the tip to pass a flag as one is of no use.
         error.remove(ContextKind::Suggested);

@@ -13,8 +13,8 @@ use kube_gc_core::graph::{SearchQuery, ViewLimits};
 use kube_gc_core::object::{DeletionState, Identity, Namespace, Uid};
 use kube_gc_core::text::Thousands;
 use kube_gc_insight::{
-    Answer, CheckReport, Explanation, NamespaceContents, Report as _, StuckReport, Survey, Unseen,
-    contents_of, counted, explain, explain_namespace,
+    Answer, CheckReport, Explanation, LeftOut, Report as _, StuckReport, Survey, Unseen, contents_of,
+    counted, explain, explain_namespace,
 };
 
 /// The most objects that `check` and `stuck` read.
@@ -30,18 +30,10 @@ const AT_A_TIME: usize = 64;
 #[serde(rename_all = "camelCase")]
 pub struct ExplainAnswer {
     #[serde(flatten)]
-    pub explanation: Explanation,
-    /// What could not be looked at.
-    pub incomplete: Vec<Unseen>,
-    /// How many types were left out on request.
-    #[serde(skip_deserializing)]
-    pub left_out: usize,
+    pub answer: Answer<Explanation>,
     /// Nothing that the answer depends on may be listed.
     #[serde(skip)]
     pub nothing_listed: bool,
-    /// From a collector that only says what it would do, so nothing of what is said here happens.
-    #[serde(default)]
-    pub dry_run: bool,
     /// From a collector: its last decisions about the object, newest first.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decisions: Option<Vec<Decision>>,
@@ -90,6 +82,9 @@ impl Session {
             lists.list(root.namespace.as_ref(), filter).await.ok();
             explanation = lists.ask(|asker| explain(asker, &root)).await;
         }
+        if self.ignored.contains(&root.resource.group_resource) && explanation.deleted.is_none() {
+            explanation.is_ignored();
+        }
         if explanation.is_kept()
             && let Some(namespace) = &root.namespace
             && let Ok(Some((_, live))) = self.namespace_named(namespace).await
@@ -97,12 +92,11 @@ impl Session {
         {
             explanation.stays_for_now(&format!("namespace {namespace} exists, which is being deleted"));
         }
-        if depends_on_lists && lists.left_out > 0 && explanation.namespace.is_none() {
+        if depends_on_lists && !lists.knowledge.outside().is_empty() {
             explanation.doubt();
         }
         let nothing_listed = lists.may_list_nothing();
-        let Answer { report, incomplete, left_out, .. } = lists.answer(explanation);
-        Ok(ExplainAnswer { explanation: report, incomplete, left_out, nothing_listed, ..Default::default() })
+        Ok(ExplainAnswer { answer: lists.answer(explanation), nothing_listed, ..Default::default() })
     }
 
     /// What is wrong with owner references.
@@ -233,20 +227,13 @@ impl Lists<'_> {
         self.list(namespace, only.as_ref().unwrap_or(filter)).await.ok();
         if let Some(only) = &only {
             // The others have nothing to do with it.
-            self.left_out = 0;
+            self.knowledge.leave_out(LeftOut::None);
             if self.session.types(None, only).0.is_empty() {
                 let why = "the server does not serve it any more".to_owned();
-                self.unseen.push(Unseen { what: only.only.concat(), why });
+                self.knowledge.miss(Unseen { what: only.only.concat(), why }, false);
             }
         }
-        let contents = NamespaceContents {
-            objects: self.graph.search(&contents),
-            silent_apis: contents
-                .namespace
-                .map(|_| self.knowledge.outside().silent_apis.clone())
-                .unwrap_or_default(),
-            is_all: self.unseen.is_empty() && self.left_out == 0,
-        };
-        self.ask(|asker| explain_namespace(asker, root, &contents)).await
+        let left = self.graph.search(&contents);
+        self.ask(|asker| explain_namespace(asker, root, &left)).await
     }
 }

@@ -16,8 +16,8 @@ use kube_gc_core::object::{
 };
 use kube_gc_core::text::{bounded, listed};
 use kube_gc_insight::{
-    Answer, Asker, CheckedObject, Circles, Fact, Knowledge, Live, LocalGraph, Need, Report, StuckContext,
-    StuckReport, Suspect, Unseen, ask, check_object, stuck,
+    Answer, Asker, CheckedObject, Circles, Fact, Knowledge, Live, LocalGraph, Need, Report, StuckReport,
+    Suspect, Unseen, ask, check_object, stuck,
 };
 
 /// How many types are listed, and how many objects are read, at the same time.
@@ -60,8 +60,6 @@ pub(super) struct Lists<'a> {
     pub most_reads: usize,
     /// What could not be read.
     pub unseen: Vec<Unseen>,
-    /// The types that were left out on request.
-    pub left_out: usize,
     /// The namespace of the question, if it has one.
     pub namespace: Option<(Identity, DeletionState)>,
     /// The namespace that the question is about: who may not list all of a type may list it there.
@@ -86,7 +84,6 @@ impl<'a> Lists<'a> {
             limits,
             most_reads: MOST_READS,
             unseen,
-            left_out: 0,
             namespace: None,
             within: None,
             may_list: false,
@@ -160,7 +157,7 @@ impl<'a> Lists<'a> {
         filter: &TypeFilter,
     ) -> Result<(), InsightError> {
         let (types, left_out) = self.session.types(namespace, filter);
-        (self.left_out, self.has_everything) = (left_out, namespace.is_none());
+        self.has_everything = namespace.is_none();
         self.knowledge.leave_out(left_out);
         for resource in &types {
             self.graph.begin(resource);
@@ -226,7 +223,8 @@ impl<'a> Lists<'a> {
         }
         let denied = self.unseen.iter().filter(|unseen| unseen.why == NOT_ALLOWED);
         let denied: BTreeSet<&str> = denied.map(|unseen| &*unseen.what).collect();
-        let what = if left_out == 0 { "anything".to_owned() } else { listed(", ", denied.len(), denied) };
+        let what =
+            if left_out.count() == 0 { "anything".to_owned() } else { listed(", ", denied.len(), denied) };
         let place = namespace.map_or_else(|| "this cluster".to_owned(), |name| format!("namespace {name}"));
         Err(InsightError::Forbidden(format!("{what} in {place}")))
     }
@@ -295,15 +293,12 @@ impl<'a> Lists<'a> {
         deleted.extend(self.namespace.clone().filter(|(_, deletion)| deletion.is_being_deleted()));
         // All blocking dependents matter.
         (self.limits.dependents_of_a_type, self.limits.visits) = (usize::MAX, usize::MAX);
-        let is_all = self.unseen.is_empty() && self.left_out == 0;
-        let context =
-            StuckContext { older, silent_apis: self.knowledge.outside().silent_apis.clone(), is_all };
         let (within, itself) = (self.within.clone(), self.namespace.clone().map(|(itself, _)| itself));
         let is_meant = |identity: &Identity| {
             (within.is_none() || identity.namespace == within || itself.as_ref() == Some(identity))
                 && selected.is_none_or(|uids| uids.contains(&identity.uid))
         };
-        self.ask(|asker| stuck(asker, &deleted, &context, is_meant)).await
+        self.ask(|asker| stuck(asker, &deleted, older, is_meant)).await
     }
 
     /// Asks a question until it has an answer.
@@ -348,6 +343,6 @@ impl<'a> Lists<'a> {
 
     /// An answer, and what could not be listed or read.
     pub fn answer<A: Report>(self, report: A) -> Answer<A> {
-        Answer::new(report, &self.knowledge, self.unseen, self.left_out)
+        Answer::new(report, &self.knowledge, self.unseen)
     }
 }

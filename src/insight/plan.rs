@@ -40,7 +40,7 @@ impl Session {
     ///
     /// There is no such object, or it cannot be read.
     pub async fn plan(&self, asked: &PlanArgument) -> Result<Answer<Plan>, InsightError> {
-        let filter = &self.resolve(&asked.filter)?;
+        let asked = &PlanArgument { filter: self.resolve(&asked.filter)?, ..asked.clone() };
         let mut lists = Lists::new(self, ViewLimits::default());
         let (roots, missing) = lists.roots(asked).await?;
         lists.most_reads += roots.len();
@@ -52,11 +52,8 @@ impl Session {
                 [root] => contents_of(root).and_then(|contents| contents.namespace),
                 _ => None,
             };
-            lists.list(place, filter).await?;
+            lists.list(place, &asked.filter).await?;
         }
-        // What the collector ignores stays, whatever is listed.
-        let is_chosen = !(filter.only.is_empty() && filter.without.is_empty());
-        lists.knowledge.narrow(is_chosen && lists.left_out > 0);
         let mut others = Vec::new();
         for place in 0..roots.len() {
             let (found, unseen) = self.api.goes_with(&roots, place).await;
@@ -73,7 +70,7 @@ impl Session {
             }
         };
         if let Some(limits) = &asked.brake {
-            let is_known = lists.has_everything && lists.unseen.is_empty() && lists.left_out == 0;
+            let is_known = lists.has_everything && lists.knowledge.outside().is_empty();
             plan.forecast(limits, |resource| is_known.then(|| lists.graph.population(resource) as u64));
         }
         if asked.is_manifest && !missing.is_empty() {

@@ -9,7 +9,7 @@ use wildmatch::WildMatch;
 use super::InsightError;
 use kube_gc_client::{Api, ApiError, Discovered, GroupFailure};
 use kube_gc_core::object::{GroupResource, Identity, Namespace, ObjectFacts, ResourceType, Scope, Uid};
-use kube_gc_insight::{AbsenceEvidence, Live, LiveObject, ObjectName, Outside};
+use kube_gc_insight::{AbsenceEvidence, LeftOut, Live, LiveObject, ObjectName, Outside};
 
 /// The most names that are offered for completion.
 const MOST_NAMES: u32 = 500;
@@ -198,7 +198,7 @@ impl Session {
         &self,
         namespace: Option<&Namespace>,
         filter: &TypeFilter,
-    ) -> (Vec<Arc<ResourceType>>, usize) {
+    ) -> (Vec<Arc<ResourceType>>, LeftOut) {
         let watchable = self.discovered.watchable.iter().map(|watchable| &watchable.resource);
         let types = watchable.filter(|resource| {
             (namespace.is_none() || resource.scope == Scope::Namespaced)
@@ -206,7 +206,12 @@ impl Session {
         });
         let (types, left_out): (Vec<_>, Vec<_>) =
             types.cloned().partition(|resource| filter.admits(&resource.group_resource));
-        (types, left_out.len())
+        let left_out = match left_out.len() {
+            0 => LeftOut::None,
+            count if filter.only.is_empty() && filter.without.is_empty() => LeftOut::Ignored(count),
+            count => LeftOut::Chosen(count),
+        };
+        (types, left_out)
     }
 
     /// The names of the first objects of a type.

@@ -75,7 +75,7 @@ impl Session {
             Source::Found { namespace, credentials, required } => {
                 match Box::pin(self.wait(find(&self.api, namespace.as_deref(), credentials))).await {
                     Ok(collector) => {
-                        let standby = if collector.is_standby() { ", a standby" } else { "" };
+                        let standby = if collector.is_standby { ", a standby" } else { "" };
                         let dry =
                             if collector.is_dry_run { ", in a dry run: it writes nothing." } else { "" };
                         let note = format!("From the collector at {collector}{standby}{dry}");
@@ -200,7 +200,7 @@ impl Session {
             Err(none @ (InsightError::NoSuchObject(_) | InsightError::NotInGraph(_))) => {
                 Err(self.why_gone(Some(collector), object, none).await)
             }
-            answer => answer.map(|answer| ExplainAnswer { dry_run: collector.is_dry_run, ..answer }),
+            answer => answer,
         }
     }
 

@@ -16,6 +16,7 @@ use kube_gc_insight::{
     Answer, Asker, Details, Live, More, Neighbourhood, NeighbourhoodQuery, NodeExtra, ObjectName, Shown,
     Standing, State, counted, neighbourhood,
 };
+use kube_gc_observe::telemetry::StuckReason;
 
 /// The most objects that a tree shows.
 pub const MOST_OBJECTS: usize = 1000;
@@ -147,13 +148,10 @@ impl Lists<'_> {
     }
 }
 
-/// An object whose deletion has been overdue for more seconds is stuck, as for `kube-gc stuck`.
-const STUCK: i64 = 60;
-
 fn standing(node: &Shown) -> Standing {
     let NodeExtra { row, details } = &node.extra;
-    match (node.state.is_being_deleted(), details.as_ref().and_then(Details::overdue)) {
-        (true, Some(overdue)) if overdue > STUCK => Standing::Stuck,
+    match (node.state.is_being_deleted(), details) {
+        (true, Some(details)) if details.is_stuck(StuckReason::OLD) => Standing::Stuck,
         (true, _) => Standing::Terminating,
         (false, _) if is_ready(row) == Some(false) => Standing::NotReady,
         (false, _) => Standing::Other,

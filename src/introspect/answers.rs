@@ -16,9 +16,9 @@ use kube_gc_core::graph::{MemberMark, MembersOf, PartitionId, SearchQuery, ViewL
 use kube_gc_core::object::{DeletionState, GroupResource, Identity, Namespace};
 use kube_gc_core::text::{Thousands, bounded};
 use kube_gc_insight::{
-    Answer, Asker, Explanation, Forecast, Knowledge, Leaf, NamespaceContents, NeighbourhoodPage,
-    NeighbourhoodQuery, ObjectName, Outcome, Plan, PlanQuery, StuckContext, StuckReport, Unseen, Walk,
-    contents_of, counted, explain, explain_namespace, neighbourhood, page, plan, stuck,
+    Answer, Asker, Explanation, Forecast, Knowledge, Leaf, NeighbourhoodPage, NeighbourhoodQuery, ObjectName,
+    Outcome, Plan, PlanQuery, StuckReport, Unseen, Walk, contents_of, counted, explain, explain_namespace,
+    neighbourhood, page, plan, stuck,
 };
 use kube_gc_observe::telemetry::StuckReason;
 
@@ -61,7 +61,7 @@ impl CollectorIntrospection {
         if let Some(contents) = contents_of(&root).filter(|_| answer.report.deleted.is_some()) {
             answer = self.contents(&root, contents).await?;
         }
-        let Answer { report: mut explanation, incomplete, .. } = answer;
+        let explanation = &mut answer.report;
         let namespace = root.namespace.as_ref().filter(|_| explanation.is_kept());
         if let Some(namespace) = namespace
             && self.namespace(namespace).await?.is_some_and(|(_, deletion)| deletion.is_being_deleted())
@@ -90,8 +90,8 @@ impl CollectorIntrospection {
             ..DecisionQuery::default()
         };
         let decisions = self.decision_log.page(&of_object).decisions;
-        let stuck = self.stuck_entry(&root).await?.map(|item| item.beside(&mut explanation));
-        Ok(Some(ExplanationPage { explanation, incomplete, decisions, stuck }))
+        let stuck = self.stuck_entry(&root).await?.map(|item| item.beside(explanation));
+        Ok(Some(ExplanationPage { answer, decisions, stuck }))
     }
 
     /// Why a namespace, or the definition of a custom resource, is still there.
@@ -100,21 +100,15 @@ impl CollectorIntrospection {
         root: &Identity,
         contents: SearchQuery,
     ) -> Result<Answer<Explanation>, PartitionEnded> {
-        let outside =
+        let mut outside =
             self.questions.outside(contents.namespace.as_ref(), contents.namespace.as_ref()).await?;
-        let silent_apis =
-            contents.namespace.as_ref().map(|_| outside.silent_apis.clone()).unwrap_or_default();
-        let (_, objects, more) = self.questions.search(vec![contents], MOST_LEFT).await?;
-        let contents = NamespaceContents { objects, silent_apis, is_all: outside.is_empty() && !more };
-        let question = |asker: &mut Asker<'_>| explain_namespace(asker, root, &contents);
-        let mut answer = self.questions.ask(ViewLimits::default(), Freshness::Now, outside, question).await?;
-        if more {
-            answer.miss(Unseen {
-                what: format!("objects in {} {}", root.resource.kind, bounded(&root.name)),
-                why: format!("only the first {MOST_LEFT} are counted"),
-            });
-        }
-        Ok(answer)
+        let (_, left, more) = self.questions.search(vec![contents], MOST_LEFT).await?;
+        outside.types.extend(more.then(|| Unseen {
+            what: format!("objects in {} {}", root.resource.kind, bounded(&root.name)),
+            why: format!("only the first {MOST_LEFT} are counted"),
+        }));
+        let question = |asker: &mut Asker<'_>| explain_namespace(asker, root, &left);
+        self.questions.ask(ViewLimits::default(), Freshness::Now, outside, question).await
     }
 
     /// The namespace of this name.
@@ -148,35 +142,32 @@ impl CollectorIntrospection {
     /// What was deleted longer ago than a time and is still there, by what holds it.
     pub(super) async fn causes(&self, query: CausesQuery) -> Result<Answer<StuckReport>, PartitionEnded> {
         let CausesQuery { namespace, older } = query;
-        let outside = self.questions.outside(namespace.as_ref(), namespace.as_ref()).await?;
+        let mut outside = self.questions.outside(namespace.as_ref(), namespace.as_ref()).await?;
         let deleted = SearchQuery { being_deleted: true, ..SearchQuery::default() };
         let inside = SearchQuery { namespace: namespace.clone(), ..deleted };
         let (_, mut found, more) = self.questions.search(vec![inside], MOST_DELETED).await?;
-        let mut unknown = None;
+        let mut unseen = |what: String, why: String| outside.types.push(Unseen { what, why });
+        if more {
+            let why =
+                format!("only the first {} that are being deleted are looked at", Thousands(MOST_DELETED));
+            unseen("further objects".to_owned(), why);
+        }
         if let Some(namespace) = &namespace {
             let itself = self.namespace(namespace).await?;
             if itself.is_none() {
                 let why = "the collector does not know it: does it exist?".to_owned();
-                unknown = Some(Unseen { what: format!("namespace {namespace}"), why });
+                unseen(format!("namespace {namespace}"), why);
             }
             // What is in a namespace holds it.
             found.extend(itself.filter(|(_, deletion)| deletion.is_being_deleted()));
         }
         let limits = ViewLimits { dependents_of_a_type: MOST_DEPENDENTS, ..ViewLimits::default() };
-        let silent_apis = outside.silent_apis.clone();
-        let context = StuckContext { older, silent_apis, is_all: !more && outside.is_empty() };
-        let question = |asker: &mut Asker<'_>| stuck(asker, &found, &context, |_| true);
+        let question = |asker: &mut Asker<'_>| stuck(asker, &found, older, |_| true);
         let mut answer = self.questions.ask(limits, Freshness::Now, outside, question).await?;
         if answer.report.not_read > 0 {
             let what = counted(answer.report.not_read, "object");
             let why = "the collector reads only the first for an answer; --from lists reads more".to_owned();
             answer.miss(Unseen { what, why });
-        }
-        unknown.into_iter().for_each(|unseen| answer.miss(unseen));
-        if more {
-            let why =
-                format!("only the first {} that are being deleted are looked at", Thousands(MOST_DELETED));
-            answer.miss(Unseen { what: "further objects".to_owned(), why });
         }
         self.add_unfinished(&mut answer.report, namespace.as_ref(), older).await?;
         Ok(answer)
@@ -264,7 +255,7 @@ impl CollectorIntrospection {
         let object =
             ObjectName { resource: what, uid: request.uid.shown().to_string(), ..ObjectName::default() };
         let plan = Plan { object, cascade: request.policy.into(), verdict, ..Plan::default() };
-        Ok(Some(Answer::new(plan, &Knowledge::new(outside), Vec::new(), 0)))
+        Ok(Some(Answer::new(plan, &Knowledge::new(outside), Vec::new())))
     }
 }
 

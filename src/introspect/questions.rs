@@ -133,7 +133,7 @@ impl Questions {
         let mut known = Knowledge::new(outside);
         loop {
             match ask(&known, &catalog, MOST_READS as usize, &question) {
-                Ok(report) => return Ok(Answer::new(report, &known, Vec::new(), 0)),
+                Ok(report) => return Ok(Answer::new(report, &known, Vec::new())),
                 Err(needs) => self.find_out(needs, &mut known, limits, freshness).await?,
             }
         }

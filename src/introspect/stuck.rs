@@ -193,8 +193,8 @@ pub const fn hint(reason: StuckReason) -> &'static str {
         }
         StuckReason::Panicked => "a bug in kube-gc: please report the panic in the log",
         StuckReason::Unresolved => {
-            "make the API of the owner available again (/debug/discovery shows what fails), or remove \
-             the owner reference"
+            "remove the owner reference to keep the object; once the API of the owner answers (/debug/discovery shows what \
+             fails), it is deleted unless that uid is there, and a restored owner has a new one"
         }
         StuckReason::NotObserved => {
             "the owner exists, but its monitor does not show it: see its type in /debug/monitors"

@@ -10,7 +10,7 @@ use super::stuck::StuckItem;
 use kube_gc_controller::worker::comparison::{DisagreementView, is_zero};
 use kube_gc_controller::worker::decision::JudgedOwner;
 use kube_gc_core::object::{GroupResource, Identity, ResourceVersion};
-use kube_gc_insight::{Explanation, State, Unseen};
+use kube_gc_insight::{Answer, Explanation, Knowledge, State, Unseen};
 use kube_gc_observe::telemetry::{Distribution, PrintedObject, Timestamp};
 
 /// One monitor, on `/debug/monitors`.
@@ -252,9 +252,7 @@ impl FoundObject {
 pub struct ExplanationPage {
     /// The explanation.
     #[serde(flatten)]
-    pub explanation: Explanation,
-    /// What could not be looked at.
-    pub incomplete: Vec<Unseen>,
+    pub answer: Answer<Explanation>,
     /// The last decisions about it, newest first.
     pub decisions: Vec<DecisionView>,
     /// What keeps the collector from finishing with it.
@@ -267,8 +265,10 @@ impl ExplanationPage {
         let what = resource.to_string();
         let why = "the collector ignores this type (`discovery.ignored`)".to_owned();
         let verdict = format!("The collector ignores {what}, so it does nothing about this object.");
-        let explanation = Explanation { verdict, depends_on_unseen: true, ..Explanation::default() };
-        Self { explanation, incomplete: vec![Unseen { what, why }], decisions: Vec::new(), stuck: None }
+        let explanation = Explanation { verdict, ..Explanation::default() };
+        let mut answer = Answer::new(explanation, &Knowledge::default(), Vec::new());
+        answer.miss(Unseen { what, why });
+        Self { answer, decisions: Vec::new(), stuck: None }
     }
 }
 

@@ -16,6 +16,7 @@ pub mod stream;
 mod stuck;
 mod tree;
 mod truth;
+mod truth_advice;
 mod truth_causes;
 
 use std::path::Path;
@@ -43,6 +44,7 @@ pub const ALL: &[Module] = &[
     stuck::SCENARIOS,
     tree::SCENARIOS,
     truth::SCENARIOS,
+    truth_advice::SCENARIOS,
     truth_causes::SCENARIOS,
 ];
 

@@ -15,6 +15,7 @@ kube_gc_testkit::scenarios! {
     several_objects_are_planned_together,
     a_namespace_goes_last_and_a_silent_api_keeps_it,
     a_node_takes_its_pods_along,
+    a_pod_may_stay_if_its_node_is_not_ready,
     a_collector_says_what_it_cannot_see,
     too_many_deletions_fail_and_the_brake_is_foreseen,
     what_an_engaged_brake_holds_is_not_said_to_go,
@@ -60,6 +61,7 @@ async fn several_objects_are_planned_together() -> Result<()> {
         (format!("plan -f {}", directory.path().display()).as_str(), 2, "a directory is not read"),
         ("plan -f https://example.com/a.yaml", 2, "a URL is not read"),
         (&by_file, 2, "the namespace from the provided object \"elsewhere\" does not match the namespace"),
+        ("plan cm -l app=web --kinds cm,secret", 7, "ConfigMap/a and 1 more are deleted"),
         ("plan cm -l app=nobody", 8, "no cm has the labels app=nobody"),
         ("plan cm -l app=(", 2, "does not understand the selector"),
         ("plan cm/a -l app=web", 8, "doesn't have a resource type \"cm/a\""),
@@ -132,7 +134,10 @@ async fn a_node_takes_its_pods_along() -> Result<()> {
     let node = cluster.node("plan-node").create().await?;
     let spec = json!({ "nodeName": node.name, "containers": [{ "name": "a", "image": "example.com/a" }] });
     let there = ns.pod("there").field("spec", spec.clone()).create().await?;
-    let held = ns.pod("held").field("spec", spec).finalizer(HOLD).create().await?;
+    let held = ns.pod("held").field("spec", spec.clone()).finalizer(HOLD).create().await?;
+    // No kubelet confirms its end, and PodGC does not wait for that.
+    let ended = ns.pod("ended").field("spec", spec).create().await?;
+    cluster.delete(&ended, Policy::Background).await?;
     let elsewhere = ns.pod("elsewhere").create().await?;
     let below = ns.secret("below").owned_by(&there).create().await?;
     let collector = world.stage.collector().await?;
@@ -144,13 +149,35 @@ async fn a_node_takes_its_pods_along() -> Result<()> {
     }
     let truth = Truth {
         line: "plan node/plan-node".to_owned(),
-        says: &["; 2 others go; 1 stays", "PodGC", "!elsewhere"],
+        says: &["; 3 others go; 1 stays", "PodGC", "!elsewhere", "!confirmed its end"],
         policy: Policy::Background,
         roots: &[&node],
-        objects: &[&node, &there, &held, &elsewhere, &below],
+        objects: &[&node, &there, &held, &ended, &elsewhere, &below],
     };
     truth.comes_true(&world, &collector, async || Ok(())).await?;
     collector.stop().await
+}
+
+async fn a_pod_may_stay_if_its_node_is_not_ready() -> Result<()> {
+    let world = World::set().await?;
+    let (cluster, ns, caller) = world.parts();
+    let owner = ns.configmap("owner").create().await?;
+    let mut nodes = Vec::new();
+    for (name, ready) in [("plan-unready", "Unknown"), ("plan-ready", "True")] {
+        let status = json!({ "conditions": [{ "type": "Ready", "status": ready }] });
+        nodes.push(cluster.node(name).field("status", status).create().await?);
+        let spec = json!({ "nodeName": name, "containers": [{ "name": "a", "image": "example.com/a" }] });
+        ns.pod(name).field("spec", spec).owned_by(&owner).create().await?;
+    }
+    let said = [
+        "; 1 other goes; 1 may go or stay.\n",
+        "\nunknown Pod/plan-unready its kubelet has to confirm its end, and node plan-unready is not ready\n",
+    ];
+    caller.says("plan cm/owner", 0, &said).await?;
+    caller
+        .says("plan ns/kube-system", 0, &["The API server refuses to delete Namespace/kube-system.\n"])
+        .await?;
+    cluster.delete_all(&nodes, Policy::Background).await
 }
 
 /// Neither an ignored type, nor one that the collector could not list yet, is taken for empty.

@@ -4,7 +4,7 @@ use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use serde_json::{Value, json};
 
-use super::fixtures::{World, stuck};
+use super::fixtures::{World, reference, stuck};
 use super::{Caller, kube_gc, words};
 use kube_gc_testkit::cluster::poll;
 use kube_gc_testkit::{Obj, Policy, Scope};
@@ -66,8 +66,8 @@ async fn the_findings_in_the_documentation_are_real() -> Result<()> {
     cluster.delete(&old, Policy::Background).await?;
     let new = deployment().await?;
     ns.configmap("prices").owned_by(&old).create().await?;
-    let moved =
-        json!({ "apiVersion": "extensions/v1beta1", "kind": "ReplicaSet", "name": "web", "uid": "moved" });
+    let web = ns.of::<ReplicaSet>("web").field("spec", spec("web", 0)).create().await?;
+    let moved = reference(&web, &json!({ "apiVersion": "extensions/v1beta1" }));
     ns.secret("tls").owner_reference(moved).create().await?;
     for name in ["a", "b", "c", "d", "e"] {
         ns.configmap(name).owned_by(&new).create().await?;

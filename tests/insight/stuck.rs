@@ -36,6 +36,10 @@ async fn what_waits_is_grouped_by_what_holds_it() -> Result<()> {
          3 2 objects wait for Secret/held (finalizer {HOLD})\n\
          2 2 objects wait for finalizer example.com/backup\n"
     );
+    // The page of a collector counts the same.
+    let page = format!("/debug/stuck?older=0&namespace={}", ns.name());
+    let totals = cascade.collector.get_debug(&page).await?.json()?["totals"].clone();
+    ensure!(totals["held"] == 3 && totals["blocked"] == 2, "{totals}");
     let advice = format!("Finalizer {HOLD}: ");
     for (flags, code, said) in [
         ("--older 0s", 1, &[table.as_str(), &advice][..]),

@@ -14,12 +14,13 @@ use crate::conformance::user::User;
 use kube_gc_insight::Effect;
 use kube_gc_testkit::cluster::poll;
 use kube_gc_testkit::webhook::{Decision, Denial, Hook, Webhook};
-use kube_gc_testkit::{Cluster, Collector, Obj, Options, Policy};
+use kube_gc_testkit::{Cluster, Collector, Obj, Options, Policy, Scope};
 
 kube_gc_testkit::scenarios! {
     each_effect_comes_true,
     another_deletion_replaces_the_policy_of_one_that_has_begun,
     a_circle_and_a_namespace_do_not_wait_for_what_owners_elsewhere_wait_for,
+    what_a_namespace_takes_along_comes_true,
     what_is_under_way_beside_what_is_asked_comes_true,
     what_protects_a_claim_or_a_volume_keeps_it,
     a_finalizer_in_the_spec_of_a_namespace_keeps_it,
@@ -323,6 +324,48 @@ async fn a_circle_and_a_namespace_do_not_wait_for_what_owners_elsewhere_wait_for
     }
     let leaving = cluster.fresh(&leaving).await?;
     cluster.set_finalizers(&leaving, &[]).await?;
+    collector.stop().await
+}
+
+/// What is in it goes in the background, and holds up the definition of its type, too.
+async fn what_a_namespace_takes_along_comes_true() -> Result<()> {
+    let world = World::set().await?;
+    let cluster = &world.stage.cluster;
+    let begun = cluster.namespace().await?;
+    let a = begun.configmap("a").create().await?;
+    let x = begun.secret("x").owned_by(&a).blocking().finalizer(HOLD).create().await?;
+    let b = begun.configmap("b").finalizer("orphan").create().await?;
+    let y = begun.secret("y").owned_by(&b).create().await?;
+    cluster.delete(&a, Policy::Foreground).await?;
+    let shared = cluster.namespace().await?;
+    let pins = cluster.crd("pins.truth.example.org", Scope::Namespaced, &["v1"]).await?;
+    let pin = shared.object(pins.resource(), "pin").finalizer(HOLD).create().await?;
+    let (namespace, definition) = (shared.as_object(), pins.definition());
+    let [of_begun, of_shared] = [begun.name(), shared.name()].map(|name| format!("ns/{name}"));
+    let truths = [
+        Truth {
+            line: format!("plan {of_begun}"),
+            says: &[" waits for Secret/x.\n", "!ConfigMap/a after"],
+            policy: Policy::Background,
+            roots: &[begun.as_object()],
+            objects: &[begun.as_object(), &a, &x, &b, &y],
+        },
+        Truth {
+            line: format!("plan {of_shared} crd/pins.truth.example.org"),
+            says: &[
+                &format!("\ndeleted Namespace/{} after Pin/pin\n", shared.name()),
+                "\ndeleted CustomResourceDefinition/pins.truth.example.org after Pin/pin\n",
+            ],
+            policy: Policy::Background,
+            roots: &[namespace, definition],
+            objects: &[namespace, definition, &pin],
+        },
+    ];
+    let options = Options::config("[namespaces]\nquiet = \"100ms\"\n").arg("--finish-namespaces");
+    let collector = world.stage.collector_with(options).await?;
+    for truth in &truths {
+        truth.comes_true(&world, &collector, async || Ok(())).await?;
+    }
     collector.stop().await
 }
 

@@ -218,9 +218,11 @@ impl Row {
         let page = watcher.get_debug(&format!("/debug/explain?uid={}", object.uid)).await?.json()?;
         // The watcher is in a dry run.
         let age = |text: &Value| {
-            let would = [("would remove", "removes"), ("would break", "breaks")].into_iter();
             let text = text.as_str().unwrap_or_default().to_owned();
-            words(&would.fold(text, |text, (would, does)| text.replace(would, does)))
+            let would = |text: String, does: &str| {
+                text.replace(&format!(" would {does}"), &format!(", if one runs, {does}s"))
+            };
+            words(&["remove", "break", "release"].into_iter().fold(text, would))
         };
         ensure!(
             age(&page["verdict"]) == age(&explained["verdict"]),

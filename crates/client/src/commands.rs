@@ -16,7 +16,7 @@ use super::settings::Verb;
 use kube_gc_core::object::{
     GroupResource, Identity, Key, Namespace, ObjectFacts, ResourceType, ResourceVersion, Scope,
 };
-use kube_gc_core::text::{LISTED, bounded, word};
+use kube_gc_core::text::{bounded, word};
 use kube_gc_decode::Encoding;
 use kube_gc_insight::{
     AbsenceEvidence, Details, FinalizerSetter, Live, LiveObject, NamespaceCondition, ObjectName, Particulars,
@@ -62,35 +62,46 @@ impl Api {
         Ok(Some(LiveObject { facts, details: details(resource, &answer)? }))
     }
 
-    /// The first pods that use a claim.
+    /// All pods that use a claim.
     ///
     /// # Errors
     ///
-    /// The pods cannot be listed.
+    /// The pods cannot be listed, or are too many.
     pub async fn pods_that_use(&self, claim: &Identity) -> Result<Vec<ObjectName>, ApiError> {
         let pods = ResourceType::of("pods", "v1", "Pod", Scope::Namespaced);
         let namespace = claim.namespace.as_ref().map(Namespace::as_str);
-        let call = Call::list(&pods, namespace, JSON).with("limit", &MOST_USERS.to_string());
-        let list: Value = Box::pin(self.call(call)).await?.json()?;
-        let users =
-            each(&list["items"]).filter(|pod| claims_of(pod).any(|used| used == *claim.name)).take(LISTED);
         let text = |value: &Value| word(value.as_str().unwrap_or_default()).to_string();
-        let names = users.map(|pod| ObjectName {
-            api_version: "v1".to_owned(),
-            kind: "Pod".to_owned(),
-            resource: Some("pods".to_owned()),
-            namespace: claim.namespace.as_ref().map(Namespace::to_string),
-            name: text(&pod["metadata"]["name"]),
-            uid: text(&pod["metadata"]["uid"]),
-        });
-        Ok(names.collect())
+        let (mut names, mut next, mut pages) = (Vec::new(), String::new(), 0);
+        loop {
+            let call =
+                Call::list(&pods, namespace, JSON).with("limit", PAGE_OF_USERS).with("continue", &next);
+            let answer = Box::pin(self.call(call)).await?;
+            let list: Value = answer.json()?;
+            let users = each(&list["items"]).filter(|pod| claims_of(pod).any(|used| used == *claim.name));
+            names.extend(users.map(|pod| ObjectName {
+                api_version: "v1".to_owned(),
+                kind: "Pod".to_owned(),
+                resource: Some("pods".to_owned()),
+                namespace: claim.namespace.as_ref().map(Namespace::to_string),
+                name: text(&pod["metadata"]["name"]),
+                uid: text(&pod["metadata"]["uid"]),
+            }));
+            next = list["metadata"]["continue"].as_str().unwrap_or_default().to_owned();
+            pages += 1;
+            match pages {
+                _ if next.is_empty() => return Ok(names),
+                MOST_PAGES_OF_USERS => return Err(answer.unusable("there are more pods than are looked at")),
+                _ => {}
+            }
+        }
     }
 }
 
 /// The most claims of a pod that are looked at.
 const MOST_CLAIMS: usize = 64;
-/// The most pods of a namespace among which the users of a claim are looked for.
-const MOST_USERS: usize = 500;
+/// How many pods of a namespace are listed at a time, and how often, to find the users of a claim.
+const PAGE_OF_USERS: &str = "500";
+const MOST_PAGES_OF_USERS: usize = 10;
 
 /// The claims that a pod uses, its own ephemeral ones included: none until it is bound to a node, because a
 /// kubelet starts no pod with a claim that is being deleted.
@@ -179,7 +190,7 @@ fn has_particulars(resource: &ResourceType) -> bool {
     let GroupResource { group, resource } = &resource.group_resource;
     matches!(
         (&**group, &**resource),
-        ("", "namespaces" | "persistentvolumes" | "pods")
+        ("", "namespaces" | "nodes" | "persistentvolumes" | "pods")
             | ("apiextensions.k8s.io", "customresourcedefinitions")
     )
 }
@@ -192,6 +203,11 @@ fn particulars(resource: &ResourceType, spec: &Value, status: &Value) -> Particu
     match of_type {
         _ if !has_particulars(resource) => Particulars::None,
         "pods" => Particulars::Pod { node: text(&spec["nodeName"]) },
+        "nodes" => {
+            let is_unready = |of: &Value| of["type"] == "Ready" && of["status"] != "True";
+            let is_unready = each(&status["conditions"]).any(is_unready);
+            if is_unready { Particulars::UnreadyNode } else { Particulars::None }
+        }
         "persistentvolumes" => {
             let claim = &spec["claimRef"];
             let is_bound = status["phase"] == "Bound";
@@ -238,14 +254,7 @@ fn details(resource: &ResourceType, answer: &Answer) -> Result<Details, ApiError
     let writes: Vec<_> = writes.collect();
     let setter = |finalizer: &String| {
         let (manager, at, _) = writes.iter().find(|(_, _, owned)| owned.contains(finalizer))?;
-        let by_manager = writes.iter().filter(|(other, ..)| other == manager);
-        Some(FinalizerSetter {
-            finalizer: finalizer.clone(),
-            manager: manager.clone(),
-            time: at.clone(),
-            // Times of the server are in UTC, so the later one is also the greater text.
-            last_write: by_manager.filter_map(|(_, at, _)| at.clone()).max(),
-        })
+        Some(FinalizerSetter { finalizer: finalizer.clone(), manager: manager.clone(), time: at.clone() })
     };
     let setters = finalizers.iter().filter_map(setter).collect();
     // The server puts the end of the grace period there.
@@ -382,7 +391,6 @@ mod tests {
         let [setter] = &details.setters[..] else { panic!("{details:?}") };
         assert_eq!((&*setter.finalizer, &*setter.manager), ("example.com/a", "backup"));
         assert_eq!(setter.time.as_deref(), Some("2026-01-01T00:00:01Z"));
-        assert_eq!(setter.last_write.as_deref(), Some("2026-01-01T05:00:00Z"));
     }
 
     #[tokio::test]
@@ -416,6 +424,49 @@ mod tests {
         assert_eq!(pods, [pod("b", true, Some(2)), pod("c", false, None)]);
         let server = Server::replying([Reply::ok(r#"{"kind":"Nothing"}"#)]);
         assert_eq!(server.api().pods_labelled("a", "x").await.unwrap_err().class, ErrorClass::Unusable);
+    }
+
+    #[tokio::test]
+    async fn a_node_is_not_ready_if_it_says_so_or_nobody_knows() {
+        let resource = ResourceType::of("nodes", "v1", "Node", Scope::Cluster);
+        let uid = Uid::parse("u").unwrap();
+        let node = Identity { resource, namespace: None, name: "n".into(), uid };
+        for (conditions, is_unready) in [
+            (r#"{"type":"Ready","status":"True"},{"type":"DiskPressure","status":"False"}"#, false),
+            (r#"{"type":"Ready","status":"False"}"#, true),
+            (r#"{"type":"Ready","status":"Unknown"}"#, true),
+            ("", false),
+        ] {
+            let body = format!(
+                r#"{{"apiVersion":"v1","kind":"Node","metadata":{{"name":"n","uid":"u","resourceVersion":"1"}},
+                "status":{{"conditions":[{conditions}]}}}}"#
+            );
+            let server = Server::replying([Reply::ok(body)]);
+            let Live::Found(live) = server.api().read_live(&node).await else { panic!("not found") };
+            assert_eq!(live.details.particulars == Particulars::UnreadyNode, is_unready, "{conditions}");
+        }
+    }
+
+    /// A claim goes with pods only if no other uses it.
+    #[tokio::test]
+    async fn the_pods_that_use_a_claim_are_on_all_pages() {
+        let pod = |number: usize| {
+            format!(
+                r#"{{"metadata":{{"name":"p{number}","uid":"u{number}"}},"spec":{{"nodeName":"n","volumes":
+                [{{"persistentVolumeClaim":{{"claimName":"w"}}}}]}}}}"#
+            )
+        };
+        let page = |pods: std::ops::Range<usize>, next: &str| {
+            let items = pods.map(pod).collect::<Vec<_>>().join(",");
+            Reply::ok(format!(r#"{{"metadata":{{"continue":"{next}"}},"items":[{items}]}}"#))
+        };
+        let server = Server::replying([page(0..20, "a&"), page(20..21, "")]);
+        let users = server.api().pods_that_use(&widget()).await.unwrap();
+        assert_eq!((users.len(), &*users[20].uid), (21, "u20"));
+        assert!(server.requests()[1].ends_with("continue=a%26"), "{:?}", server.requests());
+        let server = Server::replying((0..20).map(|_| page(0..1, "more")));
+        assert_eq!(server.api().pods_that_use(&widget()).await.unwrap_err().class, ErrorClass::Unusable);
+        assert_eq!(server.requests().len(), 10);
     }
 
     #[tokio::test]

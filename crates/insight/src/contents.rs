@@ -1,29 +1,19 @@
 //! Why a namespace, or the definition of a custom resource, is still there: what is left in it.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
+use indexmap::IndexSet;
 use serde::{Deserialize, Serialize};
 
-use crate::explain::{Explanation, HeldBy, explain};
-use crate::finalizers::{FinalizerReport, is_a_tool};
-use crate::hold::{Around, NAMESPACE_CONTROLLER, holds, is_pod};
+use crate::explain::{Explanation, HeldBy, Leaf, explain};
+use crate::finalizers::FinalizerReport;
+use crate::hold::{NAMESPACE_CONTROLLER, advice_on, holds, is_pod, silent_apis};
 use crate::knowledge::{Asker, Live, Particulars};
 use crate::name::{ObjectName, Unseen};
 use crate::plan::Container;
 use crate::sentence;
 use kube_gc_core::object::{DeletionState, Identity};
 use kube_gc_core::text::LISTED;
-
-/// What is known of what is in a namespace, or of the objects of a definition.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct NamespaceContents {
-    /// All objects in it that could be listed.
-    pub objects: Vec<(Identity, DeletionState)>,
-    /// Parts of the API that do not answer. A namespace only goes after all of them have.
-    pub silent_apis: Vec<Unseen>,
-    /// All types were listed.
-    pub is_all: bool,
-}
 
 /// A condition of a namespace that is true, or of a definition that says why it does not go.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -88,15 +78,13 @@ pub struct TypeLeft {
 }
 
 /// The objects that one finalizer holds.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct HeldObjects {
     pub finalizer: FinalizerReport,
     /// When whoever set it did so first on one of them, as far as that was read.
     pub first_set: Option<String>,
-    /// When the same manager last wrote any object of the namespace, as far as that was read.
-    pub last_write: Option<String>,
     pub count: usize,
     /// The first of them.
     pub objects: Vec<ObjectName>,
@@ -109,18 +97,19 @@ const MOST_HELD: usize = 64;
 /// The most objects that are named for each finalizer.
 const NAMED: usize = 5;
 
-/// Explains a namespace, or the definition of a custom resource. One that is not being deleted is explained like
-/// any object.
+/// Explains a namespace, or the definition of a custom resource, of which this is left. One that is not being deleted
+/// is explained like any object.
 pub fn explain_namespace(
     asker: &mut Asker<'_>,
     identity: &Identity,
-    contents: &NamespaceContents,
+    left: &[(Identity, DeletionState)],
 ) -> Explanation {
     let mut explanation = explain(asker, identity);
     if explanation.deleted.is_none() {
         return explanation;
     }
-    let (mut report, of_others) = report(asker, contents);
+    let (mut report, of_others) = report(asker, left);
+    report.silent_apis = silent_apis(asker, identity).to_vec();
     let is_blocked = !explanation.chain.links.is_empty();
     let (mut deletion, mut failure) = (DeletionState::Terminating, None);
     if let Some(Live::Found(live)) = asker.live(identity) {
@@ -131,22 +120,21 @@ pub fn explain_namespace(
         if let Particulars::Container { conditions, .. } = &live.details.particulars {
             report.conditions.clone_from(conditions);
         }
-        failure = live.details.condition().filter(|condition| !condition.says_what_is_left());
+        failure = live.details.failure();
     }
-    let NamespaceContents { silent_apis, is_all, .. } = contents;
-    let around = Around { has_contents: report.left > 0 || is_blocked, is_all: *is_all, silent_apis };
-    let mut own = holds(asker, identity, deletion, around);
-    let advice: Vec<String> =
-        own.iter().flat_map(|held| held.advice(&explanation.object, 1, asker.outside().source)).collect();
-    own.extend(explanation.chain.held());
-    explanation.is_unblocked &= report.left == 0;
+    let is_all = asker.outside().is_empty();
+    let mut own = holds(asker, identity, deletion, report.left > 0 || is_blocked);
+    let advice: Vec<String> = advice_on(&own, &explanation.object, asker.outside().source).collect();
+    // What is left in it is told as such.
+    let is_left = |leaf: &Leaf| left.iter().any(|(object, _)| ObjectName::from(object) == leaf.object);
+    own.extend(explanation.chain.held(|leaf| !is_left(leaf)));
     // Without that of what was looked at again.
     let known = std::mem::take(&mut explanation.advice);
     let known = Some(known).filter(|_| explanation.held_by.is_empty()).into_iter().flatten();
     explanation.held_by = own.iter().map(HeldBy::from).collect();
     (explanation.outcome, explanation.verdict) =
-        sentence::namespace(&explanation.object, &report, *is_all, &own);
-    let pod = contents.objects.iter().find(|(object, state)| is_pod(object) && state.is_being_deleted());
+        sentence::namespace(&explanation.object, &report, is_all, &own);
+    let pod = left.iter().find(|(object, state)| is_pod(object) && state.is_being_deleted());
     let look = |at: &str| format!(". If that does not change, look at {at}.");
     let why = match (Container::of(identity), failure, pod) {
         (Some(Container::Definition(_)), ..) => look("the API server, which deletes them"),
@@ -154,16 +142,20 @@ pub fn explain_namespace(
         (_, _, Some((pod, _))) => format!(": pods go first, and {} is still there.", ObjectName::from(pod)),
         (..) => look(NAMESPACE_CONTROLLER),
     };
-    explanation.advice = sentence::advice_on_namespace(&report, &why, *is_all && own.is_empty());
-    explanation.advice.extend(advice.into_iter().chain(known).chain(of_others));
+    let of_left = sentence::advice_on_namespace(&report, &why, is_all && own.is_empty() && !is_blocked);
+    let of_left = of_left.into_iter().map(String::from);
+    let all: IndexSet<String> = of_left.chain(advice).chain(known).chain(of_others).collect();
+    explanation.advice = all.into_iter().collect();
     explanation.depends_on_unseen |= report.not_read > 0;
     explanation.namespace = Some(report);
     explanation
 }
 
 /// What is left, and what a person can do about what no finalizer holds.
-fn report(asker: &mut Asker<'_>, contents: &NamespaceContents) -> (NamespaceReport, BTreeSet<String>) {
-    let NamespaceContents { objects, silent_apis, .. } = contents;
+fn report(
+    asker: &mut Asker<'_>,
+    objects: &[(Identity, DeletionState)],
+) -> (NamespaceReport, BTreeSet<String>) {
     let mut by_type: BTreeMap<String, TypeLeft> = BTreeMap::new();
     for (identity, _) in objects {
         let (kind, resource) =
@@ -173,37 +165,24 @@ fn report(asker: &mut Asker<'_>, contents: &NamespaceContents) -> (NamespaceRepo
     let deleted = objects.iter().filter(|(_, deletion)| deletion.is_being_deleted());
     let mut deleted: Vec<_> = deleted.collect();
     // The graph has them in no order.
-    deleted.sort_by(|(a, _), (b, _)| place(a).cmp(&place(b)));
+    deleted.sort_by_cached_key(|(object, _)| ObjectName::from(object));
     let mut held: BTreeMap<String, HeldObjects> = BTreeMap::new();
-    let mut writes: HashMap<&str, &String> = HashMap::new();
     let mut held_objects = 0;
     let (mut others, mut advice) = (Vec::new(), BTreeSet::new());
     for (identity, deletion) in deleted.iter().copied().take(READ) {
         let Some(Live::Found(live)) = asker.live(identity) else { continue };
         if live.details.finalizers.is_empty() {
             let name = ObjectName::from(identity);
-            for held in holds(asker, identity, *deletion, Around::default()) {
-                others.push(format!("{name}{}", held.predicate()));
-                advice.extend(held.advice(&name, 1, asker.outside().source));
-            }
+            let holds = holds(asker, identity, *deletion, false);
+            others.extend(holds.iter().map(|held| format!("{name}{}", held.predicate())));
+            advice.extend(advice_on(&holds, &name, asker.outside().source));
         } else {
             held_objects += 1;
         }
-        for setter in &live.details.setters {
-            if let Some(time) = &setter.last_write {
-                let last = writes.entry(&setter.manager).or_insert(time);
-                *last = time.max(last);
-            }
-        }
         for finalizer in FinalizerReport::of(identity, &live.details, asker.catalog()) {
             let set = finalizer.set_by.clone();
-            let of_finalizer = held.entry(finalizer.name.clone()).or_insert_with(|| HeldObjects {
-                finalizer,
-                first_set: None,
-                last_write: None,
-                count: 0,
-                objects: Vec::new(),
-            });
+            let new = HeldObjects { finalizer: finalizer.clone(), ..HeldObjects::default() };
+            let of_finalizer = held.entry(finalizer.name).or_insert(new);
             // Another manager says nothing about this one.
             let first_manager = of_finalizer.finalizer.set_by.as_ref().map(|setter| &setter.manager);
             if let Some(set) = set.filter(|set| first_manager == Some(&set.manager)) {
@@ -216,12 +195,6 @@ fn report(asker: &mut Asker<'_>, contents: &NamespaceContents) -> (NamespaceRepo
         }
     }
     let mut held: Vec<HeldObjects> = held.into_values().collect();
-    for of_finalizer in &mut held {
-        let manager = of_finalizer.finalizer.set_by.as_ref().map(|setter| setter.manager.as_str());
-        // When a person last used a tool says nothing about a controller.
-        let manager = manager.filter(|manager| !is_a_tool(manager));
-        of_finalizer.last_write = manager.and_then(|manager| writes.get(manager)).map(ToString::to_string);
-    }
     held.sort_by_key(|held| std::cmp::Reverse(held.count));
     held.truncate(MOST_HELD);
     others.truncate(LISTED);
@@ -233,12 +206,7 @@ fn report(asker: &mut Asker<'_>, contents: &NamespaceContents) -> (NamespaceRepo
         held_objects,
         others,
         not_read: deleted.len().saturating_sub(READ),
-        conditions: Vec::new(),
-        silent_apis: silent_apis.clone(),
+        ..NamespaceReport::default()
     };
     (report, advice)
-}
-
-fn place(identity: &Identity) -> impl Ord + '_ {
-    (&identity.resource.group_resource, &identity.name, &identity.uid)
 }

@@ -6,15 +6,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::contents::NamespaceReport;
 use crate::finalizers::FinalizerReport;
-use crate::hold::{Around, Held, Hold, holds};
+use crate::hold::{Held, Hold, advice_on, holds};
 use crate::judge::{
     Evidence, JudgedReference, doomed, is_orphaning, judged, locate, look_up_served, snapshot,
 };
 use crate::knowledge::{Asker, Live};
-use crate::name::{ObjectName, Report, Source};
+use crate::name::{ObjectName, Outside, Report, Source};
 use crate::sentence;
 use kube_gc_core::graph::ObjectSnapshot;
-use kube_gc_core::object::{DeletionState, Identity, Key};
+use kube_gc_core::object::{DeletionState, Identity, Key, ORPHAN_FINALIZER};
 use kube_gc_core::text::listed;
 use kube_gc_core::verdict::{Decision, IdleReason, KeepReason, Precheck, ReferenceClass, decide, precheck};
 
@@ -74,9 +74,9 @@ pub struct Explanation {
     pub advice: Vec<String>,
     /// Whether something that could not be looked at may change the answer.
     pub depends_on_unseen: bool,
-    /// Whether it goes because no dependent is known to block it.
+    /// Why the collector deletes it: the begin of the verdict.
     #[serde(skip)]
-    pub is_unblocked: bool,
+    pub garbage: Option<String>,
 }
 
 /// One thing that an object waits for.
@@ -111,31 +111,28 @@ pub fn explain(asker: &mut Asker<'_>, identity: &Identity) -> Explanation {
     explanation.reference_count = snapshot.references.len();
     let Some(mut judged) = judged(asker, &snapshot.references) else { return explanation };
     locate(asker, &mut judged);
-    look_up_served(asker, &snapshot, &mut judged);
+    look_up_served(asker, &snapshot, &mut judged, &[]);
     let before = precheck(&snapshot);
     match before {
         Precheck::Classify => explanation.decide(asker, &snapshot, &judged),
         Precheck::Nothing(IdleReason::Terminating) => {
-            let holds = holds(asker, identity, snapshot.deletion, Around::default());
+            let holds = holds(asker, identity, snapshot.deletion, false);
             explanation.held(&holds, asker.outside().source);
         }
-        _ => explanation.being_deleted(before),
+        _ => explanation.being_deleted(before, asker.outside()),
     }
     if matches!(before, Precheck::WaitForDependents(_) | Precheck::BreakDeadlock) {
         explanation.chain = chain(asker, identity);
-        explanation.advice.extend(sentence::advice_on_chain(&explanation.chain, asker.outside().source));
+        let advice = sentence::advice_on_chain(&explanation.chain, asker.outside().source);
+        explanation.advice.extend(advice.into_iter().map(String::from));
     }
-    if asker.outside().source == Source::DryRun
-        && matches!(explanation.outcome, Outcome::Goes | Outcome::LosesReferences)
-    {
-        for does in ["deletes", "removes", "breaks", "loses"] {
-            let would = format!(" would {} ", does.trim_end_matches('s'));
-            explanation.verdict = explanation.verdict.replace(&format!(" {does} "), &would);
-        }
-    }
-    if asker.outside().source == Source::Lists {
-        let known = "The collector, if one runs, deletes it ";
-        explanation.verdict = explanation.verdict.replace("The collector deletes it ", known);
+    let is_orphan = |finalizer: &FinalizerReport| finalizer.name == ORPHAN_FINALIZER;
+    if explanation.deleted.is_none() && explanation.finalizers.iter().any(is_orphan) {
+        explanation.advice.push(format!(
+            "The finalizer orphan of {} does not keep its dependents: `kubectl delete` takes it away, unless it has \
+             --cascade=orphan.",
+            explanation.object
+        ));
     }
     explanation.references = judged;
     explanation.references.truncate(LISTED_REFERENCES);
@@ -143,25 +140,17 @@ pub fn explain(asker: &mut Asker<'_>, identity: &Identity) -> Explanation {
 }
 
 impl Report for Explanation {
-    fn rests_on_all(&self) -> bool {
-        self.depends_on_dependents() || self.namespace.is_some()
-    }
-
     // A watch that is broken shows what was, of the object and of its owners.
-    fn rests_on(&self, resource: &str) -> bool {
+    fn rests_on(&self, what: &str) -> bool {
         let mut names = self.references.iter().map(|reference| &reference.owner).chain([&self.object]);
-        self.rests_on_all() || names.any(|name| name.resource.as_deref() == Some(resource))
+        self.depends_on_dependents()
+            || self.namespace.is_some()
+            || names.any(|name| name.resource.as_deref() == Some(what))
+            || self.references.iter().any(|reference| reference.evidence == Evidence::Undiscovered)
     }
 
     fn doubt(&mut self) {
         self.depends_on_unseen = true;
-        if self.is_unblocked {
-            self.outcome = Outcome::Unknown;
-            self.verdict = format!(
-                "{} is being deleted. It is not known whether dependents block it, because not all could be listed.",
-                self.object
-            );
-        }
     }
 }
 
@@ -188,10 +177,17 @@ impl Explanation {
         self.verdict = format!("{} stays at most as long as {others}.", self.object);
     }
 
+    /// By default, no collector looks at its type.
+    pub fn is_ignored(&mut self) {
+        let resource = self.object.resource.as_deref().unwrap_or_default();
+        let ignore = "whatever its owners: by default, collectors ignore";
+        self.verdict = format!("{} stays, {ignore} {resource} (`discovery.ignored`).", self.object);
+        (self.outcome, self.depends_on_unseen, self.advice) = (Outcome::Stays, false, Vec::new());
+    }
+
     /// What the collector would do with it `fails`, in the words of the API server.
     pub fn is_tried(&mut self, fails: &str, message: &str) {
-        let deletes =
-            self.verdict.rsplit_once(" The collector deletes it ").map(|(why, _)| (why, "delete it"));
+        let deletes = self.garbage.as_ref().map(|why| (why, "delete it"));
         let (why, what) = deletes.unwrap_or((&self.verdict, "do that"));
         self.verdict = format!("{why} The collector tries to {what}, {fails}: {message}.");
         self.outcome = Outcome::Waits;
@@ -237,7 +233,13 @@ impl Explanation {
         };
         self.depends_on_unseen = matches!(decision, Decision::Park(_))
             && (is_unseen || judged.iter().any(|reference| reference.evidence == Evidence::Undiscovered));
-        self.verdict = sentence::decision(&self.object, &decision, judged);
+        let source = asker.outside().source;
+        self.verdict = sentence::decision(&self.object, &decision, judged, source);
+        if let Decision::Delete { policy, .. } = &decision {
+            self.garbage = Some(self.verdict.clone());
+            let deletes = source.does("delete");
+            self.verdict.push_str(&format!(" The collector{deletes} it with the policy {policy}."));
+        }
         if let Some(owners) = doomed {
             self.stays_for_now(&owners);
         }
@@ -249,7 +251,7 @@ impl Explanation {
         let solid = judged.iter().filter(|reference| reference.class == ReferenceClass::Solid);
         for JudgedReference { owner, identity, .. } in solid.take(LISTED_REFERENCES) {
             if identity.as_ref().is_some_and(|owner| is_orphaning(asker, owner)) {
-                let (reason, advice) = sentence::orphaning(owner);
+                let (reason, advice) = sentence::orphaning(owner, source);
                 self.verdict.push_str(&format!(" {reason}"));
                 self.advice.push(advice);
             }
@@ -257,9 +259,10 @@ impl Explanation {
     }
 
     /// Its own deletion decides.
-    fn being_deleted(&mut self, before: Precheck) {
+    fn being_deleted(&mut self, before: Precheck, outside: &Outside) {
         self.outcome = match before {
             Precheck::Nothing(IdleReason::NoReferences) | Precheck::Classify => Outcome::Stays,
+            Precheck::RemoveForegroundFinalizer if !outside.is_empty() => Outcome::Unknown,
             // Others hold it after that.
             Precheck::RemoveForegroundFinalizer if self.finalizers.len() > 1 => Outcome::Waits,
             Precheck::RemoveForegroundFinalizer | Precheck::BreakDeadlock => Outcome::Goes,
@@ -268,10 +271,9 @@ impl Explanation {
             }
         };
         self.depends_on_unseen = before == Precheck::AskForUnreadReferences;
-        self.is_unblocked = before == Precheck::RemoveForegroundFinalizer;
-        self.verdict = sentence::deletion(&self.object, before, &self.finalizers);
+        self.verdict = sentence::deletion(&self.object, before, &self.finalizers, outside);
         if before == Precheck::Nothing(IdleReason::Orphaning) {
-            self.advice.push(sentence::orphaning(&self.object).1);
+            self.advice.push(sentence::orphaning(&self.object, outside.source).1);
         }
     }
 
@@ -280,7 +282,7 @@ impl Explanation {
         self.outcome = Outcome::Waits;
         self.held_by = holds.iter().map(HeldBy::from).collect();
         self.verdict = sentence::held(&self.object, holds);
-        self.advice = holds.iter().flat_map(|held| held.advice(&self.object, 1, source)).collect();
+        self.advice = advice_on(holds, &self.object, source).collect();
     }
 }
 
@@ -303,11 +305,12 @@ pub struct Chain {
 }
 
 impl Chain {
-    /// What its end is for the object at its beginning; nothing, if that waits for no dependent.
-    pub(super) fn held(&self) -> Option<Held> {
-        let named = self.leaves.iter().map(|leaf| format!("{} ({})", leaf.object, leaf.waits_for));
-        let mut held = Held::new(self.leaves.first()?.hold);
-        held.detail = Some(listed(", ", self.leaves.len(), named));
+    /// What some of its end is for the object at its beginning; nothing, if there is none.
+    pub(super) fn held(&self, is_meant: impl Fn(&Leaf) -> bool) -> Option<Held> {
+        let leaves: Vec<&Leaf> = self.leaves.iter().filter(|leaf| is_meant(leaf)).collect();
+        let named = leaves.iter().map(|leaf| format!("{} ({})", leaf.object, leaf.waits_for));
+        let mut held = Held::new(leaves.first()?.hold);
+        held.detail = Some(listed(", ", leaves.len(), named));
         Some(held)
     }
 }
@@ -388,7 +391,7 @@ pub(super) fn chain(asker: &mut Asker<'_>, root: &Identity) -> Chain {
 /// What is known of an object that waits for no dependent.
 fn leaf(asker: &mut Asker<'_>, identity: &Identity, deletion: DeletionState, blocks: ObjectName) -> Leaf {
     let object = ObjectName::from(identity);
-    let holds = holds(asker, identity, deletion, Around::default());
+    let holds = holds(asker, identity, deletion, false);
     let words: Vec<String> = holds.iter().map(Held::in_short).collect();
     let hold = holds.first().map_or(Hold::Unknown, |held| held.hold);
     let mut leaf =

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
+use crate::advice::Advice;
 use crate::knowledge::{Details, FinalizerSetter};
 use crate::name::ObjectName;
 use crate::sentence::counted;
@@ -62,7 +63,7 @@ const KNOWN: &[&str] = &[
     // argoproj/argo-workflows: workflow/controller/artifact_gc.go, processArtifactGCCompletion
     "workflows.argoproj.io/artifact-gc: workflows.argoproj.io: the Argo workflow controller: the artifacts of the workflow have been deleted (by pods in its namespace: if that is being deleted, none can start): argoproj.io",
     // kubernetes-sigs/cluster-api: core/reconcilers/machine/machine_controller.go, Reconcile and reconcileDelete
-    "machine.cluster.x-k8s.io: machines.cluster.x-k8s.io: the Cluster API controllers: the node has been drained and its infrastructure deleted (they need the Cluster: if that is gone, nobody removes the finalizer): cluster.x-k8s.io",
+    "machine.cluster.x-k8s.io: machines.cluster.x-k8s.io: a controller of Cluster API: the node has been drained and its infrastructure deleted (which needs the Cluster: if that is gone, nobody removes the finalizer): cluster.x-k8s.io",
     // crossplane/crossplane-runtime: pkg/reconciler/managed/reconciler.go, Reconcile
     "finalizer.managedresource.crossplane.io: -: the Crossplane provider of this kind: no other finalizer is left and the external resource has been deleted, or its policies keep that: -",
     // cert-manager/cert-manager: pkg/controller/acmechallenges/sync.go, finalize; pkg/issuer/acme/dns/dns.go, CleanUp
@@ -112,11 +113,6 @@ fn known(name: &str, of: Option<&GroupResource>) -> Option<Result<Known, &'stati
         fits.then_some(if is_of_it { Ok(known) } else { Err(resources) })
     })
 }
-
-/// What is said of a command that removes a finalizer, between the name of that and the command.
-pub const BY_HAND: &str = " by hand skips its clean-up. If nothing is left to clean up";
-/// The same after that, if there are several objects.
-pub const EACH: &str = ", for each object as for this one";
 
 /// A finalizer of an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -177,28 +173,36 @@ impl FinalizerReport {
         self.remover.as_ref().is_some_and(|remover| remover.contains("kube-controller-manager"))
     }
 
-    /// What a person can do about it, and how to remove it by hand from this object, one of so many, where nobody
-    /// else will.
-    pub(super) fn advice(&self, of: &ObjectName, count: usize) -> Vec<String> {
+    /// Whether it is removed by what is no part of Kubernetes: no API shows whether that runs.
+    fn is_of_others(&self) -> bool {
+        let own = matches!(self.remover.as_deref(), None | Some("the garbage collector" | "the API server"));
+        !own && !self.is_of_kubernetes()
+    }
+
+    /// What a person can do about it, and how to remove it by hand from this object, one of so many, where perhaps
+    /// nobody else will.
+    pub(super) fn advice(&self, of: &ObjectName, count: usize) -> Vec<Advice> {
         let Self { name, api_is_served, in_spec, is_for, .. } = self;
         let place = if *in_spec { " in the spec" } else { "" };
         let mut advice = format!("Finalizer {name}{place}: {}", self.remedy());
         if *name == FOREGROUND_FINALIZER {
             advice.push_str(&format!(" `explain` of {of} says which do."));
         }
-        let command = (*api_is_served == Some(false) || is_for.is_some()).then(|| self.by_hand(of)).flatten();
-        let each = if count > 1 { EACH } else { "" };
-        let by_hand = command.map(|command| format!("Removing {name}{BY_HAND}{each}: {command}"));
-        std::iter::once(advice).chain(by_hand).collect()
+        let is_alone = *api_is_served == Some(false) || is_for.is_some() || self.is_of_others();
+        let command = is_alone.then(|| self.by_hand(of)).flatten();
+        let by_hand =
+            format!("Removing {name}{place} by hand skips its clean-up. If nothing is left to clean up");
+        let by_hand = command.map(|command| Advice::from(by_hand).with(command, count));
+        std::iter::once(advice.into()).chain(by_hand).collect()
     }
 
     /// The same about the first of several, each of an object, one of so many.
-    pub(super) fn advice_on_all(all: &[(&Self, &ObjectName, usize)]) -> Vec<String> {
+    pub(super) fn advice_on_all(all: &[(&Self, &ObjectName, usize)]) -> Vec<Advice> {
         let first = all.iter().take(LISTED);
-        let mut advice: Vec<String> =
+        let mut advice: Vec<Advice> =
             first.flat_map(|(finalizer, of, count)| finalizer.advice(of, *count)).collect();
         let rest = all.len().saturating_sub(LISTED);
-        advice.extend((rest > 0).then(|| format!("And {}.", counted(rest, "more finalizer"))));
+        advice.extend((rest > 0).then(|| format!("And {}.", counted(rest, "more finalizer")).into()));
         advice
     }
 
@@ -209,34 +213,30 @@ impl FinalizerReport {
             return format!("it is for {resources}, so probably nobody removes it from anything else.");
         }
         let not_served = self.api_is_served == Some(false);
-        match (remover.as_ref().zip(when.as_ref()), set_by) {
-            (Some((remover, when)), _) if not_served => format!(
-                "{remover} removes it as soon as {when}. But the server has none of its APIs: is it still installed?"
+        if let Some((remover, when)) = remover.as_ref().zip(when.as_ref()) {
+            let (runs, but) = match (self.is_of_others(), not_served) {
+                (_, true) => ("", " But the server has none of its APIs: is it still installed?"),
+                (true, false) => (", if it runs,", " Is it still there?"),
+                (false, false) => ("", ""),
+            };
+            return format!("{remover}{runs} removes it as soon as {when}.{but}");
+        }
+        let whose = domain(name).unwrap_or(name);
+        match set_by.as_ref().map(|setter| (&setter.manager, is_a_tool(&setter.manager))) {
+            Some((tool, true)) if not_served => format!(
+                "it was set with {tool}, and no installed API belongs to {whose}, so probably nobody removes it."
             ),
-            (Some((remover, when)), _) => format!("{remover} removes it as soon as {when}."),
-            (None, Some(setter)) if is_a_tool(&setter.manager) => {
-                let whose = domain(name).unwrap_or(name);
-                if not_served {
-                    format!(
-                        "it was set with {}, and no installed API belongs to {whose}, so probably nobody removes it.",
-                        setter.manager
-                    )
-                } else {
-                    format!(
-                        "it was set with {}, which does not remove it. Look at the controller of {whose}.",
-                        setter.manager
-                    )
-                }
-            }
-            (None, Some(setter)) if not_served => format!(
-                "{} set it, and the server has no API of its domain. Is that controller still installed?",
-                setter.manager
+            Some((tool, true)) => format!(
+                "it was set with {tool}, which does not remove it. Look at the controller of {whose}."
             ),
-            (None, None) if not_served => {
+            Some((manager, false)) if not_served => format!(
+                "{manager} set it, and the server has no API of its domain. Is that controller still installed?"
+            ),
+            Some((manager, false)) => format!("look at {manager}, which set it."),
+            None if not_served => {
                 "the server has no API of its domain. Is its controller still installed?".to_owned()
             }
-            (None, Some(setter)) => format!("look at {}, which set it.", setter.manager),
-            (None, None) => "look at the controller that sets it.".to_owned(),
+            None => "look at the controller that sets it.".to_owned(),
         }
     }
 
@@ -270,7 +270,7 @@ impl FinalizerReport {
 }
 
 /// Whether a field manager applies what people have written. It is no controller of the finalizers in that.
-pub(super) fn is_a_tool(manager: &str) -> bool {
+fn is_a_tool(manager: &str) -> bool {
     let manager = manager.to_ascii_lowercase();
     let is_of =
         |tool: &str| manager.strip_prefix(tool).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'));

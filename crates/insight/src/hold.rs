@@ -3,10 +3,11 @@
 use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;
 
+use crate::advice::Advice;
 use crate::finalizers::FinalizerReport;
 use crate::judge::verdict;
 use crate::knowledge::{Asker, Details, Live, LiveObject, Particulars};
-use crate::name::{ObjectName, Source, Unseen};
+use crate::name::{LeftOut, ObjectName, Source, Unseen};
 use crate::plan::{Container, OF_DEFINITIONS, OF_NAMESPACES, in_spec};
 use crate::sentence::age;
 use kube_gc_core::graph::SearchQuery;
@@ -70,19 +71,25 @@ pub(super) struct Held {
     /// More than that, about this object alone.
     pub detail: Option<String>,
     pub finalizers: Vec<FinalizerReport>,
-    /// Of a pod: there is no such node.
-    is_lost: bool,
+    /// That of a pod.
+    node: Node,
 }
 
-/// What else is known, about an object that waits until others are gone.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Around<'a> {
-    /// Some of those are left.
-    pub has_contents: bool,
-    /// No others are left.
-    pub is_all: bool,
-    /// The parts of the API that do not answer.
-    pub silent_apis: &'a [Unseen],
+/// How the node of a pod is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Node {
+    Absent,
+    Unready,
+    /// It is ready, or that is not known.
+    Other,
+}
+
+/// The parts of the API that have to answer before an object goes.
+pub(super) fn silent_apis<'a>(asker: &Asker<'a>, identity: &Identity) -> &'a [Unseen] {
+    match Container::of(identity) {
+        Some(Container::Namespace(_)) => &asker.outside().silent_apis,
+        _ => &[],
+    }
 }
 
 /// What has to be gone before an object goes: all in a namespace, or all objects of a definition.
@@ -100,17 +107,18 @@ pub(super) fn is_pod(identity: &Identity) -> bool {
     identity.resource.group_resource == GroupResource::new("", "pods")
 }
 
-/// What an object waits for, which blocks others or is being deleted, and waits for no dependent.
+/// What an object waits for, which blocks others or is being deleted, and waits for no dependent. It has contents if
+/// others are left that have to be gone before.
 pub(super) fn holds(
     asker: &mut Asker<'_>,
     identity: &Identity,
     deletion: DeletionState,
-    around: Around<'_>,
+    has_contents: bool,
 ) -> Vec<Held> {
     let hold = match deletion {
         DeletionState::Terminating | DeletionState::DeletingDependents => {
             return match asker.live(identity) {
-                Some(Live::Found(live)) => terminating(asker, identity, live, deletion, around),
+                Some(Live::Found(live)) => terminating(asker, identity, live, deletion, has_contents),
                 _ => vec![Held::new(Hold::Unknown)],
             };
         }
@@ -131,21 +139,23 @@ fn terminating(
     identity: &Identity,
     live: &LiveObject,
     deletion: DeletionState,
-    around: Around<'_>,
+    has_contents: bool,
 ) -> Vec<Held> {
-    let details = &live.details;
+    let (details, outside) = (&live.details, asker.outside());
     let mut finalizers = FinalizerReport::of(identity, details, asker.catalog());
     // The collector removes its own finalizer, and others hold the object after that.
     let is_unblocked = deletion == DeletionState::DeletingDependents && finalizers.len() == 1;
+    // What was not listed of a definition may be left.
+    let is_listed = !matches!(outside.left_out, LeftOut::Chosen(_))
+        && outside.types.iter().all(|unseen| *unseen.what != *identity.name);
     finalizers.retain(|finalizer| match &*finalizer.name {
         FOREGROUND_FINALIZER => false,
-        OF_DEFINITIONS => !around.has_contents || details.condition().is_some(),
+        OF_DEFINITIONS => details.condition().is_some() || !has_contents && is_listed,
         _ => true,
     });
     let mut all = Vec::new();
     if is_unblocked {
-        let is_seen = asker.outside().is_empty() && asker.outside().left_out == 0;
-        all.push(Held::new(if is_seen { Hold::Unblocked } else { Hold::Unknown }));
+        all.push(Held::new(if outside.is_empty() { Hold::Unblocked } else { Hold::Unknown }));
     }
     if !finalizers.is_empty() {
         let detail = protects(asker, identity, details, &finalizers);
@@ -157,20 +167,24 @@ fn terminating(
         if !others.is_empty() {
             all.push(Held::finalizers(Hold::SpecFinalizers, others));
         }
-        let silent = around.silent_apis;
+        let silent = silent_apis(asker, identity);
         if !silent.is_empty() {
-            let about = listed(", ", silent.len(), silent.iter().map(|api| &api.what));
+            // The API server manages the APIService of a definition.
+            let name = |api: &Unseen| match api.why.contains("conversion webhook for ") {
+                true => format!("the conversion webhook of CustomResourceDefinition {}", api.what),
+                false => api.what.clone(),
+            };
+            let about = listed(", ", silent.len(), silent.iter().map(name));
             all.push(Held { about, ..Held::new(Hold::SilentApi) });
         }
-        if all.is_empty() && !around.has_contents && finalizers.iter().any(|name| **name == *OF_NAMESPACES) {
-            let condition = details.condition();
-            let failure = condition.filter(|condition| !condition.says_what_is_left());
+        if all.is_empty() && !has_contents && finalizers.iter().any(|name| **name == *OF_NAMESPACES) {
+            let (condition, failure) = (details.condition(), details.failure());
             let (hold, about) = match failure {
                 Some(failure) => {
                     (Hold::NamespaceController, format!("what the condition {} reports", failure.kind))
                 }
-                None if around.is_all => (Hold::NamespaceController, NAMESPACE_CONTROLLER.to_owned()),
-                None => (Hold::Unknown, format!("{NAMESPACE_CONTROLLER}, or for what could not be listed")),
+                None if outside.is_empty() => (Hold::NamespaceController, NAMESPACE_CONTROLLER.to_owned()),
+                None => (Hold::Unknown, format!("{NAMESPACE_CONTROLLER}, or for what was not looked at")),
             };
             let says = condition.map(|condition| match failure {
                 Some(_) => format!(": {}", condition.message),
@@ -180,10 +194,20 @@ fn terminating(
             all.push(Held { about, detail, ..Held::new(hold) });
         }
     }
-    if all.is_empty() && !around.has_contents {
-        all.push(Held::new(Hold::Unexplained));
+    if all.is_empty() && !has_contents {
+        let is_unseen = details.finalizers.iter().any(|name| name == OF_DEFINITIONS);
+        all.push(Held::new(if is_unseen { Hold::Unknown } else { Hold::Unexplained }));
     }
     all
+}
+
+/// What a person can do about an object that all of this holds, by an answer of this source.
+pub(super) fn advice_on<'a>(
+    holds: &'a [Held],
+    of: &'a ObjectName,
+    source: Source,
+) -> impl Iterator<Item = String> {
+    holds.iter().flat_map(move |held| held.advice(of, 1, source)).map(String::from)
 }
 
 /// What protects an object from its deletion, if one of its finalizers is for that.
@@ -224,18 +248,22 @@ pub(super) fn grace(asker: &mut Asker<'_>, details: &Details) -> Option<Held> {
     let Particulars::Pod { node: Some(node) } = &details.particulars else {
         return Some(Held { detail: Some(detail), ..Held::new(Hold::Kubelet) });
     };
-    let is_lost = asker.is_absent("nodes", node);
-    detail += &if is_lost {
+    let state = match (asker.is_absent("nodes", node), asker.is_unready(node)) {
+        (true, _) => Node::Absent,
+        (false, true) => Node::Unready,
+        (false, false) => Node::Other,
+    };
+    detail += &if state == Node::Absent {
         format!(", and node {node} does not exist")
     } else {
         format!(", and the kubelet of node {node} has not confirmed its end")
     };
-    Some(Held { about: node.clone(), detail: Some(detail), is_lost, ..Held::new(Hold::Kubelet) })
+    Some(Held { about: node.clone(), detail: Some(detail), node: state, ..Held::new(Hold::Kubelet) })
 }
 
 impl Held {
     pub(super) fn new(hold: Hold) -> Self {
-        Self { hold, about: String::new(), detail: None, finalizers: Vec::new(), is_lost: false }
+        Self { hold, about: String::new(), detail: None, finalizers: Vec::new(), node: Node::Other }
     }
 
     fn finalizers(hold: Hold, finalizers: Vec<FinalizerReport>) -> Self {
@@ -277,7 +305,8 @@ impl Held {
     /// What one object waits for, or several.
     pub fn words(&self, several: bool) -> String {
         let (its, it, s) = if several { ("their", "them", "s") } else { ("its", "it", "") };
-        let (about, lost) = (&self.about, if self.is_lost { ", which does not exist," } else { "" });
+        let about = &self.about;
+        let lost = if self.node == Node::Absent { ", which does not exist," } else { "" };
         match self.hold {
             Hold::Finalizers | Hold::NamespaceController => about.clone(),
             Hold::SpecFinalizers => format!("{about} in {its} spec"),
@@ -301,40 +330,46 @@ impl Held {
     }
 
     /// What a person can do about this object, one of so many, by an answer of this source.
-    pub fn advice(&self, of: &ObjectName, count: usize, source: Source) -> Vec<String> {
-        let (about, each) = (&self.about, if count > 1 { ", for each pod as for this one" } else { "" });
-        match self.hold {
+    pub fn advice(&self, of: &ObjectName, count: usize, source: Source) -> Vec<Advice> {
+        let about = &self.about;
+        let what = match self.hold {
             Hold::Finalizers | Hold::SpecFinalizers => {
                 let all: Vec<_> = self.finalizers.iter().map(|finalizer| (finalizer, of, count)).collect();
-                FinalizerReport::advice_on_all(&all)
+                return FinalizerReport::advice_on_all(&all);
             }
-            Hold::SilentApi => vec![format!(
-                "A namespace only goes after every API has answered. Repair {about}, or remove its APIService."
-            )],
-            Hold::NamespaceController if about != NAMESPACE_CONTROLLER => vec![format!("Repair {about}.")],
-            Hold::NamespaceController => {
-                vec![format!("If that does not change, look at {NAMESPACE_CONTROLLER}.")]
-            }
-            Hold::Kubelet if self.is_lost => vec![format!(
-                "kube-controller-manager removes the pods of a node that does not exist. If it does not, this removes a \
-                 pod that no finalizer holds from the API without a confirmation that its containers have ended (if \
-                 the machine of {about} still runs, they may run on, beside a new pod of the same name){each}: \
-                 kubectl delete pod {} -n {} --force",
-                of.name,
-                of.namespace.as_deref().unwrap_or_default()
-            )],
-            Hold::Kubelet if !about.is_empty() => vec![format!(
-                "Look whether node {about} exists and is ready: kube-controller-manager removes the pods of a node that \
-                 does not exist. If its machine is gone for good, so that the containers cannot run any more: kubectl \
-                 delete node {about}"
-            )],
+            Hold::SilentApi => format!(
+                "A namespace only goes after every API has answered. Repair {about}. The APIService of an aggregated \
+                 API can be removed instead."
+            ),
+            Hold::NamespaceController if about != NAMESPACE_CONTROLLER => format!("Repair {about}."),
+            Hold::NamespaceController => format!("If that does not change, look at {NAMESPACE_CONTROLLER}."),
+            Hold::Kubelet if about.is_empty() => return Vec::new(),
+            Hold::Kubelet => match self.node {
+                Node::Absent => {
+                    let what = format!(
+                        "kube-controller-manager removes the pods of a node that does not exist. If it does not, this \
+                         removes a pod that no finalizer holds from the API without a confirmation that its containers \
+                         have ended (if the machine of {about} still runs, they may run on, beside a new pod of the \
+                         same name)"
+                    );
+                    let namespace = of.namespace.as_deref().unwrap_or_default();
+                    let command = format!("kubectl delete pod {} -n {namespace} --force", of.name);
+                    return vec![Advice::from(what).with(command, count)];
+                }
+                Node::Unready => format!(
+                    "Node {about} is not ready. If its machine is gone for good, so that the containers cannot run any \
+                     more, kube-controller-manager removes its pods after this: kubectl delete node {about}"
+                ),
+                Node::Other => format!("Node {about} is ready, as far as can be read: look at its kubelet."),
+            },
             Hold::Unblocked | Hold::ToBeDeleted | Hold::ToBeReleased | Hold::Orphaning | Hold::Circle => {
-                vec![source.advice().to_owned()]
+                return vec![source.advice()];
             }
-            Hold::Undecided => {
-                vec![format!("`explain` of {of} says which of its owners cannot be resolved.")]
+            Hold::Undecided => format!("`explain` of {of} says which of its owners cannot be resolved."),
+            Hold::GracePeriod | Hold::Unexplained | Hold::Unknown | Hold::Other => {
+                return Vec::new();
             }
-            Hold::GracePeriod | Hold::Kubelet | Hold::Unexplained | Hold::Unknown | Hold::Other => Vec::new(),
-        }
+        };
+        vec![what.into()]
     }
 }

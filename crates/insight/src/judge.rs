@@ -172,13 +172,21 @@ pub(super) fn locate(asker: &mut Asker<'_>, judged: &mut [JudgedReference]) {
     }
 }
 
-/// Looks up the first owners whose kind the server has in another version.
-pub(super) fn look_up_served(asker: &mut Asker<'_>, object: &ObjectSnapshot, judged: &mut [JudgedReference]) {
+/// Looks up the first owners whose kind the server has in another version, or else whether these that have the uid of an
+/// owner are meant.
+pub(super) fn look_up_served(
+    asker: &mut Asker<'_>,
+    object: &ObjectSnapshot,
+    judged: &mut [JudgedReference],
+    holders: &[Vec<Identity>],
+) {
     let catalog = asker.catalog();
-    let pairs = judged.iter_mut().zip(&object.references);
-    let unserved = pairs.filter(|(judged, _)| matches!(judged.evidence, Evidence::NotServed { .. }));
-    for (judged, ReferenceSnapshot { reference, .. }) in unserved.take(LISTED) {
-        let Some(served) = same_kind(catalog, reference) else { continue };
+    let pairs = judged.iter_mut().zip(&object.references).enumerate();
+    let unserved = pairs.filter(|(_, (judged, _))| matches!(judged.evidence, Evidence::NotServed { .. }));
+    for (place, (judged, ReferenceSnapshot { reference, .. })) in unserved.take(LISTED) {
+        let holder = holders.get(place).and_then(|holders| holders.first());
+        let served = same_kind(catalog, reference).or(holder.map(|holder| &*holder.resource));
+        let Some(served) = served else { continue };
         let (api_version, kind) = (served.api_version().into(), (&*served.kind).into());
         let reference = OwnerReference { api_version, kind, ..reference.clone() };
         let changed = resolve(catalog, object.identity.namespace.as_ref(), &reference);

@@ -1,24 +1,17 @@
-//! Facts, needs, the loop that asks a question until nothing is missing, and a graph that is filled
-//! from lists.
+//! Facts, needs, and what asks a question until nothing is missing.
 
 use std::collections::HashMap;
-use std::num::NonZeroU16;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use indexmap::IndexSet;
 use serde::{Deserialize, Serialize};
 
 use crate::contents::NamespaceCondition;
-use crate::name::{ObjectName, Outside, Unseen};
-use crate::plan::Walk;
-use kube_gc_core::graph::{
-    DeletesProve, Effects, Epoch, NodeView, ObjectSnapshot, OwnerState, Partition, SearchQuery, Sharding,
-    ViewLimits, WatchEvent,
-};
+use crate::name::{LeftOut, ObjectName, Outside, Unseen};
+use kube_gc_core::graph::{NodeView, ObjectSnapshot, OwnerState};
 use kube_gc_core::object::{
-    Catalog, DeletionState, GroupResource, HashSeed, Identity, Key, Namespace, ObjectFacts, ResourceType,
-    ResourceVersion, Uid,
+    Catalog, DeletionState, GroupResource, Identity, Key, Namespace, ObjectFacts, Uid,
 };
 
 /// Something that a question has to know.
@@ -127,6 +120,18 @@ impl Details {
         conditions.iter().find(|condition| !condition.says_what_is_left()).or(conditions.first())
     }
 
+    /// Why a namespace or a definition does not go, other than that something is left.
+    pub(super) fn failure(&self) -> Option<&NamespaceCondition> {
+        self.condition().filter(|condition| !condition.says_what_is_left())
+    }
+
+    /// Whether it was deleted, with its grace period, longer ago than this. The server's times have no fractions of a
+    /// second.
+    pub fn is_stuck(&self, older: Duration) -> bool {
+        let overdue = self.overdue().and_then(|seconds| u64::try_from(seconds).ok());
+        overdue.is_some_and(|seconds| seconds > older.as_secs())
+    }
+
     /// The seconds since its grace period has ended; negative before that. `None` if it is not being deleted,
     /// or if the time is not known.
     pub fn overdue(&self) -> Option<i64> {
@@ -146,6 +151,8 @@ pub enum Particulars {
     Pod {
         node: Option<String>,
     },
+    /// A node that is not ready, as far as its kubelet or the control plane says.
+    UnreadyNode,
     /// A namespace or a definition.
     Container {
         /// Those in the spec of a namespace.
@@ -169,9 +176,6 @@ pub struct FinalizerSetter {
     pub manager: String,
     /// When it last wrote the fields that the finalizer is among.
     pub time: Option<String>,
-    /// When it last wrote anything of the object, its status included.
-    #[serde(skip)]
-    pub last_write: Option<String>,
 }
 
 /// The facts that were found out so far. They are of about one moment: a question is asked again
@@ -198,8 +202,8 @@ impl Knowledge {
         &self.outside
     }
 
-    /// So many types were left out.
-    pub fn leave_out(&mut self, types: usize) {
+    /// These types were left out.
+    pub const fn leave_out(&mut self, types: LeftOut) {
         self.outside.left_out = types;
     }
 
@@ -207,11 +211,6 @@ impl Knowledge {
     pub fn miss(&mut self, unseen: Unseen, holds_namespaces: bool) {
         self.outside.silent_apis.extend(holds_namespaces.then(|| unseen.clone()));
         self.outside.types.push(unseen);
-    }
-
-    /// Whether types that could change the answer were not listed, because whoever asks chose others.
-    pub const fn narrow(&mut self, is_narrowed: bool) {
-        self.outside.is_narrowed = is_narrowed;
     }
 
     pub fn learn(&mut self, fact: Fact) {
@@ -241,13 +240,17 @@ impl Knowledge {
             }
             Live::Failed(_) | Live::Found(_) | Live::Absent(_) | Live::NotAsked => None,
         });
-        let pods = self.users.iter().filter_map(|(claim, users)| {
-            let what = format!("pods that use {}", ObjectName::from(claim));
-            Some(Unseen { what, why: users.as_ref().err()?.clone() })
-        });
-        let mut unseen: Vec<Unseen> = failed.chain(pods).collect();
+        let mut unseen: Vec<Unseen> = failed.chain(self.unseen_users()).collect();
         unseen.sort();
         unseen
+    }
+
+    /// The claims that are being deleted, of which it could not be read which pods use them.
+    pub fn unseen_users(&self) -> impl Iterator<Item = Unseen> {
+        self.users.iter().filter_map(|(claim, users)| {
+            let what = format!("pods that use {}", ObjectName::from(claim));
+            Some(Unseen { what, why: users.as_ref().err()?.clone() })
+        })
     }
 }
 
@@ -334,11 +337,23 @@ impl<'a> Asker<'a> {
 
     /// Whether no object of a cluster-scoped type of Kubernetes itself has this name, as far as that can be read.
     pub fn is_absent(&mut self, resource: &str, name: &str) -> bool {
-        let resource = self.catalog.resource(&GroupResource::new("", resource));
-        let Some((resource, uid)) = resource.zip(Uid::parse(NOBODY)) else { return false };
-        let resource = Arc::clone(resource);
-        let named = Identity { resource, namespace: None, name: name.into(), uid };
-        matches!(self.live(&named), Some(Live::Absent(AbsenceEvidence::NotFound)))
+        let named = self.named(resource, name);
+        named.is_some_and(|of| matches!(self.live(&of), Some(Live::Absent(AbsenceEvidence::NotFound))))
+    }
+
+    /// Whether there is a node of this name, which is not ready, as far as that can be read.
+    pub fn is_unready(&mut self, node: &str) -> bool {
+        let Some(named) = self.named("nodes", node) else { return false };
+        let Some(Live::Absent(AbsenceEvidence::OtherUid(uid))) = self.live(&named) else { return false };
+        let Some(Live::Found(node)) = self.live(&Identity { uid: uid.clone(), ..named }) else {
+            return false;
+        };
+        matches!(node.details.particulars, Particulars::UnreadyNode)
+    }
+
+    fn named(&self, resource: &str, name: &str) -> Option<Identity> {
+        let resource = Arc::clone(self.catalog.resource(&GroupResource::new("", resource))?);
+        Some(Identity { resource, namespace: None, name: name.into(), uid: Uid::parse(NOBODY)? })
     }
 
     /// The first pods that use a claim; `None` if this is not known.
@@ -358,167 +373,5 @@ impl<'a> Asker<'a> {
             self.needs.insert(need());
         }
         known
-    }
-}
-
-/// A fact that a question needs, from the partition that has it. `None` for what takes a request.
-fn fact(partition: &mut Partition, need: &Need, limits: ViewLimits) -> Option<Fact> {
-    Some(match need {
-        Need::Node(key) => Fact::Node(key.clone(), partition.view(key, limits)),
-        Need::Object(key) => Fact::Object(key.clone(), partition.inspect_object(key)),
-        Need::Owner(identity) => Fact::Owner(identity.clone(), partition.owner_state(identity)),
-        Need::Live(_) | Need::Users(_) | Need::Elsewhere(_) => return None,
-    })
-}
-
-/// The first of the facts that a question needs, as many as fit into one turn of the partition, and
-/// how many needs they are for: at least one.
-pub fn facts(partition: &mut Partition, needs: &[Need], limits: ViewLimits) -> (Vec<Fact>, usize) {
-    let (mut facts, mut visits, mut done) = (Vec::new(), 0, 0);
-    for need in needs {
-        if visits > VISITS_OF_A_TURN {
-            break;
-        }
-        done += 1;
-        let Some(fact) = fact(partition, need, limits) else { continue };
-        visits += match &fact {
-            Fact::Node(_, Some(view)) => {
-                view.by_type.iter().map(|count| count.total).sum::<usize>() + view.references.len()
-            }
-            Fact::Node(_, None)
-            | Fact::Object(..)
-            | Fact::Owner(..)
-            | Fact::Live(..)
-            | Fact::Users(..)
-            | Fact::Elsewhere(..) => 0,
-        } + 1;
-        facts.push(fact);
-    }
-    (facts, done)
-}
-
-/// The dependents and references that are visited before a partition returns to its work: about
-/// 2 ms. Only the first fact of a turn may exceed it.
-const VISITS_OF_A_TURN: usize = 4_000;
-/// The only run of each monitor.
-const EPOCH: Epoch = Epoch(1);
-
-/// The partitions of a collector, without one: filled from lists that a command has read.
-#[derive(Debug)]
-pub struct LocalGraph {
-    sharding: Sharding,
-    partitions: Vec<Partition>,
-    effects: Effects,
-}
-
-impl LocalGraph {
-    /// An empty graph. The seed must not be known to who names objects.
-    pub fn new(catalog: &Arc<Catalog>, seed: HashSeed) -> Self {
-        let sharding = Sharding::new(NonZeroU16::MIN, seed);
-        let partitions = sharding.all().map(|id| Partition::new(id, sharding, Arc::clone(catalog)));
-        Self { sharding, partitions: partitions.collect(), effects: Effects::default() }
-    }
-
-    /// A list of a type begins. Each type is listed once.
-    pub fn begin(&mut self, resource: &Arc<ResourceType>) {
-        for at in 0..self.partitions.len() {
-            self.partitions[at].monitor_started(resource, EPOCH, DeletesProve::Absence);
-            self.intake(at, resource, &[WatchEvent::Init { resource_version: None }]);
-        }
-    }
-
-    /// Takes in some objects of the list.
-    pub fn add(&mut self, resource: &Arc<ResourceType>, objects: Vec<ObjectFacts>) {
-        let mut events = vec![Vec::new(); self.partitions.len()];
-        for facts in objects {
-            events[self.place(facts.namespace.as_ref())].push(WatchEvent::Apply(facts));
-        }
-        for (at, events) in events.into_iter().enumerate() {
-            self.intake(at, resource, &events);
-        }
-    }
-
-    /// The list was read to its end. Without that, its objects are shown, but count as existing
-    /// only after a live read.
-    pub fn end(&mut self, resource: &Arc<ResourceType>, version: Option<&ResourceVersion>) {
-        for at in 0..self.partitions.len() {
-            self.intake(at, resource, &[WatchEvent::InitDone { resource_version: version.cloned() }]);
-        }
-    }
-
-    fn intake(&mut self, at: usize, resource: &ResourceType, events: &[WatchEvent]) {
-        self.partitions[at].apply_events(resource, EPOCH, events, &mut self.effects);
-        // Nobody works here: the queued keys mean nothing, but partition 0 needs the links.
-        let links = std::mem::take(&mut self.effects.links);
-        for link in &links {
-            self.partitions[0].receive(link, &mut self.effects);
-        }
-        self.effects.clear();
-    }
-
-    fn place(&self, namespace: Option<&Namespace>) -> usize {
-        usize::from(self.sharding.of(namespace).0)
-    }
-
-    /// Learns the facts that a question needs. Returns the needs that take a request.
-    pub fn learn(
-        &mut self,
-        needs: impl IntoIterator<Item = Need>,
-        limits: ViewLimits,
-        knowledge: &mut Knowledge,
-    ) -> Vec<Need> {
-        let mut requests = Vec::new();
-        for need in needs {
-            let at = self.place(need.namespace());
-            match fact(&mut self.partitions[at], &need, limits) {
-                Some(fact) => knowledge.learn(fact),
-                None => requests.push(need),
-            }
-        }
-        requests
-    }
-
-    /// Walks on to all that a deletion may concern.
-    pub fn walk(&self, walk: &mut Walk) {
-        loop {
-            let needs = walk.needs();
-            if needs.is_empty() {
-                walk.finish();
-                return;
-            }
-            for need in needs {
-                let place = need.place(self.sharding);
-                for id in self.sharding.all().filter(|id| place.is_none_or(|place| place == *id)) {
-                    walk.learn(&need, self.partitions[usize::from(id.0)].members(&need, None, usize::MAX));
-                }
-            }
-        }
-    }
-
-    /// All observed objects that a search finds.
-    pub fn search(&self, query: &SearchQuery) -> Vec<(Identity, DeletionState)> {
-        self.partitions.iter().flat_map(|one| one.found_by(query)).collect()
-    }
-
-    /// An observed object, as a worker would see it.
-    pub fn object(&mut self, key: &Key) -> Option<ObjectSnapshot> {
-        let at = self.place(key.namespace.as_ref());
-        self.partitions[at].inspect_object(key)
-    }
-
-    /// What is known of an owner.
-    pub fn owner_state(&self, identity: &Identity) -> OwnerState {
-        self.partitions[self.place(identity.namespace.as_ref())].owner_state(identity)
-    }
-
-    /// The first observed objects with this uid, which are several only if the server shows an
-    /// object under two names, or has given out a uid twice.
-    pub fn holders(&self, uid: &Uid, most: usize) -> Vec<Identity> {
-        self.partitions.iter().flat_map(|partition| partition.all_observed(uid, most)).take(most).collect()
-    }
-
-    /// The number of objects of a type.
-    pub fn population(&self, resource: &GroupResource) -> usize {
-        self.partitions.iter().map(|partition| partition.population(resource)).sum()
     }
 }

@@ -12,10 +12,10 @@
 //!
 //! | Files | Contents |
 //! |---|---|
-//! | `knowledge` | facts, needs, and a graph that is filled from lists |
+//! | `knowledge`, `local` | facts, needs, and a graph that is filled from lists |
 //! | `judge` | the class of an owner reference with the evidence for it, and the verdict on an object |
 //! | `neighbourhood`, `layout` | what belongs to an object, the worst of it, in pages, and as the rows of a tree |
-//! | `explain`, `contents`, `hold`, `finalizers`, `sentence` | why an object or a namespace is still there, and what holds it |
+//! | `explain`, `contents`, `hold`, `finalizers`, `advice`, `sentence` | why an object or a namespace is still there, and what holds it |
 //! | `check` | what is wrong with owner references |
 //! | `plan` | what a deletion does to every object |
 //! | `stuck` | what was deleted long ago, by what holds it |
@@ -23,6 +23,7 @@
 #![forbid(unsafe_code)]
 #![allow(missing_docs, reason = "a comment has to say more than the name; the crate is not published")]
 
+mod advice;
 mod check;
 mod contents;
 mod explain;
@@ -31,6 +32,7 @@ mod hold;
 mod judge;
 mod knowledge;
 mod layout;
+mod local;
 mod name;
 mod neighbourhood;
 mod plan;
@@ -39,26 +41,26 @@ mod stuck;
 #[cfg(test)]
 mod tests;
 
+pub use advice::Advice;
 pub use check::{
     CheckEffect, CheckReport, CheckedObject, Circles, Class, EffectCounts, Finding, Survey, Suspect,
     check_object,
 };
-pub use contents::{
-    HeldObjects, NamespaceCondition, NamespaceContents, NamespaceReport, TypeLeft, explain_namespace,
-};
+pub use contents::{HeldObjects, NamespaceCondition, NamespaceReport, TypeLeft, explain_namespace};
 pub use explain::{Chain, ChainLink, Explanation, HeldBy, Leaf, Outcome, explain};
-pub use finalizers::{BY_HAND, EACH, FinalizerReport};
+pub use finalizers::FinalizerReport;
 pub use hold::{Hold, NAMESPACE_CONTROLLER, contents_of};
 pub use judge::{Evidence, JudgedReference, classify};
 pub use knowledge::{
-    AbsenceEvidence, Asker, Details, Fact, FinalizerSetter, Knowledge, Live, LiveObject, LocalGraph, Need,
-    Particulars, ask, facts,
+    AbsenceEvidence, Asker, Details, Fact, FinalizerSetter, Knowledge, Live, LiveObject, Need, Particulars,
+    ask,
 };
 pub use layout::{NeighbourhoodPage, Row, RowKind, join, page, rows};
-pub use name::{Answer, Document, ObjectName, Outside, Report, Source, Unseen};
+pub use local::{LocalGraph, facts};
+pub use name::{Answer, Document, LeftOut, ObjectName, Outside, Report, Source, Unseen};
 pub use neighbourhood::{
     Edge, More, Neighbourhood, NeighbourhoodQuery, NodeExtra, Shown, Standing, State, neighbourhood,
 };
 pub use plan::{Cascade, Effect, Forecast, Plan, PlanQuery, PlannedObject, TypeEffects, Walk, plan};
 pub use sentence::{age, counted, counted_of};
-pub use stuck::{StuckContext, StuckGroup, StuckReport, stuck};
+pub use stuck::{StuckGroup, StuckReport, stuck};

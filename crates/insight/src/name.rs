@@ -5,6 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::advice::Advice;
 use crate::knowledge::Knowledge;
 use kube_gc_core::graph::ReferenceSnapshot;
 use kube_gc_core::object::{Identity, Namespace, OwnerReference};
@@ -89,15 +90,45 @@ pub enum Source {
 }
 
 impl Source {
-    /// What to do about something that a collector has to do.
-    pub(crate) const fn advice(self) -> &'static str {
+    /// What the collector does with a regular verb, as the end of its name.
+    pub(crate) fn does(self, verb: &str) -> String {
         match self {
+            Self::Lists => format!(", if one runs, {verb}s"),
+            Self::Collector => format!(" {verb}s"),
+            Self::DryRun => format!(" would {verb}"),
+        }
+    }
+
+    /// What to do about something that a collector has to do.
+    pub(crate) fn advice(self) -> Advice {
+        let what = match self {
             Self::Lists => "The collector has this to do. If it does not change, look whether it runs.",
             Self::Collector => {
                 "The collector that answers has this to do. If it does not change, `explain` says what keeps it from that."
             }
             // That it is in a dry run is said of each answer.
             Self::DryRun => "The collector that answers has this to do.",
+        };
+        what.to_owned().into()
+    }
+}
+
+/// How many types were left out on request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LeftOut {
+    #[default]
+    None,
+    /// The collector ignores them, so they change nothing of what it does.
+    Ignored(usize),
+    /// Whoever asks chose others, and these could change the answer.
+    Chosen(usize),
+}
+
+impl LeftOut {
+    pub const fn count(self) -> usize {
+        match self {
+            Self::None => 0,
+            Self::Ignored(count) | Self::Chosen(count) => count,
         }
     }
 }
@@ -113,10 +144,8 @@ pub struct Outside {
     pub silent_objects: Vec<Unseen>,
     /// The types whose objects are not, or not all, in its graph.
     pub types: Vec<Unseen>,
-    /// How many types were left out, on request or because a collector ignores them.
-    pub left_out: usize,
-    /// Whether types were left out on request of a question whose answer they could change.
-    pub is_narrowed: bool,
+    /// The types that were left out on request.
+    pub left_out: LeftOut,
     /// Where the brake of a collector holds what it would delete: in these namespaces, or for `None` everywhere.
     pub paused: Vec<Option<Namespace>>,
     /// What a collector has failed with, and may fail with again: by the uids of objects, what was said.
@@ -126,20 +155,17 @@ pub struct Outside {
 impl Outside {
     /// Whether there may be objects that the source does not see.
     pub const fn is_empty(&self) -> bool {
-        self.silent_objects.is_empty() && self.types.is_empty() && !self.is_narrowed
+        self.silent_objects.is_empty()
+            && self.types.is_empty()
+            && !matches!(self.left_out, LeftOut::Chosen(_))
     }
 }
 
 /// What is said about objects.
 pub trait Report {
-    /// Whether objects that the source cannot see might change it.
-    fn rests_on_all(&self) -> bool {
+    /// Whether objects of this type, or of this part of the API, might change it.
+    fn rests_on(&self, _what: &str) -> bool {
         true
-    }
-
-    /// Whether objects of this type might change it.
-    fn rests_on(&self, _resource: &str) -> bool {
-        self.rests_on_all()
     }
 
     /// Notes that they might.
@@ -166,21 +192,18 @@ pub struct Answer<A> {
 
 impl<A: Report> Answer<A> {
     /// A report that follows from what is known, and what else the source has missed.
-    pub fn new(mut report: A, known: &Knowledge, missed: Vec<Unseen>, left_out: usize) -> Self {
-        let Outside { source, silent_objects, types, .. } = known.outside();
-        let types: Vec<_> = types.iter().filter(|unseen| report.rests_on(&unseen.what)).cloned().collect();
-        let misses_objects = report.rests_on_all() && !(silent_objects.is_empty() && missed.is_empty());
-        if misses_objects || !types.is_empty() {
+    pub fn new(mut report: A, known: &Knowledge, missed: Vec<Unseen>) -> Self {
+        let Outside { source, silent_objects, types, left_out, .. } = known.outside();
+        let all = missed.into_iter().chain(silent_objects.iter().chain(types).cloned());
+        let mut incomplete: Vec<_> = all.filter(|unseen| report.rests_on(&unseen.what)).collect();
+        if !incomplete.is_empty() || known.unseen_users().next().is_some() {
             report.doubt();
         }
-        let mut incomplete = missed;
         incomplete.extend(known.unseen());
-        incomplete.extend_from_slice(silent_objects);
-        incomplete.extend(types);
         incomplete.sort();
         // What no list shows is named once.
         incomplete.dedup_by(|one, other| one.what == other.what);
-        Self { report, incomplete, left_out, dry_run: *source == Source::DryRun }
+        Self { report, incomplete, left_out: left_out.count(), dry_run: *source == Source::DryRun }
     }
 
     /// Notes something else that was not looked at.

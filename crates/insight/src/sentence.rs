@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use crate::advice::Advice;
 use crate::contents::NamespaceReport;
 use crate::explain::{Chain, Leaf, Outcome};
 use crate::finalizers::FinalizerReport;
 use crate::hold::{Held, Hold};
 use crate::judge::{Evidence, JudgedReference};
 use crate::knowledge::AbsenceEvidence;
-use crate::name::{ObjectName, Source};
+use crate::name::{ObjectName, Outside, Source};
 use kube_gc_core::object::FOREGROUND_FINALIZER;
 use kube_gc_core::text::{LISTED, Thousands};
 use kube_gc_core::verdict::{Decision, IdleReason, KeepReason, Precheck, ReferenceClass};
@@ -24,7 +25,12 @@ pub(super) fn absent(object: &ObjectName, evidence: &AbsenceEvidence) -> String 
 }
 
 /// The verdict on an object whose owners decide.
-pub(super) fn decision(object: &ObjectName, decision: &Decision, judged: &[JudgedReference]) -> String {
+pub(super) fn decision(
+    object: &ObjectName,
+    decision: &Decision,
+    judged: &[JudgedReference],
+    source: Source,
+) -> String {
     let count = |class| judged.iter().filter(|reference| reference.class == class).count();
     let owners = counted(judged.len(), "owner");
     match decision {
@@ -55,9 +61,10 @@ pub(super) fn decision(object: &ObjectName, decision: &Decision, judged: &[Judge
                 Some(solid) => format!("its owner {} keeps it, and not every owner does", solid.owner),
                 None => "an owner was deleted with the policy Orphan".to_owned(),
             };
-            format!("{object} stays and loses {}: {why}.", counted(remove.len(), "owner reference"))
+            let loses = if source == Source::DryRun { "would lose" } else { "loses" };
+            format!("{object} stays and {loses} {}: {why}.", counted(remove.len(), "owner reference"))
         }
-        Decision::Delete { policy, .. } => {
+        Decision::Delete { .. } => {
             let waiting = count(ReferenceClass::Waiting);
             let why = match judged {
                 [only] if waiting == 1 => {
@@ -72,7 +79,7 @@ pub(super) fn decision(object: &ObjectName, decision: &Decision, judged: &[Judge
                 }
                 _ => format!("none of its {owners} keeps it, and at least one waits for its dependents"),
             };
-            format!("{object} is garbage: {why}. The collector deletes it with the policy {policy}.")
+            format!("{object} is garbage: {why}.")
         }
     }
 }
@@ -124,13 +131,21 @@ pub(super) fn held(object: &ObjectName, holds: &[Held]) -> String {
 }
 
 /// The verdict on an object whose own deletion decides.
-pub(super) fn deletion(object: &ObjectName, before: Precheck, finalizers: &[FinalizerReport]) -> String {
+pub(super) fn deletion(
+    object: &ObjectName,
+    before: Precheck,
+    finalizers: &[FinalizerReport],
+    outside: &Outside,
+) -> String {
     match before {
         Precheck::Nothing(IdleReason::NoReferences) => {
             format!("{object} stays: it has no owner references, so it is never garbage.")
         }
         Precheck::Nothing(IdleReason::Terminating) => format!("{object} is being deleted."),
-        Precheck::Nothing(IdleReason::Orphaning) => orphaning(object).0,
+        Precheck::Nothing(IdleReason::Orphaning) => orphaning(object, outside.source).0,
+        Precheck::RemoveForegroundFinalizer if !outside.is_empty() => format!(
+            "{object} is being deleted. It is not known whether dependents block it, because not all could be listed."
+        ),
         Precheck::RemoveForegroundFinalizer => {
             let others: Vec<_> =
                 finalizers.iter().filter(|finalizer| finalizer.name != FOREGROUND_FINALIZER).collect();
@@ -139,8 +154,9 @@ pub(super) fn deletion(object: &ObjectName, before: Precheck, finalizers: &[Fina
                 _ => format!("then it waits for {}", FinalizerReport::names(others)),
             };
             format!(
-                "{object} is being deleted, and no dependent blocks it: the collector removes the finalizer \
-                 foregroundDeletion, and {then}."
+                "{object} is being deleted, and no dependent blocks it: the collector{} the finalizer \
+                 foregroundDeletion, and {then}.",
+                outside.source.does("remove")
             )
         }
         Precheck::AskForUnreadReferences => format!(
@@ -150,17 +166,18 @@ pub(super) fn deletion(object: &ObjectName, before: Precheck, finalizers: &[Fina
             format!("{object} is being deleted, and waits for {}.", counted(count, "blocking dependent"))
         }
         Precheck::BreakDeadlock => format!(
-            "{object} is being deleted, and its blocking dependents wait for it in turn: the collector breaks the \
-             circle."
+            "{object} is being deleted, and its blocking dependents wait for it in turn: the collector{} the circle.",
+            outside.source.does("break")
         ),
         Precheck::Classify => format!("{object} depends on its owners."),
     }
 }
 
 /// What happens to an object that releases its dependents, and what a person must not do to it meanwhile.
-pub(super) fn orphaning(object: &ObjectName) -> (String, String) {
+pub(super) fn orphaning(object: &ObjectName, source: Source) -> (String, String) {
     let happens = format!(
-        "{object} is being deleted with the policy Orphan: the collector, if one runs, releases its dependents first."
+        "{object} is being deleted with the policy Orphan: the collector{} its dependents first.",
+        source.does("release")
     );
     let advice = format!(
         "Do not delete {object} again before its dependents are released: any deletion without --cascade=orphan lets \
@@ -181,6 +198,10 @@ pub(super) fn advice_on_references(
         _ => return Vec::new(),
     };
     let advice = |JudgedReference { owner, evidence, as_served, .. }: &JudgedReference| {
+        // What keeps the data comes first: whoever changes or restores something lets the collector decide.
+        let keep = format!("To keep {object}, remove the owner reference to {owner}.");
+        let once = "a collector deletes the object, unless that uid is there (a restored owner has a new one) or \
+                    another owner keeps it.";
         Some(match evidence {
             Evidence::NotServed { served_as: Some(version) } => {
                 let there = match as_served {
@@ -195,17 +216,17 @@ pub(super) fn advice_on_references(
                     Some(ReferenceClass::Unresolved) | None => "it is not known whether it is there",
                 };
                 format!(
-                    "The server has the kind of {owner} in {version}, but {there}. A reference to that version would \
-                     not keep {object}, and could let the collector delete it: to keep it, remove the owner reference."
+                    "{keep} The server has its kind in {version}, but {there}: a reference to that version could let \
+                     the collector delete the object."
                 )
             }
-            Evidence::NotServed { served_as: None } => format!(
-                "Correct the kind {} of {owner}, install it in {} again, or remove the owner reference.",
-                owner.kind, owner.api_version
-            ),
-            Evidence::Undiscovered => {
-                format!("Find out why the API {} does not answer.", owner.api_version)
+            Evidence::NotServed { served_as: None } => {
+                format!("{keep} As soon as the server has {} in {}, {once}", owner.kind, owner.api_version)
             }
+            Evidence::Undiscovered => format!(
+                "{keep} As soon as the API {} answers, {once} Find out why it does not answer.",
+                owner.api_version
+            ),
             Evidence::Namespaced => {
                 format!("Remove the owner reference to {owner}, or name a cluster-scoped owner.")
             }
@@ -216,7 +237,7 @@ pub(super) fn advice_on_references(
 }
 
 /// What a person can do about what holds a chain.
-pub(super) fn advice_on_chain(chain: &Chain, source: Source) -> Vec<String> {
+pub(super) fn advice_on_chain(chain: &Chain, source: Source) -> Vec<Advice> {
     let mut held: BTreeMap<&str, (&FinalizerReport, &ObjectName, usize)> = BTreeMap::new();
     for leaf in chain.leaves.iter().filter(|leaf| leaf.hold == Hold::Finalizers) {
         for finalizer in leaf.finalizers.iter().filter(|finalizer| finalizer.name != FOREGROUND_FINALIZER) {
@@ -227,7 +248,7 @@ pub(super) fn advice_on_chain(chain: &Chain, source: Source) -> Vec<String> {
     held.sort_by_key(|(.., count)| std::cmp::Reverse(*count));
     let mut advice = FinalizerReport::advice_on_all(&held);
     let is_work = chain.leaves.iter().any(Leaf::is_work);
-    advice.extend(is_work.then(|| source.advice().to_owned()));
+    advice.extend(is_work.then(|| source.advice()));
     if let Some(leaf) = chain.leaves.iter().find(|leaf| leaf.hold == Hold::Undecided) {
         advice.extend(Held::new(Hold::Undecided).advice(&leaf.object, 1, source));
     }
@@ -246,10 +267,10 @@ pub(super) fn namespace(
     let also: Vec<String> = own.iter().map(Held::of_one).collect();
     let also = also.join(", and for ");
     if *left == 0 {
-        let known = if is_all { "" } else { " that can be listed" };
+        let known = if is_all { "" } else { " that was looked at" };
         let is_unsaid = report.conditions.is_empty() && matches!(own, [Held { hold: Hold::Unknown, .. }]);
         let outcome = if is_unsaid { Outcome::Unknown } else { Outcome::Waits };
-        let left = format!("nothing is left in it{known}, but it waits for {also}");
+        let left = format!("nothing{known} is left in it, but it waits for {also}");
         return (outcome, format!("{object} is being deleted: {left}."));
     }
     let at_least = if is_all { "" } else { "at least " };
@@ -270,16 +291,16 @@ pub(super) fn namespace(
 }
 
 /// What a person can do about what is left in a namespace, or of a definition, and why some is not deleted yet.
-pub(super) fn advice_on_namespace(report: &NamespaceReport, why: &str, nothing_else: bool) -> Vec<String> {
+pub(super) fn advice_on_namespace(report: &NamespaceReport, why: &str, nothing_else: bool) -> Vec<Advice> {
     let held = report.held.iter().filter_map(|of| Some((&of.finalizer, of.objects.first()?, of.count)));
     let mut advice = FinalizerReport::advice_on_all(&held.collect::<Vec<_>>());
     if let Some(first) = advice.first_mut().filter(|_| nothing_else && report.is_held_by_one()) {
-        first.push_str(" Nothing else blocks.");
+        first.what.push_str(" Nothing else blocks.");
     }
     let not_deleted = report.left - report.being_deleted;
     if not_deleted > 0 {
         let are = if not_deleted == 1 { "is" } else { "are" };
-        advice.push(format!("{} {are} not deleted yet{why}", counted(not_deleted, "object")));
+        advice.push(format!("{} {are} not deleted yet{why}", counted(not_deleted, "object")).into());
     }
     advice
 }

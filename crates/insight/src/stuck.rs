@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::advice::Advice;
 use crate::finalizers::FinalizerReport;
-use crate::hold::{Around, Held, Hold, holds};
+use crate::hold::{Held, Hold, holds};
 use crate::knowledge::{Asker, Live};
-use crate::name::{ObjectName, Report, Source, Unseen};
+use crate::name::{ObjectName, Report, Source};
 use crate::plan::Container;
 use crate::sentence::counted;
 use kube_gc_core::object::{DeletionState, Identity, Key, Namespace};
@@ -38,9 +39,17 @@ pub struct StuckReport {
     pub oldest: Option<String>,
     /// When they were read, by the clock of the API server.
     pub as_of: Option<String>,
+    /// What a person can do about all groups, each once: the command for an object of one stands for all.
+    #[serde(default)]
+    pub advice: Vec<String>,
 }
 
 impl StuckReport {
+    /// Gathers the advice of all groups.
+    fn gather(&mut self) {
+        self.advice = Advice::once(self.groups.iter().flat_map(|group| &group.advice));
+    }
+
     /// Adds objects that a collector cannot finish, for a reason of its own.
     pub fn add_unfinished(
         &mut self,
@@ -49,19 +58,20 @@ impl StuckReport {
         since: String,
     ) {
         self.unfinished += objects.len();
+        let to_do = Advice::from(format!("What to do ({reason}): {hint}."));
         let mut left: Vec<(ObjectName, &String)> =
             objects.iter().map(|(object, message)| (object.into(), message)).collect();
         for group in &mut self.groups {
             // What others wait for is named with them.
             if let Some((name, message)) = left.iter().find(|(name, _)| group.holders.contains(name)) {
                 // The reason says more.
-                group.advice.retain(|line| line != Source::Collector.advice());
-                group.advice.push(format!("The collector cannot finish with {name} ({reason}): {message}."));
-                group.advice.push(format!("What to do ({reason}): {hint}."));
+                group.advice.retain(|line| *line != Source::Collector.advice());
+                let cannot = format!("The collector cannot finish with {name} ({reason}): {message}.");
+                group.advice.extend([cannot.into(), to_do.clone()]);
                 left.retain(|(name, _)| !group.holders.contains(name));
             }
         }
-        let Some((first, message)) = left.first() else { return };
+        let Some((first, message)) = left.first() else { return self.gather() };
         let (count, cannot) = (left.len(), "the collector cannot finish with");
         let sentence = match counted(count, "object") {
             _ if count == 1 => format!("{first}: {cannot} it ({reason}): {message}"),
@@ -77,8 +87,9 @@ impl StuckReport {
             object_count: count,
             oldest: Some(since),
             finalizers: Vec::new(),
-            advice: vec![format!("What to do ({reason}): {hint}.")],
+            advice: vec![to_do],
         });
+        self.gather();
     }
 }
 
@@ -104,7 +115,8 @@ pub struct StuckGroup {
     /// The finalizers that hold the first holder.
     pub finalizers: Vec<FinalizerReport>,
     /// What a person can do.
-    pub advice: Vec<String>,
+    #[cfg_attr(feature = "schemas", schemars(with = "Vec<String>"))]
+    pub advice: Vec<Advice>,
 }
 
 /// An object that is being deleted, or that blocks one.
@@ -119,23 +131,13 @@ struct Remaining {
     holds: Vec<Held>,
 }
 
-/// What counts as stuck, and what else is known.
-#[derive(Clone, Debug, Default)]
-pub struct StuckContext {
-    /// How long ago the deletion of an object, with its grace period, must have been.
-    pub older: Duration,
-    /// The parts of the API that do not answer.
-    pub silent_apis: Vec<Unseen>,
-    /// Everything that is being deleted is known.
-    pub is_all: bool,
-}
-
-/// Groups what was deleted long ago by what holds it, of these objects that are being deleted. All of them count
-/// as causes, and those that are meant are reported. An incomplete answer is returned if more facts are needed.
+/// Groups what was deleted, with its grace period, longer ago than this by what holds it, of these objects that are
+/// being deleted. All of them count as causes, and those that are meant are reported. An incomplete answer is returned
+/// if more facts are needed.
 pub fn stuck(
     asker: &mut Asker<'_>,
     deleted: &[(Identity, DeletionState)],
-    query: &StuckContext,
+    older: Duration,
     is_meant: impl Fn(&Identity) -> bool,
 ) -> StuckReport {
     let mut remaining = remaining(asker, deleted);
@@ -143,7 +145,7 @@ pub fn stuck(
     let mut report = StuckReport::default();
     for place in in_turns(&remaining) {
         let one = &mut remaining[place];
-        one.look(asker, blocked.contains(&place), query, is_meant(&one.identity), &mut report);
+        one.look(asker, blocked.contains(&place), older, is_meant(&one.identity), &mut report);
     }
     report.stuck = remaining.iter().filter(|one| one.stuck_since.is_some()).count();
     let mut causes: BTreeMap<(Hold, &str, Vec<usize>), Vec<usize>> = BTreeMap::new();
@@ -179,6 +181,7 @@ pub fn stuck(
         report.groups.push(group(&remaining, &Held::new(Hold::Circle), &[], &left, asker.outside().source));
     }
     report.groups.sort_by_key(|group| std::cmp::Reverse(group.object_count));
+    report.gather();
     report
 }
 
@@ -247,7 +250,7 @@ impl Remaining {
         &mut self,
         asker: &mut Asker<'_>,
         is_blocked: bool,
-        query: &StuckContext,
+        older: Duration,
         is_meant: bool,
         report: &mut StuckReport,
     ) {
@@ -256,12 +259,9 @@ impl Remaining {
                 Some(Live::Found(live)) => {
                     let details = &live.details;
                     report.as_of = report.as_of.take().max(details.read.clone());
-                    let overdue = details.overdue().and_then(|seconds| u64::try_from(seconds).ok());
-                    // The server's times have no fractions of a second.
-                    let is_late = overdue.is_some_and(|seconds| seconds > query.older.as_secs());
                     if is_meant {
                         report.oldest = report.oldest.take().into_iter().chain(details.deleted.clone()).min();
-                        self.stuck_since = details.deleted.clone().filter(|_| is_late);
+                        self.stuck_since = details.deleted.clone().filter(|_| details.is_stuck(older));
                     }
                 }
                 // It is gone.
@@ -273,9 +273,7 @@ impl Remaining {
         }
         // A dependent only holds an owner that waits for its dependents; a namespace waits for more than objects.
         if self.deletion != DeletionState::DeletingDependents || !is_blocked {
-            let StuckContext { silent_apis, is_all, .. } = query;
-            let around = Around { has_contents: is_blocked, is_all: *is_all, silent_apis };
-            self.holds = holds(asker, &self.identity, self.deletion, around);
+            self.holds = holds(asker, &self.identity, self.deletion, is_blocked);
         }
     }
 }
@@ -310,7 +308,13 @@ fn group(
     let sentence = match (&others[..], holders) {
         (_, []) => format!("{} for {}", waiting(stuck, "object"), held.words(stuck.len() > 1)),
         ([], [only]) if stuck.len() == 1 => format!("{}{}", name(only), held.predicate()),
-        ([], _) => format!("{} for {}", waiting(stuck, "object"), held.words(stuck.len() > 1)),
+        ([], [first, ..]) => {
+            // What is said of one alone.
+            let of_first = held.detail.as_ref().and_then(|of| of.strip_prefix(&format!("{}: ", held.about)));
+            let of_first = of_first.map(|of_first| format!(" (of {}: {of_first})", name(first)));
+            let (waiting, what) = (waiting(stuck, "object"), held.words(stuck.len() > 1));
+            format!("{waiting} for {what}{}", of_first.unwrap_or_default())
+        }
         (_, [only]) => format!("{} for {}{}", waiting(&others, "object"), name(only), held.clause()),
         ([waits, ..], _) => {
             // Each holder may hold another of them.

@@ -3,7 +3,7 @@
 use clap::{Args, ValueEnum};
 
 use super::arguments::{ListsArgs, OUTPUT, ReachArgs, ScopeArgs};
-use super::{Failed, Format, complete, footer, progress, show, unseen};
+use super::{Failed, Format, complete, framed, progress, show};
 use crate::app::insight::ask;
 use crate::cli::exit::Exit;
 use crate::cli::text::{Cell, Colour, Look, kubectl_name, kubectl_names};
@@ -76,10 +76,8 @@ impl CheckArgs {
         show(*output, ("Check", &answer), names, || {
             let mut look = reach.look(*output);
             look.namespaces |= scope.all_namespaces;
-            unseen(&answer.incomplete, Some(&look))
-                + &table(report, &look)
-                + &summary(report, answer.incomplete.is_empty())
-                + &footer(&[], answer.left_out, None)
+            let text = table(report, &look) + &summary(report, answer.incomplete.is_empty());
+            framed(&text, (&answer.incomplete, answer.left_out), None, &look)
         })?;
         if fail_on.is_met_by(report.broken_objects) {
             return Ok(Exit::Failure);

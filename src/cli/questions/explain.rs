@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::arguments::{Auto, CommonArgs, OUTPUT, ReachArgs, SourceArgs};
-use super::{Failed, Format, ask, complete, footer, show, unseen};
+use super::{Failed, Format, ask, complete, framed, show};
 use crate::cli::exit::Exit;
 use crate::cli::text::{Cell, Colour, Look, kubectl_names, line};
 use crate::insight::{Decision, ExplainAnswer, Stuck};
@@ -51,23 +51,21 @@ impl ExplainArgs {
     pub fn run(&self) -> Result<Exit, Failed> {
         let Self { common, source, output, reach } = self;
         let (object, filter) = (common.object()?, reach.filter());
-        let (answer, note) = ask(
+        let (explained, note) = ask(
             &reach.connection(common.namespace.as_ref()),
             &source.source(Auto::Looks)?,
             async |session, collector| session.explain_from(collector, &object).await,
             async |session| session.explain(&object, &filter).await,
         )?;
-        let explanation = &answer.explanation;
+        let (answer, explanation) = (&explained.answer, &explained.answer.report);
         // The objects that hold it.
         let names = || kubectl_names(explanation.chain.leaves.iter().map(|leaf| &leaf.object));
-        show(*output, ("Explanation", &answer), names, || {
+        show(*output, ("Explanation", &explained), names, || {
             let look = reach.look(*output).at(explanation.as_of.as_deref());
-            unseen(&answer.incomplete, Some(&look))
-                + &text(explanation, &look)
-                + &of_collector(&answer, &look)
-                + &footer(&[], answer.left_out, note.as_deref())
+            let text = text(explanation, &look) + &of_collector(&explained, &look);
+            framed(&text, (&answer.incomplete, answer.left_out), note.as_deref(), &look)
         })?;
-        if answer.nothing_listed && explanation.outcome == Outcome::Unknown {
+        if explained.nothing_listed && explanation.outcome == Outcome::Unknown {
             return Ok(Exit::Forbidden);
         }
         Ok(complete(!explanation.depends_on_unseen))
@@ -103,7 +101,7 @@ fn of_collector(answer: &ExplainAnswer, look: &Look) -> String {
     let mut text = String::new();
     // The verdict may have the words of the API server.
     let new = |words: &str| {
-        if answer.explanation.verdict.contains(words) { String::new() } else { format!(": {words}") }
+        if answer.answer.report.verdict.contains(words) { String::new() } else { format!(": {words}") }
     };
     if let Some(Decision { at, action, outcome, error }) = answer.decisions.iter().flatten().next() {
         let error = error.as_deref().map(new).unwrap_or_default();
@@ -291,21 +289,16 @@ fn namespace(text: &mut String, explanation: &Explanation, look: &Look) {
     }
 }
 
-/// Who set a finalizer, and whether that controller is still at work.
+/// Who set a finalizer, and whether its API is served.
 fn set_by(held: &HeldObjects, look: &Look) -> String {
-    let ago = |time: &Option<String>| time.as_deref().and_then(|time| look.age(time));
-    let mut parts = Vec::new();
-    match held.finalizer.api_is_served {
-        Some(true) => parts.push("its API is served".to_owned()),
-        Some(false) => parts.push("its API is not served".to_owned()),
-        None => {}
-    }
-    parts.extend(ago(&held.last_write).map(|age| format!("it has not written here for {age}")));
     let mut text = held.finalizer.set_by.as_ref().map_or_else(|| "-".to_owned(), |set| set.manager.clone());
-    text.extend(ago(&held.first_set).map(|age| format!(" {age} ago")));
-    if !parts.is_empty() {
-        text.push_str(&format!("; {}", parts.join(", and ")));
-    }
+    let first = held.first_set.as_deref().and_then(|time| look.age(time));
+    text.extend(first.map(|age| format!(" {age} ago")));
+    text.push_str(match held.finalizer.api_is_served {
+        Some(true) => "; its API is served",
+        Some(false) => "; its API is not served",
+        None => "",
+    });
     text
 }
 
@@ -317,27 +310,21 @@ mod tests {
 
     #[test]
     fn who_set_a_finalizer_and_when_is_said_as_far_as_it_is_known() {
-        let times = [Some("2025-12-01T00:12:00Z".to_owned()), Some("2025-12-02T00:12:00Z".to_owned())];
-        for (manager, [first_set, last_write], api_is_served, expected) in [
-            (
-                Some("backup"),
-                times.clone(),
-                Some(true),
-                "backup 31d ago; its API is served, and it has not written here for 30d",
-            ),
-            (Some("backup"), times, None, "backup 31d ago; it has not written here for 30d"),
-            (Some("backup"), [None, None], None, "backup"),
-            (None, [None, None], Some(false), "-; its API is not served"),
+        let time = Some("2025-12-01T00:12:00Z".to_owned());
+        for (manager, first_set, api_is_served, expected) in [
+            (Some("backup"), time.clone(), Some(true), "backup 31d ago; its API is served"),
+            (Some("backup"), time, None, "backup 31d ago"),
+            (Some("backup"), None, None, "backup"),
+            (None, None, Some(false), "-; its API is not served"),
         ] {
             let setter = |manager: &str| FinalizerSetter {
                 finalizer: "x".into(),
                 manager: manager.into(),
                 time: None,
-                last_write: None,
             };
             let (name, set_by) = ("x".to_owned(), manager.map(setter));
             let finalizer = FinalizerReport { name, set_by, api_is_served, ..FinalizerReport::default() };
-            let held = HeldObjects { finalizer, first_set, last_write, count: 3, objects: Vec::new() };
+            let held = HeldObjects { finalizer, first_set, count: 3, objects: Vec::new() };
             assert_eq!(super::set_by(&held, &look(false)), expected);
         }
     }

@@ -178,10 +178,8 @@ const NAMED: usize = 3;
 const REASONS: usize = 3;
 
 /// What could not be looked at, in a line for each reason; empty if there is nothing. In an answer with more
-/// detail, all of it, if that has a look of its own.
-fn unseen(incomplete: &[Unseen], look: Option<&Look>) -> String {
-    let wide = look.is_some_and(|look| look.wide);
-    let all = if look.is_some() { "-o wide names all" } else { "-o json names all" };
+/// detail, all of it.
+fn unseen(incomplete: &[Unseen], wide: bool) -> String {
     let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
     for Unseen { what, why } in incomplete {
         match reasons.iter_mut().find(|(known, _)| known == why) {
@@ -207,22 +205,26 @@ fn unseen(incomplete: &[Unseen], look: Option<&Look>) -> String {
     let lines = reasons.iter().take(more).map(|(why, parts)| {
         let mut named = parts.iter().take(most).copied().collect::<Vec<_>>().join(", ");
         if parts.len() > most {
-            named.push_str(&format!(" and {} more ({all})", parts.len() - most));
+            named.push_str(&format!(" and {} more (-o wide names all)", parts.len() - most));
         }
         format!("Not looked at: {}\n", Escaped(format_args!("{named}: {why}")))
     });
     let mut text: String = lines.collect();
     if reasons.len() > more {
         let left: usize = reasons.iter().skip(more).map(|(_, parts)| parts.len()).sum();
-        text.push_str(&format!("Not looked at: {left} more, for other reasons ({all})\n"));
+        text.push_str(&format!("Not looked at: {left} more, for other reasons (-o wide names all)\n"));
     }
     text
 }
 
-/// What could not be looked at, and what else there is to say about where the answer is from; empty if there
-/// is nothing.
-fn footer(incomplete: &[Unseen], left_out: usize, note: Option<&str>) -> String {
-    let mut text = unseen(incomplete, None);
+/// An answer after what could not be looked at, and before what was left out and where it is from.
+fn framed(
+    answer: &str,
+    (incomplete, left_out): (&[Unseen], usize),
+    note: Option<&str>,
+    look: &Look,
+) -> String {
+    let mut text = unseen(incomplete, look.wide) + answer;
     if left_out > 0 {
         text.push_str(&format!("Left out on request: {}\n", counted(left_out, "type")));
     }
@@ -267,25 +269,25 @@ mod tests {
         let hostile = "403\n\u{1b}[31m";
         let all: Vec<Unseen> = unseen_for(hostile, 5).chain(unseen_for("503", 1)).collect();
         assert_eq!(
-            footer(&all, 1, Some("From\nlists")),
-            "Not looked at: t0, t1, t2 and 2 more (-o json names all): 403\\n\\u{1b}[31m\nNot looked at: t0: 503\n\
-             Left out on request: 1 type\nFrom\\nlists\n"
+            framed("answer\n", (&all, 1), Some("From\nlists"), &look(false)),
+            "Not looked at: t0, t1, t2 and 2 more (-o wide names all): 403\\n\\u{1b}[31m\nNot looked at: t0: 503\n\
+             answer\nLeft out on request: 1 type\nFrom\\nlists\n"
         );
         let many: Vec<Unseen> = (0..9).flat_map(|why| unseen_for(&why.to_string(), 2)).collect();
-        let text = unseen(&many, Some(&look(false)));
+        let text = unseen(&many, false);
         assert!(text.lines().count() == 4 && text.contains(": 12 more, for other reasons"), "{text}");
-        assert_eq!(unseen(&many, Some(&look(true))).lines().count(), 9);
+        assert_eq!(unseen(&many, true).lines().count(), 9);
         let denied = |number| unseen_for(&format!("not allowed to get t{number} (403)"), 1);
         let mut denied: Vec<Unseen> = (0..9).flat_map(|number| denied(number).collect::<Vec<_>>()).collect();
         for (count, verbs) in [(6, "get"), (7, "get or list")] {
             assert_eq!(
-                unseen(&denied, Some(&look(false))),
+                unseen(&denied, false),
                 format!(
                     "Not looked at: t0, t0, t0 and {count} more (-o wide names all): you may not {verbs} these (403)\n"
                 )
             );
             denied.extend(unseen_for("you may not list this (403)", 1));
         }
-        assert_eq!(footer(&[], 0, None), "");
+        assert_eq!(framed("", (&[], 0), None, &look(true)), "");
     }
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use super::arguments::{Auto, OBJECT, OUTPUT, ReachArgs, SOURCE, SourceArgs};
-use super::{Failed, Format, ask, complete, footer, show, unseen, usage};
+use super::{Failed, Format, ask, complete, framed, show, usage};
 use crate::cli::exit::Exit;
 use crate::cli::shared::Cascade;
 use crate::cli::text::{Cell, Colour, Look, first, kubectl_names, line, plural};
@@ -122,9 +122,8 @@ impl PlanArgs {
             || names(&answer.report),
             || {
                 let look = reach.look(*output);
-                unseen(&answer.incomplete, Some(&look))
-                    + &text(&answer.report, &look)
-                    + &footer(&[], answer.left_out, note.as_deref())
+                let text = text(&answer.report, &look);
+                framed(&text, (&answer.incomplete, answer.left_out), note.as_deref(), &look)
             },
         )?;
         Ok(self.judged(&answer.report))

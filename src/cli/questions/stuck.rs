@@ -6,13 +6,13 @@ use std::time::Duration;
 use clap::Args;
 
 use super::arguments::{Auto, OBJECT, OUTPUT, ReachArgs, ScopeArgs, SourceArgs};
-use super::{Failed, Format, ask, complete, footer, show, unseen};
+use super::{Failed, Format, ask, complete, framed, show};
 use crate::cli::exit::Exit;
 use crate::cli::text::{Cell, Colour, Look, kubectl_name, kubectl_names, line};
 use crate::insight::{QueryScope, Source};
 use kube_gc_core::text::Thousands;
 use kube_gc_core::text::escape::Escaped;
-use kube_gc_insight::{BY_HAND, EACH, StuckGroup, StuckReport, counted, counted_of};
+use kube_gc_insight::{StuckGroup, StuckReport, counted, counted_of};
 
 /// The end of `kube-gc stuck --help`.
 const EXAMPLES: &str = "\
@@ -71,15 +71,9 @@ impl StuckArgs {
             || {
                 let mut look = reach.look(*output).at(report.as_of.as_deref());
                 look.namespaces = scope.all_namespaces;
-                unseen(&answer.incomplete, Some(&look))
-                    + &summary(
-                        report,
-                        (*older, query.selector.as_deref()),
-                        answer.incomplete.is_empty(),
-                        &look,
-                    )
-                    + &text(report, &look)
-                    + &footer(&[], answer.left_out, note.as_deref())
+                let (asked, is_all) = ((*older, query.selector.as_deref()), answer.incomplete.is_empty());
+                let text = summary(report, asked, is_all, &look) + &text(report, &look);
+                framed(&text, (&answer.incomplete, answer.left_out), note.as_deref(), &look)
             },
         )?;
         Ok(if report.stuck + report.unfinished > 0 {
@@ -109,20 +103,11 @@ fn text(report: &StuckReport, look: &Look) -> String {
     if look.wide {
         text.push_str(&objects(report, look));
     }
-    // Several causes can have the same advice, with a command for an object of each: the first stands for all.
-    let mut advice: Vec<(&str, String)> = Vec::new();
-    for said in report.groups.iter().flat_map(|group| &group.advice) {
-        let what = said.split_once(BY_HAND).map_or(&**said, |(what, _)| what);
-        match advice.iter_mut().find(|(known, _)| *known == what) {
-            Some((_, first)) => *first = first.replace(&format!("{BY_HAND}:"), &format!("{BY_HAND}{EACH}:")),
-            None => advice.push((what, said.clone())),
-        }
-    }
-    if !advice.is_empty() {
+    if !report.advice.is_empty() {
         text.push('\n');
     }
-    for (_, said) in advice {
-        line(&mut text, said);
+    for advice in &report.advice {
+        line(&mut text, advice);
     }
     text
 }
@@ -209,6 +194,15 @@ mod tests {
     use super::super::tests::{HOSTILE, assert_harmless, look, object};
     use super::*;
 
+    /// As of the pages and the metrics of a collector.
+    #[test]
+    fn what_is_stuck_was_deleted_more_than_a_minute_ago() {
+        use clap::Args as _;
+        let command = StuckArgs::augment_args(clap::Command::new("stuck"));
+        let older = command.get_matches_from(["stuck"]).remove_one::<Duration>("older");
+        assert_eq!(older, Some(kube_gc_observe::telemetry::StuckReason::OLD));
+    }
+
     #[test]
     fn the_summary_agrees_with_its_numbers() {
         let said = |stuck, being_deleted, unfinished, is_all| {
@@ -236,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn hostile_texts_stay_on_their_line_and_advice_is_given_once() {
+    fn hostile_texts_stay_on_their_line() {
         let group = StuckGroup {
             cause: "finalizers".into(),
             sentence: HOSTILE.into(),
@@ -246,23 +240,13 @@ mod tests {
             object_count: 41,
             oldest: Some("2026-01-01T00:00:00Z".into()),
             finalizers: Vec::new(),
-            advice: vec![HOSTILE.into()],
+            advice: Vec::new(),
         };
-        let several = |advice: &[&str]| {
-            let advice = advice.iter().map(ToString::to_string).collect();
-            StuckGroup { advice, ..group.clone() }
-        };
-        let by_hand = |name: &str, each: &str, object: &str| {
-            format!("Removing {name}{BY_HAND}{each}: kubectl patch {object}")
-        };
-        let one = several(&["a", &by_hand("a", "", "x"), "once"]);
-        let both = several(&["b", &by_hand("b", "", "y"), "a", &by_hand("a", EACH, "y"), "once"]);
-        let groups = vec![group.clone(), one, both, group.clone()];
-        let report = StuckReport { groups, ..StuckReport::default() };
+        let advice = vec!["once".to_owned(), HOSTILE.to_owned()];
+        let report = StuckReport { groups: vec![group.clone(), group], advice, ..StuckReport::default() };
         let text = text(&report, &look(true));
-        assert_harmless(&text, 30);
-        let advice = ["a", &by_hand("a", EACH, "x"), "once", "b", &by_hand("b", "", "y")].join("\n");
-        assert!(text.ends_with(&format!("\n{advice}\n")), "{text}");
+        assert_harmless(&text, 15);
+        assert!(text.contains("\nonce\na"), "{text}");
         assert!(text.contains("\n  configmap.apps/receipt  shop  uid-receipt\n  and 40 more\n"), "{text}");
         assert_harmless(&names(&report), 1);
     }

@@ -3,7 +3,7 @@
 use clap::{Args, ValueEnum};
 
 use super::arguments::{Auto, CommonArgs, OUTPUT, ReachArgs, SourceArgs};
-use super::{Failed, Format, ask, complete, footer, json, unseen};
+use super::{Failed, Format, ask, complete, framed, json};
 use crate::app::insight;
 use crate::cli::exit::Exit;
 use crate::cli::invoked::Invoked;
@@ -117,7 +117,39 @@ impl TreeArgs {
             async |session| session.tree(&query, None).await,
         )?;
         print(&self.written(&answer, 0, note.as_deref())?)?;
-        Ok(complete(answer.incomplete.is_empty()))
+        let is_unseen = answer.report.nodes.iter().any(|node| self.waits(node).as_deref() == Some(UNSEEN));
+        Ok(complete(answer.incomplete.is_empty() && !is_unseen))
+    }
+
+    /// What an object waits for, as its owner references say.
+    fn waits(&self, node: &Shown) -> Option<String> {
+        // A collector leaves nothing out.
+        let is_narrowed = || matches!(self.source.source(Auto::Lists), Ok(Source::Lists));
+        match (node.state, node.waits_for) {
+            (State::DeletingDependents, 0) if self.reach.filter().is_empty() => None,
+            (State::DeletingDependents, 0) => is_narrowed().then(|| UNSEEN.to_owned()),
+            (State::DeletingDependents, count) => {
+                Some(format!("waits for {}", counted(count, "blocking dependent")))
+            }
+            (State::Orphaning, _) => Some("releases its dependents first".to_owned()),
+            _ => None,
+        }
+    }
+
+    fn notes(&self, shown: &Neighbourhood, place: usize, row: &Row, look: &Look) -> Vec<String> {
+        let mut notes = Vec::new();
+        if matches!(row.kind, RowKind::Owner(_)) {
+            notes.push("owner".to_owned());
+        }
+        let node = &shown.nodes[place];
+        notes.extend(self.waits(node));
+        notes.extend(node.extra.details.as_ref().and_then(|details| held(details, look)));
+        for edge in shown.further_owners(place) {
+            let Shown { name, state, .. } = &shown.nodes[edge.owner];
+            let state = if *state == State::Live { String::new() } else { format!(" ({})", state.as_str()) };
+            notes.push(format!("also owned by {name}{state}"));
+        }
+        notes
     }
 
     /// Shows the tree whenever it has changed.
@@ -184,10 +216,9 @@ impl TreeArgs {
             TreeFormat::Wide => Format::Wide,
         };
         let look = self.reach.look(format);
-        let first = unseen(&answer.incomplete, Some(&look));
-        let about = about(&answer.report, most);
         // A screen may have no room for the end.
-        Ok(first + &about + &self.table(answer, &look) + &footer(&[], answer.left_out, note))
+        let text = about(&answer.report, most) + &self.table(answer, &look);
+        Ok(framed(&text, (&answer.incomplete, answer.left_out), note, &look))
     }
 
     /// A tree for people.
@@ -222,7 +253,8 @@ impl TreeArgs {
             Cell::new(state.as_str()).coloured(of_state(*state)),
         ];
         cells.extend(self.columns.iter().map(|column| cell(column)));
-        let notes = if is_above { "(above)".to_owned() } else { notes(shown, place, row, look).join(", ") };
+        let notes =
+            if is_above { "(above)".to_owned() } else { self.notes(shown, place, row, look).join(", ") };
         cells.extend([
             cell("Age"),
             Cell::new(name.resource.as_deref().unwrap_or(&name.api_version)),
@@ -263,6 +295,9 @@ impl TreeArgs {
     }
 }
 
+/// What blocks an object may be of a type that was left out.
+const UNSEEN: &str = "waits for dependents that were not looked at";
+
 /// The number of dependents that are shown or counted.
 fn below(shown: &Neighbourhood) -> usize {
     let shown_below = shown.nodes.iter().filter(|node| node.distance > 0).count();
@@ -287,39 +322,12 @@ fn about(shown: &Neighbourhood, most: usize) -> String {
     text
 }
 
-fn notes(shown: &Neighbourhood, place: usize, row: &Row, look: &Look) -> Vec<String> {
-    let mut notes = Vec::new();
-    if matches!(row.kind, RowKind::Owner(_)) {
-        notes.push("owner".to_owned());
-    }
-    let node = &shown.nodes[place];
-    notes.extend(waits(node));
-    notes.extend(node.extra.details.as_ref().and_then(|details| held(details, look)));
-    for edge in shown.further_owners(place) {
-        let Shown { name, state, .. } = &shown.nodes[edge.owner];
-        let state = if *state == State::Live { String::new() } else { format!(" ({})", state.as_str()) };
-        notes.push(format!("also owned by {name}{state}"));
-    }
-    notes
-}
-
 /// The colour of a state. Its word says the same.
 const fn of_state(state: State) -> Colour {
     match state {
         State::Live => Colour::Plain,
         _ if state.is_being_deleted() => Colour::Yellow,
         _ => Colour::Red,
-    }
-}
-
-/// What an object waits for, as its owner references say.
-fn waits(node: &Shown) -> Option<String> {
-    match (node.state, node.waits_for) {
-        (State::DeletingDependents, count) if count > 0 => {
-            Some(format!("waits for {}", counted(count, "blocking dependent")))
-        }
-        (State::Orphaning, _) => Some("releases its dependents first".to_owned()),
-        _ => None,
     }
 }
 

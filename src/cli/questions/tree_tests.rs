@@ -41,7 +41,7 @@ fn answer() -> Answer<Neighbourhood> {
     };
     let more = vec![more("Pod", 3, &["1/1", "1/1", "0/1"]), more("NetworkPolicy", 2, &["0/1"])];
     let report = Neighbourhood { nodes, edges, more, truncated: false };
-    Answer::new(report, &Knowledge::new(Outside::default()), Vec::new(), 0)
+    Answer::new(report, &Knowledge::new(Outside::default()), Vec::new())
 }
 
 #[derive(Parser)]

@@ -29,7 +29,8 @@ const MOST_OF_A_TYPE: usize = 200;
 #[derive(Clone, Debug)]
 pub struct Collector {
     endpoint: Endpoint,
-    is_standby: bool,
+    /// Another replica works.
+    pub(super) is_standby: bool,
     /// It writes nothing.
     pub(super) is_dry_run: bool,
     /// It, or the leader beside it, empties namespaces that are being deleted.
@@ -120,11 +121,6 @@ impl Collector {
         let [is_standby, is_dry_run] = [summary["role"] == "standby", summary["dry_run"] == true];
         let finishes_namespaces = summary["finishes_namespaces"] == true && !is_dry_run;
         Ok(Self { endpoint, is_standby, is_dry_run, finishes_namespaces })
-    }
-
-    /// Whether another replica works.
-    pub const fn is_standby(&self) -> bool {
-        self.is_standby
     }
 
     /// What belongs to an object, up to about so many objects, from as many pages as it takes. `None` if the
@@ -235,7 +231,7 @@ async fn first_that_works(
     let (mut standby, mut failed) = (None, None);
     while let Some(answer) = answers.next().await {
         match answer {
-            Ok(collector) if collector.is_standby() => standby = standby.or(Some(collector)),
+            Ok(collector) if collector.is_standby => standby = standby.or(Some(collector)),
             Ok(collector) => return Ok(collector),
             Err(error) => failed = failed.or(Some(error)),
         }

@@ -68,7 +68,7 @@ async fn the_leader_is_asked_before_a_standby() {
             answers.push(asked(&[("/debug/summary", "200 OK", page)]).await);
         }
         let found = first_that_works(futures::stream::iter(answers)).await;
-        found.map(|collector| collector.is_standby())
+        found.map(|collector| collector.is_standby)
     };
     assert_eq!(first(&["standby", "leader"]).await, Ok(false));
     assert_eq!(first(&["nothing", "standby", "standby"]).await, Ok(true));

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use crate::check::survey::{Circles, Suspect};
 use crate::check::{CheckEffect, Class, Finding};
-use crate::judge::{Evidence, JudgedReference, judged, same_kind};
+use crate::judge::{Evidence, JudgedReference, judged, look_up_served, same_kind};
 use crate::knowledge::Asker;
 use crate::name::ObjectName;
 use kube_gc_core::graph::{ObjectSnapshot, ReferenceSnapshot};
@@ -28,13 +28,15 @@ struct Wrong {
     /// What the reference may mean.
     found: Option<ObjectName>,
     served_as: Option<String>,
+    /// That exists.
+    keeps: bool,
     /// The number of objects in its circle, if that is what is wrong.
     circle: usize,
 }
 
 impl Wrong {
     const fn new(class: Class, found: Option<ObjectName>) -> Self {
-        Self { class, found, served_as: None, circle: 0 }
+        Self { class, found, served_as: None, keeps: false, circle: 0 }
     }
 }
 
@@ -48,6 +50,7 @@ pub fn check_object(asker: &mut Asker<'_>, suspect: &Suspect, circles: &Circles)
     for missing in judged.iter_mut().filter(|owner| owner.is_missing_in_a_namespace()) {
         missing.found = missing.identity.as_ref().and_then(|owner| asker.elsewhere(owner)).cloned();
     }
+    look_up_served(asker, object, &mut judged, &suspect.holders);
     let (catalog, effect) = (asker.catalog(), effect(&judged));
     let name = ObjectName::from(&object.identity);
     let each = judged.iter().zip(&object.references).zip(&suspect.holders).enumerate();
@@ -77,9 +80,10 @@ pub fn check_object(asker: &mut Asker<'_>, suspect: &Suspect, circles: &Circles)
 
 /// What a person can do about a reference, if its part of the API answers or does not.
 fn hint(wrong: &Wrong, effect: CheckEffect, reference: &OwnerReference, is_unread: bool) -> String {
+    let to_keep = "remove the reference to keep the object";
     let hint = match wrong.class {
         Class::Absent => match effect {
-            CheckEffect::Deletes => "remove the reference to keep the object",
+            CheckEffect::Deletes => to_keep,
             CheckEffect::Odd => "the collector removes this reference",
             CheckEffect::Leaks | CheckEffect::Unknown => "remove the reference",
         },
@@ -89,9 +93,11 @@ fn hint(wrong: &Wrong, effect: CheckEffect, reference: &OwnerReference, is_unrea
         Class::OtherKind => "name the owner's apiVersion and kind",
         Class::Unresolved | Class::UnservedVersion => match &wrong.served_as {
             _ if is_unread => "this API does not answer",
+            None if wrong.keeps => "name the owner's apiVersion and kind",
+            None => return format!("{to_keep}: it may go when its API is back"),
+            Some(version) if !wrong.keeps => return format!("{to_keep}: {version} may not have the owner"),
             Some(version) if *version == *reference.api_version => "the case of the kind is wrong",
             Some(version) => return format!("served as {version}"),
-            None => "install its API again, or remove the reference",
         },
         Class::InvalidScope => "a cluster-scoped object needs a cluster-scoped owner",
         Class::Collision if wrong.found.is_some() => "different objects have this uid",
@@ -150,7 +156,8 @@ fn broken(
         ReferenceClass::Unresolved if judged.evidence.is_unseen() => None,
         ReferenceClass::Unresolved => {
             let (class, served_as) = unserved(catalog, reference);
-            Some(Wrong { served_as, ..Wrong::new(class, holders.first().map(ObjectName::from)) })
+            let keeps = judged.as_served == Some(ReferenceClass::Solid);
+            Some(Wrong { served_as, keeps, ..Wrong::new(class, holders.first().map(ObjectName::from)) })
         }
         ReferenceClass::Absent => {
             let identity = judged.identity.as_ref();

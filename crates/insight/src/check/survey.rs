@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use indexmap::IndexSet;
 
 use crate::check::object::is_same;
-use crate::knowledge::LocalGraph;
+use crate::local::LocalGraph;
 use kube_gc_core::circles::components;
 use kube_gc_core::graph::{ObjectSnapshot, OwnerState, OwnerView, SearchQuery};
 use kube_gc_core::object::{DeletionState, Identity, Key, Uid};

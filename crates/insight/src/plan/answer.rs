@@ -235,7 +235,7 @@ pub(super) fn is_precious(resource: &GroupResource, effect: Effect) -> bool {
 }
 
 impl Report for Plan {
-    fn rests_on_all(&self) -> bool {
+    fn rests_on(&self, _what: &str) -> bool {
         self.exists != Some(false)
     }
 

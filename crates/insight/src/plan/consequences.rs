@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::finalizers::{FinalizerReport, is_protected};
 use crate::hold::is_pod;
-use crate::knowledge::Asker;
+use crate::knowledge::{Asker, Live, Particulars};
 use crate::plan::answer::{Cascade, Effect};
 use crate::plan::listing::{foreign, hangs};
 use crate::plan::outside::{Met, outside};
@@ -39,6 +39,8 @@ pub(super) struct Consequences<'a> {
     breaking: HashSet<Index>,
     /// Whether finalizers of others hold it when it goes, or an API that does not answer.
     pub(super) held: Vec<Held>,
+    /// The pods whose end no kubelet confirms, and why.
+    pub(super) unconfirmed: BTreeMap<Index, String>,
     /// What the collector has failed with, and what was said.
     pub(super) failed: BTreeMap<Index, String>,
     /// Why a namespace never goes, if the server has an API that does not answer.
@@ -112,8 +114,8 @@ impl<'a> Consequences<'a> {
                 });
             }
             owners.push(met.into_iter().collect::<Option<Vec<Met>>>());
-            if let Some(container) = visited.container {
-                contents[container as usize].push(place);
+            for container in &visited.containers {
+                contents[*container as usize].push(place);
             }
         }
         let mut all = Self {
@@ -125,6 +127,7 @@ impl<'a> Consequences<'a> {
             modes: Vec::new(),
             breaking: HashSet::new(),
             held: Vec::new(),
+            unconfirmed: BTreeMap::new(),
             failed: BTreeMap::new(),
             hangs: hangs(asker),
             stays: BTreeMap::new(),
@@ -141,6 +144,7 @@ impl<'a> Consequences<'a> {
         });
         all.goes = goes.collect();
         (all.modes, all.breaking) = all.modes();
+        all.unconfirmed = all.unconfirmed(asker);
         all.held =
             (0..).zip(&walk.visited).map(|(place, visited)| all.is_held(asker, place, visited)).collect();
         let stays = (0..).zip(&all.goes).filter(|(_, goes)| **goes == Goes::Never);
@@ -219,9 +223,9 @@ impl<'a> Consequences<'a> {
         let mut modes = vec![Mode::default(); walk.visited.len()];
         let (mut open, mut breaking, mut firsts) = (Vec::new(), HashSet::new(), HashMap::new());
         for (place, visited) in (0..).zip(&walk.visited) {
-            let own =
-                visited.finalizers.foreground && !walk.orphans(place) && !walk.goes_with_namespace(place);
-            if visited.cascade.map_or(own, |cascade| cascade == Cascade::Foreground) && self.may_go(place) {
+            let own = visited.finalizers.foreground && !walk.orphans(place);
+            if walk.cascade(place).map_or(own, |cascade| cascade == Cascade::Foreground) && self.may_go(place)
+            {
                 modes[place as usize] = Mode::Foreground;
                 open.push(place);
                 firsts.extend(self.has_begun(place).then_some((place, place)));
@@ -241,7 +245,7 @@ impl<'a> Consequences<'a> {
                 if !self.can_begin_late(place) || walk.orphans(place) || !visited.has_dependents {
                     continue;
                 }
-                let is_sole = blocking && visited.references.len() == 1 && visited.container.is_none();
+                let is_sole = blocking && visited.references.len() == 1 && visited.containers.is_empty();
                 let mode = if is_sole { modes[owner as usize] } else { Mode::PerhapsForeground };
                 if modes[place as usize] < mode {
                     modes[place as usize] = mode;
@@ -263,17 +267,34 @@ impl<'a> Consequences<'a> {
         self.may_go(place) && !self.has_begun(place)
     }
 
+    /// Of the first pods that go, those on nodes that are not ready.
+    fn unconfirmed(&self, asker: &mut Asker<'_>) -> BTreeMap<Index, String> {
+        let goes = |place| self.may_go(place) && !self.is_freed(place);
+        let pods = (0..).zip(&self.walk.visited).filter(|(place, of)| is_pod(&of.identity) && goes(*place));
+        let pods = pods.take(LISTED).filter_map(|(place, pod)| {
+            let Some(Live::Found(live)) = asker.live(&pod.identity) else { return None };
+            let Particulars::Pod { node: Some(node) } = &live.details.particulars else { return None };
+            let why = format!("its kubelet has to confirm its end, and node {node} is not ready");
+            asker.is_unready(node).then_some((place, why))
+        });
+        pods.collect()
+    }
+
     /// Whether somebody else than the collector has to do something before it goes.
     fn is_held(&self, asker: &mut Asker<'_>, place: Index, visited: &Visited) -> Held {
         let container = Container::of(&visited.identity);
         let is_namespace = matches!(container, Some(Container::Namespace(_)));
-        // Somebody has to confirm the end of what has no finalizer and is being deleted.
-        let waits = visited.deletion == DeletionState::Terminating && !self.goes_last(place);
+        // Somebody has to confirm the end of what has no finalizer and is being deleted, unless PodGC does not wait.
+        let waits = visited.deletion == DeletionState::Terminating
+            && !self.goes_last(place)
+            && !(is_pod(&visited.identity) && self.is_freed(place));
         let may_be_held = visited.held_by_others || is_namespace || self.walk.is_root(place);
-        if !self.may_go(place) || !(waits || may_be_held) {
+        let is_unconfirmed = self.unconfirmed.contains_key(&place);
+        if !self.may_go(place) || !(waits || may_be_held || is_unconfirmed) {
             return Held::No;
         }
-        let otherwise = if waits || (is_namespace && self.hangs.is_some()) { Held::Surely } else { Held::No };
+        let perhaps = if is_unconfirmed { Held::Perhaps } else { Held::No };
+        let otherwise = if waits || (is_namespace && self.hangs.is_some()) { Held::Surely } else { perhaps };
         match if may_be_held { foreign(asker, visited) } else { Some(Vec::new()) } {
             Some(finalizers) if finalizers.is_empty() => otherwise,
             Some(finalizers) if finalizers.iter().all(FinalizerReport::is_of_kubernetes) => Held::Perhaps,
@@ -345,7 +366,8 @@ impl<'a> Consequences<'a> {
             if self.held[place as usize] != Held::No || self.failed.contains_key(&place) {
                 open.push((place, false, Cause::Visited(place)));
             }
-            if self.has_owner(place, Met::Leaving) && !self.has_begun(place) && visited.container.is_none() {
+            if self.has_owner(place, Met::Leaving) && !self.has_begun(place) && visited.containers.is_empty()
+            {
                 open.push((place, true, Cause::OwnerOf(place)));
             }
         }
@@ -360,8 +382,8 @@ impl<'a> Consequences<'a> {
                 continue;
             }
             known.push(cause);
-            let container = self.visited(place).container.filter(|&container| self.goes_last(container));
-            open.extend(container.map(|container| (container, false, cause)));
+            let last = self.visited(place).containers.iter().filter(|&&container| self.goes_last(container));
+            open.extend(last.map(|&container| (container, false, cause)));
             if is_late {
                 let contents = self.contents[index].iter().filter(|&&content| self.can_begin_late(content));
                 open.extend(contents.map(|&content| (content, true, cause)));
@@ -374,7 +396,7 @@ impl<'a> Consequences<'a> {
                 }
             }
             for &(dependent, _) in &self.dependents[index] {
-                let is_contained = self.visited(dependent).container.is_some();
+                let is_contained = !self.visited(dependent).containers.is_empty();
                 if !is_contained && self.can_begin_late(dependent) {
                     open.push((dependent, true, cause));
                 }
@@ -390,8 +412,9 @@ impl<'a> Consequences<'a> {
     /// What is in the namespace of a pod that goes with it: pods go first.
     fn after_pod(&self, place: Index) -> impl Iterator<Item = Index> {
         let is_pod = |place: Index| is_pod(&self.visited(place).identity);
-        let namespace = self.visited(place).container.filter(|&of| is_pod(place) && self.is_namespace(of));
-        let contents = namespace.into_iter().flat_map(|namespace| &self.contents[namespace as usize]);
+        let containers = self.visited(place).containers.iter();
+        let namespace = containers.filter(move |&&of| is_pod(place) && self.is_namespace(of));
+        let contents = namespace.flat_map(|namespace| &self.contents[*namespace as usize]);
         contents.copied().filter(move |&content| self.can_begin_late(content) && !is_pod(content))
     }
 

@@ -13,7 +13,7 @@ use crate::plan::outside::Met;
 use crate::plan::verdict::{Tally, Verdict, notes};
 use crate::plan::walk::{Container, Index, Owner, Reference, Visited, Walk};
 use kube_gc_core::object::{
-    Catalog, DeletionState, FOREGROUND_FINALIZER, GroupResource, Namespace, ORPHAN_FINALIZER,
+    Catalog, DeletionState, FOREGROUND_FINALIZER, GroupResource, Identity, Namespace, ORPHAN_FINALIZER,
 };
 use kube_gc_core::text::{LISTED, listed};
 use kube_gc_core::verdict::ReferenceClass;
@@ -26,6 +26,16 @@ pub(crate) const OF_NAMESPACES: &str = "kubernetes";
 const MOST_PRECIOUS: usize = 10_000;
 /// The most owners that are named for each object.
 const NAMED: usize = 64;
+
+/// What the API server refuses to delete, whoever asks (kubernetes/kubernetes: admission/plugin/namespace/lifecycle;
+/// pkg/registry/scheduling/priorityclass/storage).
+const REFUSED: [(&str, &str); 5] = [
+    ("namespaces", "default"),
+    ("namespaces", "kube-system"),
+    ("namespaces", "kube-public"),
+    ("priorityclasses.scheduling.k8s.io", "system-cluster-critical"),
+    ("priorityclasses.scheduling.k8s.io", "system-node-critical"),
+];
 
 /// What the deletion of the roots does to each object that a walk has visited. Lists the claims,
 /// namespaces and definitions that go, and at most `limit` others. An incomplete plan is returned if more
@@ -59,6 +69,11 @@ pub fn plan(asker: &mut Asker<'_>, walk: &Walk, limit: usize) -> Plan {
         return plan;
     }
     plan.exists = Some(true);
+    let is_refused = |of: &&Identity| REFUSED.contains(&(&*of.resource.group_resource.to_string(), &of.name));
+    if let Some(root) = walk.query.roots.iter().find(is_refused) {
+        plan.verdict = format!("The API server refuses to delete {}.", ObjectName::from(root));
+        return plan;
+    }
     if let Some(consequences) = Consequences::of(asker, walk) {
         consequences.write(asker, &mut plan, limit);
     }
@@ -84,7 +99,7 @@ impl Consequences<'_> {
             match self.goes[place as usize] {
                 Goes::InAll if is_new => {
                     plan.deletes += 1;
-                    if !self.walk.is_root(place) && visited.container.is_none() {
+                    if !self.walk.is_root(place) && visited.containers.is_empty() {
                         *by_collector += 1;
                         plan.braked += usize::from(is_braked && effect == Effect::Deleted);
                         plan.braked_held += usize::from(is_braked && effect == Effect::Held);
@@ -229,7 +244,7 @@ impl Consequences<'_> {
             name: (&visited.identity).into(),
             state: visited.deletion.into(),
             effect,
-            within: visited.container.map(|container| self.name(container)),
+            within: visited.containers.first().map(|container| self.name(*container)),
             kept_by: Vec::new(),
             finalizers: match self.held[place as usize] {
                 Held::No => Some(Vec::new()),
@@ -251,7 +266,8 @@ impl Consequences<'_> {
             object.after = names(&stay.loses.iter().filter(is_late).copied().collect::<Vec<_>>());
             object.why = stay.why.map(str::to_owned);
         } else if self.is_unsure(place) {
-            object.why = Some("is deleted, and goes when its finalizers do, perhaps at once".to_owned());
+            let freed = || "is deleted, and goes when its finalizers do, perhaps at once".to_owned();
+            object.why = Some(self.unconfirmed.get(&place).cloned().unwrap_or_else(freed));
         } else if effect == Effect::Unknown {
             let owners = visited.references.iter().filter_map(Reference::visited);
             object.may_lose = names(&owners.filter(|&owner| self.may_go(owner)).collect::<Vec<_>>());
@@ -324,9 +340,9 @@ impl Consequences<'_> {
         Container::of(&self.visited(place).identity)
     }
 
-    /// Whether it goes because a pod that uses it does.
+    /// Whether it goes because a pod that uses it does, or its node.
     pub(super) fn is_freed(&self, place: Index) -> bool {
-        self.visited(place).container.is_some_and(|container| self.container(container).is_none())
+        self.visited(place).containers.iter().any(|container| !self.goes_last(*container))
     }
 
     pub(super) fn is_namespace(&self, place: Index) -> bool {

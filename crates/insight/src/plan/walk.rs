@@ -38,8 +38,9 @@ pub(super) struct Visited {
     pub(super) finalizers: Finalizers,
     pub(super) held_by_others: bool,
     pub(super) references: Vec<Reference>,
-    /// The namespace that it is in, or the definition of its type, if that was visited and may go.
-    pub(super) container: Option<Index>,
+    /// The namespace that it is in, the definition of its type, and others that take it along, as far as they were
+    /// visited and may go.
+    pub(super) containers: Vec<Index>,
     /// References to owners that stay, as far as is known.
     kept_by: u32,
     /// References to owners that may go, and take it along.
@@ -261,7 +262,7 @@ impl Walk {
             if let Some(container) = container
                 && place != container
             {
-                self.visited[place as usize].container.get_or_insert(container);
+                self.visited[place as usize].containers.push(container);
                 self.open(place);
             }
             return;
@@ -308,7 +309,7 @@ impl Walk {
             finalizers,
             held_by_others,
             references,
-            container: container.filter(|&container| container != place),
+            containers: container.into_iter().filter(|&container| container != place).collect(),
             kept_by,
             taken_by,
             is_open: false,
@@ -321,18 +322,18 @@ impl Walk {
 
     /// Whether the dependents of an object lose their reference to it when it goes.
     pub(super) fn orphans(&self, place: Index) -> bool {
-        let visited = &self.visited[place as usize];
-        match visited.cascade {
-            Some(cascade) => cascade == Cascade::Orphan,
-            None => visited.finalizers.orphan && !self.goes_with_namespace(place),
-        }
+        let is_asked = self.visited[place as usize].finalizers.orphan;
+        self.cascade(place).map_or(is_asked, |cascade| cascade == Cascade::Orphan)
     }
 
-    /// Whether the namespace controller deletes it, whatever its finalizers ask for.
-    pub(super) fn goes_with_namespace(&self, place: Index) -> bool {
-        let container = self.visited[place as usize].container;
-        let container = container.and_then(|place| Container::of(&self.visited[place as usize].identity));
-        matches!(container, Some(Container::Namespace(_)))
+    /// How an object goes, unless its finalizers or its owners decide. The namespace controller deletes in the
+    /// background, whatever was asked for before.
+    pub(super) fn cascade(&self, place: Index) -> Option<Cascade> {
+        let visited = &self.visited[place as usize];
+        let is_namespace = |place: &Index| {
+            matches!(Container::of(&self.visited[*place as usize].identity), Some(Container::Namespace(_)))
+        };
+        if visited.containers.iter().any(is_namespace) { Some(Cascade::Background) } else { visited.cascade }
     }
 
     /// An object may go. Works on a stack of its own, because a chain can be as long as there are

@@ -41,6 +41,13 @@ fn each_class_has_its_hint() {
     let twice = OwnerReference { api_version: "example.com/v1".into(), kind: "widget".into(), ..same };
     let ring = [a.clone().owned(&b).owned(&above), b.clone().owned(&c), c.clone().owned(&a)];
     let of_version = |version: &str| OwnerReference { api_version: version.into(), ..widget.reference() };
+    let unlike = |class: &str, version: &str| {
+        format!(
+            "leaks {class} Pod/p: remove the reference to keep the object: {version} may not have the owner"
+        )
+    };
+    let nowhere =
+        "leaks unresolved Pod/p: remove the reference to keep the object: it may go when its API is back";
     let several = "odd collision Pod/p: another reference with this uid names another object";
     for (objects, expected) in [
         (vec![a.clone(), pod("p").owned(&a), node("node"), pod("n").owned(&node("node"))], &[][..]),
@@ -57,19 +64,21 @@ fn each_class_has_its_hint() {
             vec![a.clone(), of_kind("v1", "Pod")],
             &["deletes other_kind Pod/p: name the owner's apiVersion and kind"],
         ),
+        (vec![of_kind("old.example.com/v1", "Widget")], &[&*unlike("unresolved", "example.com/v2")]),
+        (vec![of_kind("v1", "Nothing")], &[nowhere]),
+        // A change is advised only to an owner that is there.
         (
-            vec![of_kind("old.example.com/v1", "Widget")],
-            &["leaks unresolved Pod/p: served as example.com/v2"],
+            vec![a.clone(), of_kind("v1", "Nothing")],
+            &["leaks unresolved Pod/p: name the owner's apiVersion and kind"],
         ),
+        (vec![elsewhere.clone().uid("a"), of_kind("v1", "Nothing")], &[nowhere]),
+        (vec![a.clone().foreground(), of_kind("v1", "Nothing")], &[nowhere]),
+        (vec![of_kind("v1", "configMap")], &[&*unlike("unresolved", "v1")]),
         (
-            vec![of_kind("v1", "Nothing")],
-            &["leaks unresolved Pod/p: install its API again, or remove the reference"],
+            vec![a.clone(), of_kind("v1", "configMap")],
+            &["leaks unresolved Pod/p: the case of the kind is wrong"],
         ),
-        (vec![of_kind("v1", "configMap")], &["leaks unresolved Pod/p: the case of the kind is wrong"]),
-        (
-            vec![of_kind("example.com/v1alpha1", "Widget")],
-            &["leaks unserved_version Pod/p: served as example.com/v2"],
-        ),
+        (vec![of_kind("example.com/v1alpha1", "Widget")], &[&*unlike("unserved_version", "example.com/v2")]),
         // Two versions of one reference are no collision.
         (
             vec![widget.clone(), pod("p").owned(&widget).with(of_version("example.com/v9"))],

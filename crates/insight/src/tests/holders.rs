@@ -15,9 +15,8 @@ fn what_blocks_a_namespace_from_outside_is_named() {
     let explained = |all: &[&Obj], left: &[&Obj], finalizers: &[&str]| {
         let mut cluster = Cluster::of(all).read(&outside, &["gone.example.net/x"]);
         cluster = cluster.read(&inside, &["gone.example.net/y"]).read(&namespace, finalizers);
-        let objects = left.iter().map(|obj| (obj.identity(), obj.facts.deletion_state())).collect();
-        let contents = NamespaceContents { objects, is_all: true, ..NamespaceContents::default() };
-        cluster.ask(|asker| explain_namespace(asker, &namespace.identity(), &contents))
+        let objects: Vec<_> = left.iter().map(|obj| (obj.identity(), obj.facts.deletion_state())).collect();
+        cluster.ask(|asker| explain_namespace(asker, &namespace.identity(), &objects))
     };
     let of = |what: &str| {
         format!("Namespace/old is being deleted: nothing is left in it, but it waits for {what}.")
@@ -31,6 +30,11 @@ fn what_blocks_a_namespace_from_outside_is_named() {
     let said = "held by finalizer gone.example.net/y; it also waits for ConfigMap/bl (finalizer gone.example.net/x).";
     assert!(both.verdict.ends_with(said), "{both:?}");
     assert!(!both.advice[0].contains("Nothing else blocks"), "{both:?}");
+    // What is left in it is named once, whatever it blocks besides.
+    let blocks = inside.clone().blocking(&namespace);
+    let once = explained(&[&namespace, &blocks], &[&blocks], &["foregroundDeletion"]);
+    let said = "Namespace/old cannot go: 1 object is left, held by finalizer gone.example.net/y.";
+    assert_eq!((&*once.verdict, once.held_by.len(), once.advice.len()), (said, 0, 2), "{once:?}");
     let free = explained(&[&namespace], &[], &["foregroundDeletion"]);
     assert_eq!(free.verdict, of("the collector to remove its finalizer"));
 }
@@ -57,12 +61,11 @@ fn a_condition_that_says_why_is_to_be_repaired() {
         ),
         (Vec::new(), "Repair what the condition NamespaceDeletionContentFailure reports."),
     ] {
-        let contents = NamespaceContents { objects, is_all: true, ..NamespaceContents::default() };
-        let explained = cluster.ask(|asker| explain_namespace(asker, &namespace.identity(), &contents));
+        let explained = cluster.ask(|asker| explain_namespace(asker, &namespace.identity(), &objects));
         assert_eq!(explained.advice, [advice]);
     }
     let deleted = [(namespace.identity(), namespace.facts.deletion_state())];
-    let report = cluster.ask(|asker| stuck(asker, &deleted, &StuckContext::default(), |_| true));
+    let report = cluster.ask(|asker| stuck(asker, &deleted, std::time::Duration::ZERO, |_| true));
     let said = "Namespace/ns waits for what the condition NamespaceDeletionContentFailure reports: failed calling webhook";
     assert_eq!(report.groups[0].sentence, said);
 }
@@ -77,8 +80,7 @@ fn the_objects_of_a_definition_that_wait_for_dependents_are_to_be_explained() {
         .read(&widget, &["foregroundDeletion"])
         .read(&definition, &["customresourcecleanup.apiextensions.k8s.io"]);
     let objects = vec![(widget.identity(), widget.facts.deletion_state())];
-    let contents = NamespaceContents { objects, is_all: true, ..NamespaceContents::default() };
-    let advice = cluster.ask(|asker| explain_namespace(asker, &definition.identity(), &contents)).advice;
+    let advice = cluster.ask(|asker| explain_namespace(asker, &definition.identity(), &objects)).advice;
     assert!(advice[0].contains(" `explain` of Widget/w says which do."), "{advice:?}");
 }
 
@@ -91,6 +93,10 @@ fn persistent_volume(name: &str) -> Obj {
     Obj { resource: Arc::new(resource), ..node(name) }
 }
 
+fn texts(advice: Vec<Advice>) -> Vec<String> {
+    advice.into_iter().map(String::from).collect()
+}
+
 #[test]
 fn who_removes_a_finalizer_is_said_as_far_as_it_is_certain() {
     let told = |name: &str, manager: Option<&str>| {
@@ -99,23 +105,20 @@ fn who_removes_a_finalizer_is_said_as_far_as_it_is_certain() {
             "external-attacher/ebs-csi-aws-com" => persistent_volume("c"),
             _ => config("c"),
         };
-        let setter = |manager: &str| FinalizerSetter {
-            finalizer: name.into(),
-            manager: manager.into(),
-            time: None,
-            last_write: None,
-        };
+        let setter =
+            |manager: &str| FinalizerSetter { finalizer: name.into(), manager: manager.into(), time: None };
         let setters = manager.map(setter).into_iter().collect();
         let finalizers = vec!["orphan".to_owned(), name.to_owned()];
         let details = Details { finalizers, setters, ..Details::default() };
         let (object, reports) =
             (object.identity(), FinalizerReport::of(&object.identity(), &details, catalog()));
-        reports[1].advice(&ObjectName::from(&object), 1)
+        texts(reports[1].advice(&ObjectName::from(&object), 1))
     };
     let by_hand = |name: &str| {
+        let of = if name.starts_with("external-") { "persistentvolumes c" } else { "configmaps c -n ns" };
         format!(
-            "Removing {name} by hand skips its clean-up. If nothing is left to clean up: kubectl patch configmaps c -n \
-             ns --type=json -p \"$(kubectl get configmaps c -n ns -o json | jq -c \
+            "Removing {name} by hand skips its clean-up. If nothing is left to clean up: kubectl patch {of} \
+             --type=json -p \"$(kubectl get {of} -o json | jq -c \
              '.metadata.finalizers|index(\"{name}\") as $i|\"/metadata/finalizers/\\($i)\" as $path|\
              [{{op:\"test\",$path,value:\"{name}\"}},{{op:\"remove\",$path}}]')\""
         )
@@ -131,9 +134,11 @@ fn who_removes_a_finalizer_is_said_as_far_as_it_is_certain() {
         (
             "external-attacher/ebs-csi-aws-com",
             None,
-            "removes it as soon as the volume has been detached.",
-            false,
+            ", if it runs, removes it as soon as the volume has been detached. Is it still there?",
+            true,
         ),
+        // No API shows whether it runs.
+        ("kopf.zalando.org/x", None, "daemons have ended. Is it still there?", true),
         ("wrangler.cattle.io/x", None, "its clean-up has succeeded. But the server has none", true),
         ("kubernetes.io/unknown", None, "look at the controller that sets it.", false),
         (served, Some("backup"), "look at backup, which set it.", false),
@@ -177,9 +182,8 @@ fn who_has_to_delete_what_is_left_is_said() {
     ] {
         let of = of.clone().terminating();
         let mut cluster = Cluster::of(&[&of, &widget, &held]).with(&of, |_| ());
-        let objects = left.iter().map(|obj| (obj.identity(), obj.facts.deletion_state())).collect();
-        let contents = NamespaceContents { objects, is_all: true, ..NamespaceContents::default() };
-        let explained = cluster.ask(|asker| explain_namespace(asker, &of.identity(), &contents));
+        let objects: Vec<_> = left.iter().map(|obj| (obj.identity(), obj.facts.deletion_state())).collect();
+        let explained = cluster.ask(|asker| explain_namespace(asker, &of.identity(), &objects));
         let said = format!("1 object is not deleted yet{said}");
         assert!(explained.advice.iter().any(|advice| advice.starts_with(&said)), "{explained:?}");
     }
@@ -214,9 +218,11 @@ fn commands_fit_each_object_and_say_of_how_many() {
     assert_eq!(commands.len(), 2, "{advice:?}");
     let of = ObjectName::from(&item.identity());
     let finalizer = FinalizerReport::named(names[0], None, catalog());
-    assert!(finalizer.advice(&of, 5)[1].contains("to clean up, for each object as for this one: kubectl"));
+    assert!(
+        texts(finalizer.advice(&of, 5))[1].contains("to clean up, for each object as for this one: kubectl")
+    );
     let of = ObjectName::from(&obj("namespaces", "", "old").identity());
-    let in_spec = FinalizerReport { in_spec: true, ..finalizer }.advice(&of, 1);
+    let in_spec = texts(FinalizerReport { in_spec: true, ..finalizer }.advice(&of, 1));
     assert!(in_spec[0].starts_with("Finalizer one.example.net/x in the spec: "), "{in_spec:?}");
     assert!(
         in_spec[1].ends_with("kubectl replace --raw /api/v1/namespaces/old/finalize -f -"),
@@ -238,8 +244,7 @@ fn what_is_advised_about_many_finalizers_is_counted() {
         let mut cluster = Cluster::of(&[&root, &item, &namespace]).read(&item, &names);
         cluster = cluster.read(&root, &["foregroundDeletion"]).read(&namespace, &[]);
         let objects = vec![(item.identity(), item.facts.deletion_state())];
-        let contents = NamespaceContents { objects, is_all: true, ..NamespaceContents::default() };
-        let of_namespace = cluster.ask(|asker| explain_namespace(asker, &namespace.identity(), &contents));
+        let of_namespace = cluster.ask(|asker| explain_namespace(asker, &namespace.identity(), &objects));
         for explained in [cluster.explain(&item), cluster.explain(&root), of_namespace] {
             let advice = explained.advice;
             let told = advice.iter().filter(|line| line.starts_with("Finalizer ")).count();
@@ -273,19 +278,17 @@ fn what_protects_a_claim_or_a_volume_is_named() {
 fn who_holds_a_namespace_is_to_be_looked_at() {
     let namespace = obj("namespaces", "", "old").terminating();
     let held = ["a", "b", "c"].map(|name| config(name).terminating());
-    let times =
-        [("2026-01-02T00:00:00Z", "2026-01-03T00:00:00Z"), ("2026-01-01T00:00:00Z", "2026-01-01T00:00:00Z")];
-    let read = |manager: &str, finalizers: &[&str], (time, last_write): (&str, &str)| Details {
+    let times = ["2026-01-02T00:00:00Z", "2026-01-01T00:00:00Z"];
+    let read = |manager: &str, finalizers: &[&str], time: &str| Details {
         finalizers: finalizers.iter().map(|&name| name.to_owned()).collect(),
         setters: vec![FinalizerSetter {
             finalizer: finalizers[0].to_owned(),
             manager: manager.to_owned(),
             time: Some(time.to_owned()),
-            last_write: Some(last_write.to_owned()),
         }],
         ..Details::default()
     };
-    let explained = |details: [Details; 3], change: fn(&mut NamespaceContents)| {
+    let explained = |details: [Details; 3], change: fn(&mut Outside, &mut Vec<_>)| {
         let mut cluster =
             Cluster::of(&held.iter().chain([&namespace]).collect::<Vec<_>>()).with(&namespace, |details| {
                 let (finalizers, conditions) = (vec!["kubernetes".to_owned()], Vec::new());
@@ -295,23 +298,21 @@ fn who_holds_a_namespace_is_to_be_looked_at() {
             let live = LiveObject { facts: obj.facts.clone(), details };
             cluster = cluster.reading(obj, Live::Found(Box::new(live)));
         }
-        let objects = held.iter().map(|obj| (obj.identity(), obj.facts.deletion_state())).collect();
-        let mut contents = NamespaceContents { objects, is_all: true, ..NamespaceContents::default() };
-        change(&mut contents);
-        cluster.ask(|asker| explain_namespace(asker, &namespace.identity(), &contents))
+        let mut left = held.iter().map(|obj| (obj.identity(), obj.facts.deletion_state())).collect();
+        change(&mut cluster.outside, &mut left);
+        cluster.ask(|asker| explain_namespace(asker, &namespace.identity(), &left))
     };
     let backup = |times| read("backup-operator", &["example.com/backup"], times);
     // Another manager says nothing about this one.
-    let other = read("other", &["example.com/backup"], ("2025-01-01T00:00:00Z", "2026-02-01T00:00:00Z"));
+    let other = read("other", &["example.com/backup"], "2025-01-01T00:00:00Z");
     let all = || [backup(times[0]), backup(times[1]), other.clone()];
-    let answer = explained(all(), |_| ());
+    let answer = explained(all(), |_, _| ());
     assert_eq!(
         answer.advice,
         ["Finalizer example.com/backup: look at backup-operator, which set it. Nothing else blocks."]
     );
     let report = answer.namespace.unwrap();
     assert_eq!(report.held[0].first_set.as_deref(), Some("2026-01-01T00:00:00Z"));
-    assert_eq!(report.held[0].last_write.as_deref(), Some("2026-01-03T00:00:00Z"));
     let condition = |kind: &str| NamespaceCondition { kind: kind.into(), message: String::new() };
     for (conditions, nothing_else) in [
         (vec![condition("NamespaceContentRemaining"), condition("NamespaceFinalizersRemaining")], true),
@@ -323,34 +324,35 @@ fn who_holds_a_namespace_is_to_be_looked_at() {
     fn api() -> Unseen {
         Unseen { what: "a.example.com/v1".into(), why: "503".into() }
     }
-    let silent = explained(all(), |contents| contents.silent_apis.push(api()));
+    let silent = explained(all(), |outside, _| outside.silent_apis.push(api()));
     assert!(silent.advice[0].ends_with("look at backup-operator, which set it."), "{silent:?}");
-    let nothing = explained(all(), |contents| {
-        *contents = NamespaceContents { silent_apis: vec![api()], ..NamespaceContents::default() };
+    let nothing = explained(all(), |outside, left| {
+        outside.silent_apis.push(api());
+        left.clear();
     });
     assert!(nothing.verdict.ends_with("but it waits for an API that does not answer: a.example.com/v1."));
     // Nothing could be listed.
-    let unlisted = explained(all(), |contents| *contents = NamespaceContents::default());
+    let unlisted = explained(all(), |outside, left| {
+        outside.types.push(api());
+        left.clear();
+    });
     assert!(
         unlisted.verdict.ends_with(
-            "nothing is left in it that can be listed, but it waits for the namespace controller of \
-             kube-controller-manager or a collector with --finish-namespaces, or for what could not be listed."
+            "nothing that was looked at is left in it, but it waits for the namespace controller of \
+             kube-controller-manager or a collector with --finish-namespaces, or for what was not looked at."
         ),
         "{unlisted:?}"
     );
     assert_eq!(unlisted.outcome, Outcome::Unknown);
-    let many = explained(all(), |contents| {
-        let all: Vec<_> = contents.objects.iter().cycle().take(150).cloned().collect();
-        contents.objects = all;
-    });
+    let many = explained(all(), |_, left| *left = left.iter().cycle().take(150).cloned().collect());
     assert!(many.verdict.contains("150 objects are left, at least 100 held by finalizer"), "{many:?}");
     assert!(many.depends_on_unseen && many.namespace.unwrap().not_read == 50);
     // A second finalizer, and one whose remover is well known.
     let two = read("backup-operator", &["example.com/backup", "orphan"], times[0]);
-    let two = explained([two, backup(times[0]), backup(times[1])], |_| ());
+    let two = explained([two, backup(times[0]), backup(times[1])], |_, _| ());
     assert!(two.advice[0].ends_with("look at backup-operator, which set it."), "{two:?}");
     let known = |times| read("kubectl", &["finalizers.fluxcd.io"], times);
-    let known = explained([known(times[0]), known(times[0]), known(times[1])], |_| ());
+    let known = explained([known(times[0]), known(times[0]), known(times[1])], |_, _| ());
     assert!(known.advice[0].contains("as soon as its clean-up has succeeded."), "{known:?}");
     assert!(known.advice[0].ends_with(" Nothing else blocks."), "{known:?}");
     let by_hand = explained(
@@ -358,14 +360,13 @@ fn who_holds_a_namespace_is_to_be_looked_at() {
             setters: vec![FinalizerSetter { manager: "kubectl-edit".into(), ..details.setters[0].clone() }],
             ..details
         }),
-        |_| (),
+        |_, _| (),
     );
     assert!(by_hand.advice[0].contains("it was set with kubectl-edit"), "{by_hand:?}");
-    assert_eq!(by_hand.namespace.unwrap().held[0].last_write, None);
     let [one, _, other] = all();
     let apart = explained(
         [one, backup(times[1]), Details { finalizers: vec!["example.com/b".into()], ..other }],
-        |_| (),
+        |_, _| (),
     );
     assert!(apart.verdict.contains("3 objects are left, all held by finalizers "), "{apart:?}");
 }

@@ -5,6 +5,7 @@ mod explanations;
 mod holders;
 mod neighbourhoods;
 mod plans;
+mod plans_begun;
 mod plans_contents;
 mod sentences;
 mod stuck;

@@ -97,6 +97,94 @@ fn a_node_takes_its_pods_along_and_does_not_wait_for_them() {
     assert!(!plan.notes.iter().any(|note| note.contains("stays for its grace period")), "{:?}", plan.notes);
 }
 
+/// PodGC does not wait for a kubelet, so they count, and what they own does not wait.
+#[test]
+fn pods_that_are_being_deleted_go_with_their_node() {
+    let (node, ended) = (node("n"), pod("ended").terminating());
+    let (held, below) = (pod("held").terminating().held(), config("below").owned(&ended));
+    let mut cluster = Cluster::of(&[&node, &ended, &held, &below]).read(&held, &["example.com/x"]);
+    let others = vec![(0, ended.key()), (0, held.key())];
+    let query = PlanQuery { roots: vec![node.identity()], policy: Background, others, limit: 100 };
+    let plan = cluster.plan_of(query, 100);
+    assert_eq!(effects(&plan), ["below deleted", "ended deleted", "held held", "n deleted"]);
+    assert_eq!(plan.deletes, 4);
+}
+
+/// It may come back.
+#[test]
+fn a_pod_on_a_node_that_is_not_ready_may_stay() {
+    let (unready, ready, owner) = (node("unready"), node("ready"), config("o"));
+    let pods = [("a", "unready"), ("b", "ready"), ("c", "gone")].map(|(name, _)| pod(name).blocking(&owner));
+    let [a, b, c] = &pods;
+    let mut cluster = Cluster::of(&[&unready, &ready, &owner, a, b, c]);
+    for (pod, on) in [(a, "unready"), (b, "ready"), (c, "gone")] {
+        let particulars = Particulars::Pod { node: Some(on.to_owned()) };
+        cluster = cluster.with(pod, |details| details.particulars = particulars);
+    }
+    cluster = cluster.with(&unready, |details| details.particulars = Particulars::UnreadyNode);
+    let plan = cluster.plan(&owner, Foreground);
+    assert_eq!(effects(&plan), ["a unknown", "b deleted", "c deleted", "o deleted after a"]);
+    let why = "its kubelet has to confirm its end, and node unready is not ready";
+    assert_eq!(plan.objects[0].why.as_deref(), Some(why));
+    assert_eq!(effects(&cluster.plan(a, Background)), ["a unknown"]);
+    // With the node, PodGC deletes it.
+    let others = vec![(0, a.key())];
+    let query = PlanQuery { roots: vec![unready.identity()], policy: Background, others, limit: 100 };
+    assert_eq!(effects(&cluster.plan_of(query, 100)), ["a deleted", "unready deleted"]);
+}
+
+#[test]
+fn what_the_api_server_refuses_is_not_planned() {
+    let (refused, other) = (obj("namespaces", "", "kube-system"), config("a"));
+    for roots in [vec![&refused], vec![&other, &refused]] {
+        let roots = roots.into_iter().map(Obj::identity).collect();
+        let query = PlanQuery { roots, policy: Background, others: Vec::new(), limit: 100 };
+        let plan = Cluster::of(&[&refused, &other]).plan_of(query, 100);
+        assert_eq!(plan.verdict, "The API server refuses to delete Namespace/kube-system.");
+        assert_eq!((plan.deletes, plan.objects.len(), plan.exists), (0, 0, Some(true)));
+    }
+}
+
+/// Whatever was asked for before: the namespace controller deletes in the background.
+#[test]
+fn what_is_in_a_namespace_does_not_go_on_as_its_deletion_began() {
+    let namespace = obj("namespaces", "", "ns");
+    let (a, b) = (config("a").foreground(), config("b").orphaning());
+    let blocking = |name: &str, of: &Obj| config(name).blocking(of).terminating().held();
+    let (x, y) = (blocking("x", &a), config("y").owned(&b));
+    let finalizer: &[&str] = &["example.com/x"];
+    let mut cluster = Cluster::of(&[&namespace, &a, &b, &x, &y]).read(&x, finalizer);
+    cluster = cluster.read(&a, &["foregroundDeletion"]).read(&b, &["orphan"]);
+    let expected = ["a deleted", "b deleted", "ns deleted after x", "x held", "y deleted"];
+    for policy in [Background, Foreground] {
+        assert_eq!(effects(&cluster.plan(&namespace, policy)), expected);
+        // One that is named beside it is in it all the same.
+        for roots in [[&namespace, &a], [&a, &namespace]] {
+            let roots = roots.map(Obj::identity).to_vec();
+            let query = PlanQuery { roots, policy, others: Vec::new(), limit: 100 };
+            assert_eq!(effects(&cluster.plan_of(query, 100)), expected);
+        }
+    }
+}
+
+/// What is in both waits in both.
+#[test]
+fn a_namespace_and_a_definition_wait_for_what_they_share() {
+    let namespace = obj("namespaces", "", "ns");
+    let definition = obj("customresourcedefinitions.apiextensions.k8s.io", "", "widgets.example.com").held();
+    let widget = obj("widgets.example.com", "ns", "w").held();
+    for roots in [[&namespace, &definition], [&definition, &namespace]] {
+        let mut cluster = Cluster::of(&[&namespace, &definition, &widget])
+            .read(&widget, &["example.com/x"])
+            .read(&definition, &["customresourcecleanup.apiextensions.k8s.io"]);
+        let roots = roots.map(Obj::identity).to_vec();
+        let query = PlanQuery { roots, policy: Background, others: Vec::new(), limit: 100 };
+        let plan = cluster.plan_of(query, 100);
+        let expected = ["ns deleted after w", "w held", "widgets.example.com deleted after w"];
+        assert_eq!(effects(&plan), expected, "{plan:?}");
+    }
+}
+
 /// It is being deleted, and its loss is counted.
 #[test]
 fn a_claim_that_a_pod_frees_may_go_with_it() {
@@ -142,15 +230,10 @@ fn a_definition_whose_objects_cannot_be_deleted_is_not_said_to_go() {
         let plan = cluster.plan(&definition, Background);
         assert_eq!(effects(&plan), [format!("widgets.example.com {effect}")]);
         assert_eq!(plan.verdict.contains(&format!("its condition Terminating says: {says}")), is_said);
-        let contents = NamespaceContents { is_all: true, ..NamespaceContents::default() };
-        let explained = cluster.ask(|asker| explain_namespace(asker, &definition.identity(), &contents));
-        assert_eq!(explained.verdict.contains(says), is_said, "{explained:?}");
-        let contents = NamespaceContents {
-            objects: vec![(pod("w").identity(), kube_gc_core::object::DeletionState::Live)],
-            ..contents
-        };
-        let explained = cluster.ask(|asker| explain_namespace(asker, &definition.identity(), &contents));
-        assert_eq!(explained.verdict.contains(says), is_said, "{explained:?}");
+        for left in [&[][..], &[(pod("w").identity(), kube_gc_core::object::DeletionState::Live)]] {
+            let explained = cluster.ask(|asker| explain_namespace(asker, &definition.identity(), left));
+            assert_eq!(explained.verdict.contains(says), is_said, "{explained:?}");
+        }
     }
 }
 

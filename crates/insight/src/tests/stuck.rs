@@ -11,13 +11,9 @@ const MINUTE: Duration = Duration::from_secs(60);
 /// Less than that.
 const NOW: Duration = Duration::from_secs(59);
 
-fn context(older: Duration) -> StuckContext {
-    StuckContext { older, is_all: true, ..StuckContext::default() }
-}
-
 fn report(cluster: &mut Cluster, older: Duration, is_meant: impl Fn(&Identity) -> bool) -> StuckReport {
     let deleted = cluster.graph.search(&SearchQuery { being_deleted: true, ..SearchQuery::default() });
-    cluster.ask(|asker| stuck(asker, &deleted, &context(older), &is_meant))
+    cluster.ask(|asker| stuck(asker, &deleted, older, &is_meant))
 }
 
 fn cluster(objects: &[(&Obj, &[&str])]) -> Cluster {
@@ -67,8 +63,13 @@ fn a_namespace_waits_only_for_what_is_in_it() {
     // Each command is below its finalizer, and is about an object of its group.
     for (group, name) in report.groups.iter().zip(["configmaps a -n other", "configmaps held -n ns"]) {
         let [first, by_hand] = &group.advice[..] else { panic!("{group:?}") };
+        let [first, by_hand] = [first, by_hand].map(|advice| String::from(advice.clone()));
         assert!(first.starts_with("Finalizer gone.example.net/c: ") && by_hand.contains(name), "{by_hand}");
     }
+    // That of the first stands for all.
+    let [_, by_hand] = &report.advice[..] else { panic!("{report:?}") };
+    let command = ", for each object as for this one: kubectl patch configmaps a -n other ";
+    assert!(by_hand.contains(command), "{by_hand}");
     // Of very many, some are told together.
     all.extend((0..40).flat_map(|number| {
         let name = format!("n{number:02}");
@@ -88,7 +89,7 @@ fn no_namespace_pushes_out_another() {
     let finalizers: &[&str] = &["example.com/a"];
     let mut cluster = cluster(&all.iter().map(|obj| (obj, finalizers)).collect::<Vec<_>>());
     let deleted = cluster.graph.search(&SearchQuery { being_deleted: true, ..SearchQuery::default() });
-    let report = cluster.ask_with(2, |asker| stuck(asker, &deleted, &context(NOW), |_| true));
+    let report = cluster.ask_with(2, |asker| stuck(asker, &deleted, NOW, |_| true));
     let group = report.groups.iter().find(|group| group.cause == "finalizers").unwrap();
     let mut namespaces: Vec<_> = group.objects.iter().map(|name| name.namespace.clone().unwrap()).collect();
     namespaces.sort();
@@ -113,9 +114,11 @@ fn what_the_collector_cannot_finish_is_named_once() {
             "Pod/alone: the collector cannot finish with it (denied): never",
         ]
     );
+    let said = |text: &str| Advice::from(text.to_owned());
     let advice =
         ["The collector cannot finish with Pod/below (denied): not today.", "What to do (denied): ask."];
-    assert_eq!((&*report.groups[0].advice, report.unfinished), (&advice.map(str::to_owned)[..], 2));
+    assert_eq!((&*report.groups[0].advice, report.unfinished), (&advice.map(said)[..], 2));
+    assert_eq!(report.advice, advice, "each once");
 }
 
 /// A type that was left out may have what blocks it.
@@ -124,8 +127,8 @@ fn nothing_blocks_an_object_only_if_every_type_was_looked_at() {
     let root = config("root").foreground();
     let mut cluster = cluster(&[(&root, &["foregroundDeletion"])]);
     for (left_out, said) in [
-        (0, "ConfigMap/root waits for the collector to remove its finalizer"),
-        (1, "ConfigMap/root waits for something that could not be looked at"),
+        (LeftOut::None, "ConfigMap/root waits for the collector to remove its finalizer"),
+        (LeftOut::Chosen(1), "ConfigMap/root waits for something that could not be looked at"),
     ] {
         cluster.outside.left_out = left_out;
         assert_eq!(sentences(&report(&mut cluster, NOW, |_| true)), [said]);
@@ -160,7 +163,7 @@ fn objects_with_the_same_finalizer_have_one_cause_and_the_first_are_named() {
     assert_eq!((before.stuck, before.being_deleted, before.groups.len()), (0, 30, 0));
     assert_eq!(before.oldest.as_deref(), Some("2026-01-01T00:00:00Z"));
     let deleted = [(all[0].identity(), all[0].facts.deletion_state())];
-    let unread = cluster.ask_with(0, |asker| stuck(asker, &deleted, &context(NOW), |_| true));
+    let unread = cluster.ask_with(0, |asker| stuck(asker, &deleted, NOW, |_| true));
     assert_eq!((unread.stuck, unread.not_read), (0, 1));
 }
 
@@ -169,6 +172,8 @@ fn objects_with_the_same_finalizer_have_one_cause_and_the_first_are_named() {
 fn only_a_pod_has_a_grace_period_and_each_other_cause_is_its_own() {
     let (pod, config) = (pod("p").terminating(), config("c").terminating());
     let namespace = obj("namespaces", "", "ns").terminating();
+    let definition =
+        obj("customresourcedefinitions.apiextensions.k8s.io", "", "widgets.example.com").terminating();
     let with = |obj: &Obj, grace, particulars: &Particulars| {
         Cluster::of(&[obj, &node("n1")]).with(obj, |details| {
             (details.grace, details.particulars) = (grace, particulars.clone());
@@ -220,7 +225,7 @@ fn only_a_pod_has_a_grace_period_and_each_other_cause_is_its_own() {
             None,
             "unknown",
             " waits for the namespace controller of kube-controller-manager or a collector with --finish-namespaces, or for \
-             what could not be listed",
+             what was not looked at",
         ),
         (
             &namespace,
@@ -238,28 +243,114 @@ fn only_a_pod_has_a_grace_period_and_each_other_cause_is_its_own() {
             "silentApi",
             " waits for an API that does not answer: metrics.k8s.io/v1beta1",
         ),
+        // Only a namespace waits for every API.
+        (
+            &definition,
+            &of(&[]),
+            true,
+            Some("metrics.k8s.io/v1beta1"),
+            "unexplained",
+            " waits for something that the API does not show",
+        ),
     ] {
         let mut cluster = with(obj, if cause == "kubelet" { 5 } else { 0 }, particulars);
         let deleted = [(obj.identity(), obj.facts.deletion_state())];
-        let silent_apis = silent.map(|what: &str| Unseen { what: what.into(), why: "503".into() });
-        let silent_apis = silent_apis.into_iter().collect();
-        let context = StuckContext { older: Duration::ZERO, silent_apis, is_all };
-        let report = cluster.ask(|asker| stuck(asker, &deleted, &context, |_| true));
+        let unseen = |what: &str| Unseen { what: what.into(), why: "503".into() };
+        cluster.outside.silent_apis = silent.map(unseen).into_iter().collect();
+        cluster.outside.types = (!is_all).then(|| unseen("widgets.example.com")).into_iter().collect();
+        let report = cluster.ask(|asker| stuck(asker, &deleted, Duration::ZERO, |_| true));
         let sentence = format!("{}{predicate}", ObjectName::from(&obj.identity()));
         assert_eq!((&*report.groups[0].cause, sentences(&report)), (cause, vec![&*sentence]));
         let Explanation { verdict, advice, .. } = cluster.explain(obj);
         assert_eq!(verdict.contains("grace period"), cause == "kubelet", "{verdict}");
         if cause == "kubelet" {
-            let command = if particulars == &lost { "delete pod p -n ns --force" } else { "delete node n1" };
+            let command =
+                if particulars == &lost { "delete pod p -n ns --force" } else { "look at its kubelet." };
             assert!(advice.len() == 1 && advice[0].ends_with(command), "{advice:?}");
             assert_eq!(advice[0].contains("that no finalizer holds"), particulars == &lost, "{advice:?}");
-            assert_eq!(report.groups[0].advice, advice);
+            assert_eq!(report.advice, advice);
         }
     }
     let mut before = with(&pod, 72, &on_node);
     assert_eq!(report(&mut before, Duration::ZERO, |_| true).stuck, 0);
     let verdict = "Pod/p is being deleted: its grace period of 72 s ends in 12s.";
     assert_eq!(before.explain(&pod).verdict, verdict);
+}
+
+/// Whoever deletes one that is ready loses all its pods.
+#[test]
+fn the_deletion_of_a_node_is_advised_only_if_it_is_not_ready() {
+    let (pod, node) = (pod("p").terminating(), node("n1"));
+    for (of_node, begins, ends) in [
+        (Particulars::None, "Node n1 is ready, as far as can be read: ", "look at its kubelet."),
+        (
+            Particulars::UnreadyNode,
+            "Node n1 is not ready. If its machine is gone for good, ",
+            ": kubectl delete node n1",
+        ),
+    ] {
+        let mut cluster = Cluster::of(&[&pod, &node]).with(&node, |of| of.particulars = of_node);
+        cluster = cluster.with(&pod, |details| {
+            (details.grace, details.particulars) = (5, Particulars::Pod { node: Some("n1".into()) });
+        });
+        let advice = cluster.explain(&pod).advice;
+        assert!(
+            advice.len() == 1 && advice[0].starts_with(begins) && advice[0].ends_with(ends),
+            "{advice:?}"
+        );
+    }
+}
+
+/// The API server manages the APIService of a definition: it comes back.
+#[test]
+fn a_conversion_webhook_that_fails_is_named() {
+    let namespace = obj("namespaces", "", "ns").terminating();
+    let mut cluster = Cluster::of(&[&namespace]).with(&namespace, |details| {
+        let (finalizers, conditions) = (vec!["kubernetes".to_owned()], Vec::new());
+        details.particulars = Particulars::Container { finalizers, conditions };
+    });
+    let why = "500 Internal Server Error: conversion webhook for example.com/v1, Kind=Widget failed: refused";
+    cluster.outside.silent_apis = vec![Unseen { what: "widgets.example.com".into(), why: why.into() }];
+    let (webhook, report) = (
+        "the conversion webhook of CustomResourceDefinition widgets.example.com",
+        report(&mut cluster, NOW, |_| true),
+    );
+    assert_eq!(
+        sentences(&report),
+        [format!("Namespace/ns waits for an API that does not answer: {webhook}")]
+    );
+    let repair = format!(
+        "A namespace only goes after every API has answered. Repair {webhook}. The APIService of an \
+                          aggregated API can be removed instead."
+    );
+    assert_eq!(report.advice, [repair]);
+}
+
+#[test]
+fn a_definition_waits_for_what_was_not_listed() {
+    let definition =
+        obj("customresourcedefinitions.apiextensions.k8s.io", "", "widgets.example.com").terminating();
+    let mut cluster = cluster(&[(&definition, &["customresourcecleanup.apiextensions.k8s.io"])]);
+    let unseen = |what: &str| vec![Unseen { what: what.into(), why: "503".into() }];
+    for (left_out, types, waits_for) in [
+        (LeftOut::None, vec![], "finalizer customresourcecleanup.apiextensions.k8s.io"),
+        (LeftOut::None, unseen("things.example.com"), "finalizer customresourcecleanup.apiextensions.k8s.io"),
+        (LeftOut::None, unseen("widgets.example.com"), "something that could not be looked at"),
+        (LeftOut::Chosen(1), vec![], "something that could not be looked at"),
+    ] {
+        (cluster.outside.left_out, cluster.outside.types) = (left_out, types);
+        let said = format!("CustomResourceDefinition/widgets.example.com waits for {waits_for}");
+        assert_eq!(sentences(&report(&mut cluster, NOW, |_| true)), [said]);
+    }
+}
+
+#[test]
+fn what_protects_the_first_of_several_is_said() {
+    let claims = ["c1", "c2"].map(|name| obj("persistentvolumeclaims", "ns", name).terminating());
+    let finalizers: &[&str] = &["kubernetes.io/pvc-protection"];
+    let mut cluster = cluster(&claims.each_ref().map(|claim| (claim, finalizers)));
+    let said = "2 objects wait for finalizer kubernetes.io/pvc-protection (of PersistentVolumeClaim/c1: Pod/user uses it)";
+    assert_eq!(sentences(&report(&mut cluster, NOW, |_| true)), [said]);
 }
 
 #[test]

@@ -1,0 +1,46 @@
+//! What a person can do, and the command for it.
+
+use serde::{Deserialize, Serialize};
+
+/// What a person can do. For people and in JSON, it is one text.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "String", into = "String")]
+pub struct Advice {
+    pub(crate) what: String,
+    /// The command for one object.
+    command: Option<String>,
+    /// There are others, for which it is another one.
+    is_for_each: bool,
+}
+
+impl Advice {
+    /// With the command for one object of so many.
+    pub(crate) fn with(self, command: String, count: usize) -> Self {
+        Self { command: Some(command), is_for_each: count > 1, ..self }
+    }
+
+    /// Each piece of advice once: the command for the first object stands for all.
+    pub(crate) fn once<'a>(all: impl Iterator<Item = &'a Self>) -> Vec<String> {
+        let mut once: Vec<Self> = Vec::new();
+        for advice in all {
+            match once.iter_mut().find(|known| known.what == advice.what) {
+                Some(known) => known.is_for_each |= known.command != advice.command,
+                None => once.push(advice.clone()),
+            }
+        }
+        once.into_iter().map(String::from).collect()
+    }
+}
+
+impl From<String> for Advice {
+    fn from(what: String) -> Self {
+        Self { what, command: None, is_for_each: false }
+    }
+}
+
+impl From<Advice> for String {
+    fn from(Advice { what, command, is_for_each }: Advice) -> Self {
+        let each = if is_for_each { ", for each object as for this one" } else { "" };
+        command.map_or_else(|| what.clone(), |command| format!("{what}{each}: {command}"))
+    }
+}
