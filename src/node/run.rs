@@ -145,7 +145,6 @@ async fn attempt(node: &mut Node, scope: Scope, cancel: &CancellationToken) -> R
         return Ok(report);
     }
     let result = collector.carry_out(&look, scope, cancel).await?;
-    collector.save();
     if let Some(usage) = result.usage {
         record::node_filesystem("free", usage.available);
     }

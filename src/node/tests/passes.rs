@@ -35,10 +35,10 @@ async fn a_plan_says_exactly_what_a_pass_then_does() {
     assert!(before.0.is_superset(&set(&of_gone)));
     // S1, L1, C8.
     assert_eq!(node.sandbox_ids(), set(std::slice::from_ref(&living.sandbox)));
-    let directories = node.logs().directories().unwrap().items;
+    let directories = node.logs().directories(None).unwrap().items;
     assert_eq!(directories.len(), 1);
     assert!(directories[0].name.ends_with(&living.uid));
-    assert_eq!(node.logs().symlinks().unwrap().items.len(), 2);
+    assert_eq!(node.logs().symlinks(None).unwrap().items.len(), 2);
     let mut logs: Vec<_> = fs::read_dir(format!("{}/web", node.log_directory(&living)))
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
