@@ -99,7 +99,9 @@ impl NodeCollector {
             tell(candidate, outcome);
         }
         self.tried.update(&look.plan, &items);
-        self.save();
+        if !items.is_empty() {
+            self.save();
+        }
         let count = |is: fn(&Outcome) -> bool| items.iter().filter(|item| is(&item.outcome)).count();
         let unlisted = api_error.filter(|_| look.api_error.is_none());
         let note = unlisted.map(|error| format!("pods could not be listed before each image: {error}"));

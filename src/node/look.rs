@@ -94,8 +94,8 @@ impl NodeCollector {
         notes.extend(self.lost_logs(&files, &plan));
         notes.extend(self.stale_records(&plan));
         let broken = safety::check(&self.inputs(&runtime, &pods, &files, now.wall), &plan);
-        let violations: Vec<String> = broken.iter().map(ToString::to_string).collect();
-        notes.extend(violations.iter().cloned());
+        let violations = broken.iter().map(ToString::to_string).collect::<Vec<_>>();
+        notes.extend_from_slice(&violations);
         Ok(Look { plan: Arc::new(plan), notes, api_error, pods, files, violations })
     }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use kube_gc_cri as cri;
-use kube_gc_cri::messages::{ContainerFilter, POD_UID, PodSandboxFilter};
+use kube_gc_cri::messages::{ContainerFilter, ListPodSandboxRequest, POD_UID, PodSandboxFilter};
 use kube_gc_node::logs::{c8_log_file, l2_container_id};
 use kube_gc_node::plan::{Candidate, Target};
 use kube_gc_node::recheck::Fresh;
@@ -145,11 +145,11 @@ impl NodeCollector {
         let of_sandboxes = PodSandboxFilter { label_selector: label(), ..PodSandboxFilter::default() };
         let (containers, sandboxes) = tokio::try_join!(
             self.client.containers(Some(of_containers)),
-            self.client.sandboxes(Some(of_sandboxes))
+            self.client.call(ListPodSandboxRequest { filter: Some(of_sandboxes) })
         )?;
         Ok(RuntimeView {
             containers: containers.into_iter().map(view::container).collect(),
-            sandboxes: sandboxes.into_iter().map(view::sandbox).collect(),
+            sandboxes: sandboxes.items.into_iter().map(view::sandbox).collect(),
             ..RuntimeView::default()
         })
     }
