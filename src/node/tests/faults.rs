@@ -67,21 +67,6 @@ async fn a_runtime_that_did_not_know_its_file_systems_at_the_start_is_asked_agai
     assert_eq!(node.server.calls(Rpc::ImageFsInfo).len(), 2);
 }
 
-#[tokio::test]
-async fn an_image_that_is_listed_after_its_removal_has_failed() {
-    let mut node = Node::set_up();
-    node.images(2, 50);
-    node.rules.all = true;
-    let before = node.server.world(|world| world.clone());
-    let undo = server::Effect::before(move |world, _| *world = before.clone());
-    node.server.fault(server::Fault::every(Rpc::ListImages, undo));
-    let (_, carried) = node.pass().await;
-    assert_eq!((carried.removed, carried.failed), (0, 3));
-    node.server.clear_faults();
-    let (_, carried) = node.pass().await;
-    assert_eq!((carried.removed, carried.failed), (3, 0));
-}
-
 /// Also if the pass is asked to end.
 #[tokio::test]
 async fn an_image_that_the_runtime_only_says_is_gone_has_failed_and_keeps_its_age() {

@@ -272,17 +272,3 @@ async fn an_image_of_a_runtime_handler_is_removed_by_its_name() {
     assert_eq!(removed(&carried)[0], (What::Image, id.clone()));
     assert!(!node.image_ids().contains(&id));
 }
-
-#[tokio::test]
-async fn an_end_that_is_asked_for_leaves_the_rest() {
-    let mut node = Node::set_up();
-    let gone = node.gone_pod();
-    node.containers(&gone, 3, ContainerState::ContainerExited);
-    let mut collector = node.collector().await;
-    let look = collector.look(now()).await.unwrap();
-    let cancel = CancellationToken::new();
-    cancel.cancel();
-    let carried = collector.carry_out(&look, Scope::All, &cancel).await.unwrap();
-    assert!(carried.interrupted.is_some() && carried.items.is_empty());
-    assert!(node.changes().is_empty());
-}
