@@ -66,11 +66,6 @@ impl Users {
         }
     }
 
-    /// Whether something uses this image.
-    pub fn uses(&self, image: &Image) -> bool {
-        self.user(image).is_some()
-    }
-
     /// The rule that keeps this image because something uses it, and the reason.
     pub(crate) fn user(&self, image: &Image) -> Option<&(Rule, String)> {
         let mut user = None;
