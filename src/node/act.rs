@@ -88,7 +88,7 @@ impl NodeCollector {
             cancel.cancel();
         }
         let Progress { pass, usage, api_error, .. } = on;
-        let usage = self.disk.as_ref().and_then(|disk| disk.usage().ok()).or(usage);
+        let usage = self.disk.as_ref().and_then(|(_, disk)| disk.usage().ok()).or(usage);
         let (missing_bytes, missing_inodes) = pass.missing();
         // Without a measurement before the plan, `--free` could not even become a goal.
         let was_asked = self.rules.free.is_some() && scope != Scope::Containers;
@@ -114,6 +114,7 @@ impl NodeCollector {
             missing_bytes,
             missing_inodes,
             unmeasured,
+            unlabelled: look.unlabelled.is_some(),
             interrupted,
             seconds: (start.elapsed().as_secs_f64() * 1000.0).floor() / 1000.0,
             items,
@@ -157,7 +158,10 @@ impl NodeCollector {
     }
 
     async fn measure(&mut self, patience: Duration, until: Option<u64>, on: &mut Progress<'_>) {
-        let measured = async { disk::measure(&*self.disk().await?, on.usage, until, patience).await };
+        let measured = async {
+            let disk = self.disk(&mut Vec::new()).await.ok_or("it is not known where images are stored")?;
+            disk::measure(&*disk, on.usage, until, patience).await
+        };
         let Some(measured) = on.cancel.run_until_cancelled(measured).await else { return };
         let measured = measured.map_err(|problem| tracing::warn!("{problem}")).ok();
         on.usage = measured.or(on.usage);

@@ -27,8 +27,8 @@ const PROOFS_AT_A_TIME: usize = 8;
 #[derive(Debug)]
 pub struct NodeCollector {
     pub(super) client: Client,
-    /// Where images and layers are; nothing as long as the runtime has not told.
-    pub(super) disk: Option<Arc<dyn Disk>>,
+    /// Where images and layers are, and of which connection; nothing as long as the runtime has not told.
+    pub(super) disk: Option<(u64, Arc<dyn Disk>)>,
     /// Who knows the pods of this node; nothing without an API server.
     pub(super) pods: Option<PodSource>,
     /// Those of the last list, which count until the next one, because a watch may be behind.
@@ -74,7 +74,7 @@ impl NodeCollector {
     /// The same with another file system.
     #[cfg(any(test, feature = "demo"))]
     pub fn with_disk(mut self, disk: Arc<dyn Disk>) -> Self {
-        self.disk = Some(disk);
+        self.disk = Some((u64::MAX, disk));
         self
     }
 
@@ -84,13 +84,18 @@ impl NodeCollector {
         self
     }
 
-    /// Where images and layers are. Until the runtime tells, each look asks again: it may have been starting.
-    pub(super) async fn disk(&mut self) -> Result<Arc<dyn Disk>, String> {
-        let disk = match &self.disk {
-            Some(disk) => Arc::clone(disk),
-            None => disk::of_runtime(&self.client).await?,
-        };
-        Ok(Arc::clone(self.disk.insert(disk)))
+    /// Where images and layers are. Until the runtime of this connection tells, each look asks again, and what was told
+    /// before counts.
+    pub(super) async fn disk(&mut self, notes: &mut Vec<String>) -> Option<Arc<dyn Disk>> {
+        // Before the call, which may make a new one.
+        let connection = self.client.connections();
+        if self.disk.as_ref().is_none_or(|(of, _)| *of < connection) {
+            match disk::of_runtime(&self.client).await {
+                Ok(disk) => self.disk = Some((connection, disk)),
+                Err(problem) => notes.push(problem),
+            }
+        }
+        self.disk.as_ref().map(|(_, disk)| Arc::clone(disk))
     }
 
     /// The settings of the rules.

@@ -33,6 +33,8 @@ pub struct Look {
     pub(super) files: Files,
     /// The invariants that the plan breaks: none, unless there is a bug.
     pub(super) violations: Vec<String>,
+    /// Why images stay whose labels are not told.
+    pub(super) unlabelled: Option<String>,
 }
 
 impl NodeCollector {
@@ -69,12 +71,9 @@ impl NodeCollector {
         let mut runtime = self.runtime_view(&pod_keys(&files), &mut notes).await?;
         // After the runtime, so that a pod that is bound meanwhile is in the list.
         let (pods, api_error) = self.pod_view(&runtime, &files, &mut notes).await;
-        match self.disk().await {
-            Ok(disk) => {
-                files.image_usage = disk.usage().map_err(|problem| notes.push(problem)).ok();
-                files.container_disk = disk.of_containers(&mut notes);
-            }
-            Err(problem) => notes.push(problem),
+        if let Some(disk) = self.disk(&mut notes).await {
+            files.image_usage = disk.usage().map_err(|problem| notes.push(problem)).ok();
+            files.container_disk = disk.of_containers(&mut notes);
         }
 
         self.forget_gone(&runtime);
@@ -86,9 +85,11 @@ impl NodeCollector {
             vec![format!("it is not known which images are used by others than CRI, so images stay: {error}")]
         }));
         self.ledger.observe(&runtime, &pods, &now);
+        let mut unlabelled = None;
         if !self.rules.labels.is_empty() {
             let without = plan(&self.inputs(&runtime, &pods, &files, now.wall));
-            notes.extend(self.learn_labels(&mut runtime, &without).await);
+            unlabelled = self.learn_labels(&mut runtime, &without).await;
+            notes.extend(unlabelled.clone());
         }
         let plan = plan(&self.inputs(&runtime, &pods, &files, now.wall));
         notes.extend(self.lost_logs(&files, &plan));
@@ -96,7 +97,7 @@ impl NodeCollector {
         let broken = safety::check(&self.inputs(&runtime, &pods, &files, now.wall), &plan);
         let violations = broken.iter().map(ToString::to_string).collect::<Vec<_>>();
         notes.extend_from_slice(&violations);
-        Ok(Look { plan: Arc::new(plan), notes, api_error, pods, files, violations })
+        Ok(Look { plan: Arc::new(plan), notes, api_error, pods, files, violations, unlabelled })
     }
 
     /// Notes which of all sandboxes a kubelet has made.

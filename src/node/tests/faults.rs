@@ -65,6 +65,20 @@ async fn a_runtime_that_did_not_know_its_file_systems_at_the_start_is_asked_agai
         assert!(collector.look(now()).await.unwrap().plan.usage.is_some());
     }
     assert_eq!(node.server.calls(Rpc::ImageFsInfo).len(), 2);
+    // After an upgrade, they may be elsewhere. Until the runtime tells, what it told before counts.
+    let starting = server::Effect::Fail(server::Code::Unavailable, "starting".to_owned());
+    node.server.fault(server::Fault::nth(Rpc::ImageFsInfo, 1, starting));
+    node.server.upgrade(|settings| settings.mountpoint = "/no/such/directory".to_owned());
+    for (is_known, said) in [(true, "where images are stored"), (false, "/no/such/directory")] {
+        // Until the end of the connection has been noticed.
+        let look = loop {
+            if let Ok(look) = collector.look(now()).await {
+                break look;
+            }
+        };
+        assert_eq!(look.plan.usage.is_some(), is_known);
+        assert!(look.notes[0].contains(said), "{:?}", look.notes);
+    }
 }
 
 /// Also if the pass is asked to end.
