@@ -84,8 +84,7 @@ impl NodeCollector {
         self
     }
 
-    /// Where images and layers are. Until the runtime of this connection tells, each look asks again, and what was told
-    /// before counts.
+    /// Where images and layers are; as it was told before until the runtime of this connection tells.
     pub(super) async fn disk(&mut self, notes: &mut Vec<String>) -> Option<Arc<dyn Disk>> {
         // Before the call, which may make a new one.
         let connection = self.client.connections();

@@ -90,8 +90,7 @@ impl NodeCollector {
     /// Looks at what may use an image by now, and at the image, right before its removal (B2).
     ///
     /// Whatever is listed first is the oldest at the removal, so the API server, which may take long, comes first. A
-    /// pod may have been bound meanwhile: a watch has heard of it, and without one, another list tells. What comes after
-    /// that, nobody can see.
+    /// pod may have been bound meanwhile: a watch has heard of it, and without one, another list tells.
     async fn see(
         &mut self,
         image: &ImageSpec,

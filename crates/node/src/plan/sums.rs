@@ -81,7 +81,7 @@ impl Breakdown {
         for (image, decision) in runtime.images.iter().zip(decisions) {
             let sum = match decision.rule {
                 Rule::I1 => &mut found.in_use,
-                // If no pod is known, none is known to use it.
+                // While no pod is known, none is known to use it.
                 Rule::B2 if !matches!(pods, PodView::Unavailable { known: None, .. }) => &mut found.in_use,
                 // What only usage or the limit keeps is unused.
                 Rule::I4 | Rule::I7 | Rule::P1 | Rule::Free | Rule::All | Rule::Safety4 => &mut found.unused,
