@@ -75,7 +75,6 @@ pub fn once(target: &Target, settings: &Settings, asked: &Asked) -> Result<Repor
             result = node.collector.carry_out(&look, Scope::All, &cancel) => result,
             result = ending => result,
         };
-        node.collector.save();
         Ok(report.with(result.map_err(|error| node_error(&error))?))
     })?
 }
@@ -112,7 +111,7 @@ impl Node {
         problems.iter().for_each(|problem| tracing::warn!("{problem}"));
         let client = Client::connect(&options.endpoint, client_settings()).await;
         let client = client.map_err(|error| node_error(&error.into()))?;
-        let collector = NodeCollector::new(client, options.rules.clone(), options.in_pod, pods, ledger).await;
+        let collector = NodeCollector::new(client, options.rules.clone(), options.in_pod, pods, ledger);
         let collector = collector.with_state(options.state.clone());
         Ok(Self { options, collector, api })
     }

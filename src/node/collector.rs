@@ -8,7 +8,7 @@ use futures::{FutureExt as _, StreamExt as _, stream};
 use kube_gc_cri::{self as cri, Client};
 use kube_gc_node::pass::PATIENCE;
 use kube_gc_node::plan::Candidate;
-use kube_gc_node::view::{Answer, Listed, Proof};
+use kube_gc_node::view::{Answer, Listed, Pod, Proof, SandboxImage};
 use kube_gc_node::{Ledger, Moment, PodRef, PodView, Rules, Timestamp, Tried};
 use rustix::time::{ClockId, clock_gettime};
 use tokio::time::sleep;
@@ -17,7 +17,6 @@ use tokio_util::sync::CancellationToken;
 use super::StateFile;
 use super::disk::{self, Disk};
 use super::files::Logs;
-use super::look::Told;
 use super::unlisted::Layer;
 use kube_gc_client::{Api, ApiError, PodWatch};
 
@@ -28,12 +27,12 @@ const PROOFS_AT_A_TIME: usize = 8;
 #[derive(Debug)]
 pub struct NodeCollector {
     pub(super) client: Client,
-    /// Where images and layers are; nothing as long as the runtime has not told.
-    pub(super) disk: Option<Arc<dyn Disk>>,
+    /// Where images and layers are, and of which connection; nothing as long as the runtime has not told.
+    pub(super) disk: Option<(u64, Arc<dyn Disk>)>,
     /// Who knows the pods of this node; nothing without an API server.
     pub(super) pods: Option<PodSource>,
-    /// What it has told of them.
-    pub(super) told: Told,
+    /// Those of the last list, which count until the next one, because a watch may be behind.
+    pub(super) known: Option<Vec<Pod>>,
     pub(super) logs: Logs,
     pub(super) rules: Rules,
     /// When images were first seen and last used.
@@ -48,27 +47,19 @@ pub struct NodeCollector {
     pub(super) layers: HashMap<String, Layer>,
     /// The uids of pods with a ready sandbox that a kubelet has made, as of the last list.
     pub(super) kubelet_pods: Vec<String>,
-    /// The image of sandboxes, by the last status of the runtime; nothing before the first one.
-    pub(super) sandbox_image: Option<Option<String>>,
+    /// The image of sandboxes, by the last status of the runtime.
+    pub(super) sandbox_image: SandboxImage,
 }
 
 impl NodeCollector {
     /// Collects what a container runtime has, with logs that are seen from a pod or from the host.
-    pub async fn new(
-        client: Client,
-        rules: Rules,
-        in_pod: bool,
-        pods: Option<PodSource>,
-        ledger: Ledger,
-    ) -> Self {
-        let disk = disk::of_runtime(&client).await.ok();
-        let logs = Logs::new(rules.roots.clone(), in_pod);
+    pub fn new(client: Client, rules: Rules, in_pod: bool, pods: Option<PodSource>, ledger: Ledger) -> Self {
         Self {
             client,
-            disk,
+            disk: None,
             pods,
-            told: Told::default(),
-            logs,
+            known: None,
+            logs: Logs::new(rules.roots.clone(), in_pod),
             rules,
             ledger,
             state: None,
@@ -76,14 +67,14 @@ impl NodeCollector {
             volumes: HashMap::new(),
             layers: HashMap::new(),
             kubelet_pods: Vec::new(),
-            sandbox_image: None,
+            sandbox_image: SandboxImage::Unknown,
         }
     }
 
     /// The same with another file system.
     #[cfg(any(test, feature = "demo"))]
     pub fn with_disk(mut self, disk: Arc<dyn Disk>) -> Self {
-        self.disk = Some(disk);
+        self.disk = Some((u64::MAX, disk));
         self
     }
 
@@ -93,13 +84,17 @@ impl NodeCollector {
         self
     }
 
-    /// Where images and layers are. Until the runtime tells, each look asks again: it may have been starting.
-    pub(super) async fn disk(&mut self) -> Result<Arc<dyn Disk>, String> {
-        let disk = match &self.disk {
-            Some(disk) => Arc::clone(disk),
-            None => disk::of_runtime(&self.client).await?,
-        };
-        Ok(Arc::clone(self.disk.insert(disk)))
+    /// Where images and layers are; as it was told before until the runtime of this connection tells.
+    pub(super) async fn disk(&mut self, notes: &mut Vec<String>) -> Option<Arc<dyn Disk>> {
+        // Before the call, which may make a new one.
+        let connection = self.client.connections();
+        if self.disk.as_ref().is_none_or(|(of, _)| *of < connection) {
+            match disk::of_runtime(&self.client).await {
+                Ok(disk) => self.disk = Some((connection, disk)),
+                Err(problem) => notes.push(problem),
+            }
+        }
+        self.disk.as_ref().map(|(_, disk)| Arc::clone(disk))
     }
 
     /// The settings of the rules.

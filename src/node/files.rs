@@ -24,9 +24,6 @@ const DEEPEST: usize = 16;
 const DIRECTORY: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-const PODS: &str = "read the directory of the pods' logs";
-const SYMLINKS: &str = "read the directory of the symlinks to logs";
-
 /// The two directories of logs.
 #[derive(Clone, Debug)]
 pub struct Logs {
@@ -50,30 +47,19 @@ impl Logs {
         Self { roots, in_pod }
     }
 
-    /// All log directories.
-    pub fn directories(&self) -> Result<Entries<LogDirectory>, String> {
-        read(&self.roots.pods, PODS, None, |pods, name, stat| {
+    /// All log directories; or the one with this name, without its size, right before its removal.
+    pub fn directories(&self, only: Option<&str>) -> Result<Entries<LogDirectory>, String> {
+        read(&self.roots.pods, "read the directory of the pods' logs", only, |pods, name, stat| {
             let is_directory = file_type(stat) == FileType::Directory;
-            let bytes = if is_directory { size(pods, &name) } else { 0 };
-            log_directory(name, stat, bytes)
+            let bytes = if is_directory && only.is_none() { size(pods, &name) } else { 0 };
+            LogDirectory { name, is_directory, bytes, modified: Timestamp::from_secs(stat.st_mtime) }
         })
     }
 
-    /// One log directory, without its size, right before its removal.
-    pub fn directory(&self, name: &str) -> Result<Option<LogDirectory>, String> {
-        let look = |_: &_, name, stat: &_| log_directory(name, stat, 0);
-        Ok(read(&self.roots.pods, PODS, Some(name), look)?.items.pop())
-    }
-
-    /// All symlinks to logs.
-    pub fn symlinks(&self) -> Result<Entries<LogSymlink>, String> {
-        read(&self.roots.containers, SYMLINKS, None, |directory, name, stat| self.look(directory, name, stat))
-    }
-
-    /// One symlink, right before its removal.
-    pub fn symlink(&self, name: &str) -> Result<Option<LogSymlink>, String> {
+    /// All symlinks to logs; or the one with this name, right before its removal.
+    pub fn symlinks(&self, only: Option<&str>) -> Result<Entries<LogSymlink>, String> {
         let look = |directory: &_, name, stat: &_| self.look(directory, name, stat);
-        Ok(read(&self.roots.containers, SYMLINKS, Some(name), look)?.items.pop())
+        read(&self.roots.containers, "read the directory of the symlinks to logs", only, look)
     }
 
     /// Looks at what may be a symlink to a log. Following it opens nothing.
@@ -176,11 +162,6 @@ fn read<T>(
         Ok(Entries { items, problem })
     };
     read().map_err(|error| about(path, what, &error))
-}
-
-fn log_directory(name: String, stat: &Stat, bytes: u64) -> LogDirectory {
-    let is_directory = file_type(stat) == FileType::Directory;
-    LogDirectory { name, is_directory, bytes, modified: Timestamp::from_secs(stat.st_mtime) }
 }
 
 /// Opens one of the two directories of the settings; nothing if it does not exist. Its own path may

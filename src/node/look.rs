@@ -2,49 +2,23 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures::future::join3;
 use kube_gc_core::text::word;
 use kube_gc_cri as cri;
 use kube_gc_cri::client::PodKey;
-use kube_gc_cri::messages::{
-    CONFIG_SEEN, CONFIG_SOURCE, Container, ImageSpec, POD_UID, PodSandbox, PodSandboxState,
-};
+use kube_gc_cri::messages::{CONFIG_SEEN, CONFIG_SOURCE, Container, POD_UID, PodSandbox, PodSandboxState};
 use kube_gc_node::logs::parse_directory;
 use kube_gc_node::plan::{Candidate, Inputs, Plan, Target, What};
 use kube_gc_node::pods::{PodState, Pods, UnknownReason};
 use kube_gc_node::rules::Effects;
 use kube_gc_node::safety;
-use kube_gc_node::view::{Extent, Listed, Pod, SandboxImage};
+use kube_gc_node::view::{Extent, Listed, SandboxImage};
 use kube_gc_node::{Files, Moment, PodRef, PodView, RuntimeView, Timestamp, plan, pods};
-use tokio::time::Instant;
 
 use super::files::Entries;
-use super::{NodeCollector, NodeError, NodeOptions, PodSource, blocking, now, view};
-use kube_gc_client::{ApiError, PodWatch};
-
-/// How long what a consistent list has told of pods is enough, beside a watch. For one, old API servers read all pods
-/// of the cluster.
-const CONSISTENT: Duration = Duration::from_secs(10);
-
-/// What the API server has told of the pods.
-#[derive(Debug, Default)]
-pub(super) struct Told {
-    /// Those of the last list, which count until the next one, because a watch may be behind.
-    pods: Option<Vec<Pod>>,
-    /// When a consistent list was last asked for in this pass.
-    pub(super) asked: Option<Instant>,
-    /// Why pods could not be listed in this pass.
-    pub(super) failure: Option<ApiError>,
-}
-
-impl Told {
-    /// Whether the API server did not answer in this pass: it would take as long again.
-    fn is_silent(&self) -> bool {
-        self.failure.as_ref().is_some_and(ApiError::is_unanswered)
-    }
-}
+use super::{NodeCollector, NodeError, NodeOptions, blocking, now, view};
+use kube_gc_client::ApiError;
 
 /// What there is on a node, and what has to go.
 #[derive(Debug)]
@@ -55,12 +29,12 @@ pub struct Look {
     pub notes: Vec<String>,
     /// Why the API server has not told the pods of this node.
     pub api_error: Option<ApiError>,
-    /// The sandbox by which it is known that a kubelet runs here.
-    kubelet: Option<String>,
     pub(super) pods: PodView,
     pub(super) files: Files,
     /// The invariants that the plan breaks: none, unless there is a bug.
     pub(super) violations: Vec<String>,
+    /// Why images stay whose labels are not told.
+    pub(super) unlabelled: Option<String>,
 }
 
 impl NodeCollector {
@@ -76,9 +50,9 @@ impl NodeCollector {
         }
         // What cannot be ruled out counts as present.
         let unknown = |error| Some(format!("whether one does is not known: {error}"));
-        let found = match &look.kubelet {
+        let found = match self.kubelet() {
             None => blocking(options.detect).await.unwrap_or_else(unknown),
-            found => found.clone(),
+            found => found,
         };
         options.notice(found);
         let Some(why) = &options.kubelet else { return Ok(look) };
@@ -92,19 +66,14 @@ impl NodeCollector {
     /// # Errors
     /// The container runtime does not answer. That something else cannot be seen is in the notes.
     pub async fn look(&mut self, now: Moment) -> Result<Look, NodeError> {
-        let now = &now;
         let mut notes = Vec::new();
         let mut files = self.files(&mut notes).await;
         let mut runtime = self.runtime_view(&pod_keys(&files), &mut notes).await?;
         // After the runtime, so that a pod that is bound meanwhile is in the list.
         let (pods, api_error) = self.pod_view(&runtime, &files, &mut notes).await;
-        let kubelet = self.kubelet();
-        match self.disk().await {
-            Ok(disk) => {
-                files.image_usage = disk.usage().map_err(|problem| notes.push(problem)).ok();
-                files.container_disk = disk.of_containers(&mut notes);
-            }
-            Err(problem) => notes.push(problem),
+        if let Some(disk) = self.disk(&mut notes).await {
+            files.image_usage = disk.usage().map_err(|problem| notes.push(problem)).ok();
+            files.container_disk = disk.of_containers(&mut notes);
         }
 
         self.forget_gone(&runtime);
@@ -115,18 +84,25 @@ impl NodeCollector {
             runtime.sandbox_image = SandboxImage::Unknown;
             vec![format!("it is not known which images are used by others than CRI, so images stay: {error}")]
         }));
-        self.ledger.observe(&runtime, &pods, now);
+        self.ledger.observe(&runtime, &pods, &now);
+        let mut unlabelled = None;
         if !self.rules.labels.is_empty() {
             let without = plan(&self.inputs(&runtime, &pods, &files, now.wall));
-            notes.extend(self.learn_labels(&mut runtime, &without).await);
+            unlabelled = self.learn_labels(&mut runtime, &without).await;
+            notes.extend(unlabelled.clone());
         }
         let plan = plan(&self.inputs(&runtime, &pods, &files, now.wall));
         notes.extend(self.lost_logs(&files, &plan));
         notes.extend(self.stale_records(&plan));
         let broken = safety::check(&self.inputs(&runtime, &pods, &files, now.wall), &plan);
-        let violations: Vec<String> = broken.iter().map(ToString::to_string).collect();
-        notes.extend(violations.iter().cloned());
-        Ok(Look { plan: Arc::new(plan), notes, api_error, kubelet, pods, files, violations })
+        let violations = broken.iter().map(ToString::to_string).collect::<Vec<_>>();
+        notes.extend_from_slice(&violations);
+        Ok(Look { plan: Arc::new(plan), notes, api_error, pods, files, violations, unlabelled })
+    }
+
+    /// Notes which of all sandboxes a kubelet has made.
+    pub(super) fn notice_kubelet(&mut self, sandboxes: &[PodSandbox]) {
+        self.kubelet_pods = sandboxes.iter().filter_map(made_by_kubelet).cloned().collect();
     }
 
     /// The sandbox by which it is known that a kubelet runs here.
@@ -178,7 +154,7 @@ impl NodeCollector {
     /// The logs and symlinks.
     async fn files(&self, notes: &mut Vec<String>) -> Files {
         let logs = self.logs.clone();
-        let read = move || (logs.directories(), logs.symlinks());
+        let read = move || (logs.directories(None), logs.symlinks(None));
         let Ok((directories, symlinks)) = blocking(read).await else {
             notes.push("reading the logs failed unexpectedly".to_owned());
             return Files::default();
@@ -207,7 +183,7 @@ impl NodeCollector {
         // On a new connection, it may be another runtime.
         self.client.follow().await?;
         let (containers, sandboxes) = lists?;
-        self.kubelet_pods = sandboxes.items.iter().filter_map(made_by_kubelet).cloned().collect();
+        self.notice_kubelet(&sandboxes.items);
         let mut runtime = RuntimeView {
             containers_extent: view::extent(containers.is_whole),
             containers: containers.items.into_iter().map(view::container).collect(),
@@ -230,15 +206,14 @@ impl NodeCollector {
             Err(error) => return Err(error.into()),
         }
         match status {
-            Ok(status) => self.sandbox_image = Some(status.sandbox_image()),
+            Ok(status) => {
+                self.sandbox_image = status.sandbox_image().map_or(SandboxImage::None, SandboxImage::Named);
+            }
             Err(error) => {
                 notes.push(format!("the container runtime does not say which image sandboxes use: {error}"));
             }
         }
-        runtime.sandbox_image = match self.sandbox_image.clone() {
-            Some(image) => image.map_or(SandboxImage::None, SandboxImage::Named),
-            None => SandboxImage::Unknown,
-        };
+        runtime.sandbox_image = self.sandbox_image.clone();
         Ok(runtime)
     }
 
@@ -269,7 +244,7 @@ impl NodeCollector {
         };
         match told.await {
             Ok(pods) => {
-                self.told.pods = Some(pods.pods().to_vec());
+                self.known = Some(pods.pods().to_vec());
                 (pods, None)
             }
             Err(error) => {
@@ -284,69 +259,6 @@ impl NodeCollector {
             }
         }
     }
-
-    /// Looks at what may use an image by now, and at the image, right before its removal (B2).
-    ///
-    /// Whatever is listed first is the oldest at the removal, so the API server, which may take long, comes first.
-    /// containerd has a container before CRI lists it, and is asked after CRI, so it tells one that was made meanwhile.
-    /// The image comes last: who gives it a new name, and uses it by that, may have come after the lists of users, but
-    /// then the image has that name, and stays. A pod may have been bound meanwhile: a watch has heard of it, and without
-    /// one, another list tells. What comes after that, nobody can see.
-    pub(super) async fn see(
-        &mut self,
-        image: &ImageSpec,
-        look: &Look,
-    ) -> Result<(Result<RuntimeView, cri::Error>, PodView), cri::Error> {
-        let keys = pod_keys(&look.files);
-        loop {
-            if self.told.asked.is_none_or(|asked| asked.elapsed() >= CONSISTENT) {
-                self.told.asked = Some(Instant::now());
-                self.told.pods = self.list_pods(true).await.or(self.told.pods.take());
-            }
-            let was_silent = self.told.is_silent();
-            if self.rules.beside_kubelet.is_none() {
-                let sandboxes = self.client.all::<PodSandbox>(&keys).await?.items;
-                self.kubelet_pods = sandboxes.iter().filter_map(made_by_kubelet).cloned().collect();
-            }
-            let containers = self.client.all::<Container>(&keys).await?;
-            let mut runtime = RuntimeView {
-                containers_extent: view::extent(containers.is_whole),
-                containers: containers.items.into_iter().map(view::container).collect(),
-                ..RuntimeView::default()
-            };
-            self.learn_users(&mut runtime, &listed(self.known_pods(), None)).await?;
-            let image = self.client.image(image.clone()).await;
-            let is_watched = self.pods.as_ref().is_some_and(PodSource::is_watched);
-            let late = if is_watched { None } else { self.list_pods(false).await };
-            // What was listed while nothing answered is too old.
-            if was_silent || !self.told.is_silent() {
-                let seen = image.map(|image| {
-                    runtime.images.extend(image.map(view::image));
-                    runtime
-                });
-                return Ok((seen, listed(self.known_pods(), late)));
-            }
-        }
-    }
-
-    /// The pods that are known without a request; nothing if none was ever read.
-    fn known_pods(&self) -> Option<Vec<Pod>> {
-        let watch = self.pods.as_ref().and_then(|source| source.watch.as_ref());
-        let watched = watch.map(PodWatch::last).unwrap_or_default();
-        Some([self.told.pods.clone()?, watched].concat())
-    }
-
-    /// The pods by a new list. If they cannot be listed, a pass goes on.
-    async fn list_pods(&mut self, consistent: bool) -> Option<Vec<Pod>> {
-        let source = self.pods.as_ref().filter(|_| !self.told.is_silent())?;
-        let listed = source.api.pods_of_node(&source.node, consistent).await;
-        listed.map_err(|error| self.told.failure = Some(error)).ok()
-    }
-}
-
-fn listed(pods: Option<Vec<Pod>>, late: Option<Vec<Pod>>) -> PodView {
-    let pods = pods.into_iter().chain(late).flatten().collect();
-    PodView::Listed(Listed { pods, ..Listed::default() })
 }
 
 /// How many pods count as there because nothing confirms the node, or because somebody may not ask for them or
@@ -377,16 +289,10 @@ fn made_by_kubelet(sandbox: &PodSandbox) -> Option<&String> {
 
 /// What was read, or nothing, with a note.
 fn items<T>(read: Result<Entries<T>, String>, notes: &mut Vec<String>) -> Vec<T> {
-    match read {
-        Ok(Entries { items, problem }) => {
-            notes.extend(problem);
-            items
-        }
-        Err(problem) => {
-            notes.push(problem);
-            Vec::new()
-        }
-    }
+    let none = |problem| Entries { items: Vec::new(), problem: Some(problem) };
+    let Entries { items, problem } = read.unwrap_or_else(none);
+    notes.extend(problem);
+    items
 }
 
 /// The pods that may have containers, for lists that are too long.

@@ -11,6 +11,8 @@
 //! | `look` | everything that a plan needs, at one time |
 //! | `unlisted` | what lists over CRI lack |
 //! | `act` | carries out a plan, step by step |
+//! | `remove` | looks at a container, sandbox or log, and removes it |
+//! | `image` | looks at an image and what may use it, and removes it |
 //! | `view` | what a container runtime says, as plain data |
 //! | `files` | logs and symlinks; removes them without following a symlink |
 //! | `disk` | how full the file system of the images is |
@@ -21,7 +23,9 @@ mod act;
 mod collector;
 mod disk;
 mod files;
+mod image;
 mod look;
+mod remove;
 mod report;
 pub mod run;
 mod settings;

@@ -61,6 +61,9 @@ pub struct PassResult {
     /// Whether space was to be freed and the file system could not be measured, so that it is not
     /// known whether enough is free.
     pub unmeasured: bool,
+    /// Whether images stay because their labels are not told.
+    #[serde(skip)]
+    pub unlabelled: bool,
     /// Why it ended early.
     pub interrupted: Option<String>,
     /// How long it took, to the millisecond.
@@ -129,6 +132,7 @@ impl PassResult {
             && self.missing_bytes == 0
             && self.missing_inodes == 0
             && !self.unmeasured
+            && !self.unlabelled
             && self.interrupted.is_none()
     }
 

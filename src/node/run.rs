@@ -145,7 +145,6 @@ async fn attempt(node: &mut Node, scope: Scope, cancel: &CancellationToken) -> R
         return Ok(report);
     }
     let result = collector.carry_out(&look, scope, cancel).await?;
-    collector.save();
     if let Some(usage) = result.usage {
         record::node_filesystem("free", usage.available);
     }
@@ -205,9 +204,14 @@ fn summarize(report: &Report, last: Option<&Report>) {
         tracing::warn!("{missing}");
     }
     let known = last.map(|last| last.notes.as_slice()).unwrap_or_default();
-    for note in report.notes.iter().filter(|note| !known.contains(note)) {
+    for note in report.notes.iter().filter(|note| is_new(note, known)) {
         tracing::warn!("{note}");
     }
+}
+
+/// Whether no note of the last pass says so. The error after the colon may be another one each time.
+pub(super) fn is_new(note: &str, known: &[String]) -> bool {
+    !known.iter().any(|known| known.split(": ").next() == note.split(": ").next())
 }
 
 /// Tells what could not be removed or freed, by events about the node.

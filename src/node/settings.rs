@@ -82,6 +82,7 @@ impl NodeOptions {
         } else {
             Endpoint::parse(&node.runtime_endpoint)?
         };
+        let endpoint = endpoint.resolved();
         let name = if node.name.is_empty() { hostname() } else { node.name.clone() };
         let state = StateFile::new(&node.state, endpoint.path());
         let beside = match node.beside_kubelet {
@@ -238,6 +239,19 @@ mod tests {
         assert_eq!((rules.images.keep.len(), rules.labels), (1, labels));
         assert!(!rules.images.keep_local && rules.dry_run);
         assert_eq!(rules.pressure, Some(Pressure::default()));
+    }
+
+    /// Whoever changes the symlink later does not make it another runtime, whose images have other ages.
+    #[test]
+    fn a_socket_is_called_by_its_own_path() {
+        let directory = tempfile::tempdir().unwrap();
+        let (socket, link) = (directory.path().join("one.sock"), directory.path().join("link.sock"));
+        fs::write(&socket, "").unwrap();
+        std::os::unix::fs::symlink("one.sock", &link).unwrap();
+        let mut settings = Settings::default();
+        settings.node.runtime_endpoint = link.to_str().unwrap().to_owned();
+        let options = NodeOptions::new(&settings, &Asked::default()).unwrap();
+        assert_eq!(options.endpoint.path(), fs::canonicalize(&socket).unwrap());
     }
 
     /// A host with these processes, as a process in this namespace sees it.

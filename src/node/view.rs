@@ -3,8 +3,6 @@
 //! Nothing is judged here. A value that this program does not know becomes the one with which an
 //! item stays: a state that is newer than this program counts as running.
 
-use std::collections::BTreeMap;
-
 use kube_gc_cri::messages::{self, *};
 use kube_gc_node::view::{Extent, SandboxState};
 use kube_gc_node::{Timestamp, view};
@@ -22,9 +20,9 @@ pub fn container(listed: Container) -> view::Container {
         id,
         sandbox_id: pod_sandbox_id,
         name,
-        pod_uid: taken(&mut labels, POD_UID),
-        pod_namespace: taken(&mut labels, POD_NAMESPACE),
-        pod_name: taken(&mut labels, POD_NAME),
+        pod_uid: labels.remove(POD_UID).unwrap_or_default(),
+        pod_namespace: labels.remove(POD_NAMESPACE).unwrap_or_default(),
+        pod_name: labels.remove(POD_NAME).unwrap_or_default(),
         attempt,
         state: container_state(listed.state),
         created_at: Timestamp::from_nanos(listed.created_at),
@@ -93,11 +91,6 @@ pub fn sandbox(mut listed: PodSandbox) -> view::Sandbox {
 pub fn sandbox_status(status: PodSandboxStatus) -> view::Sandbox {
     let PodSandboxStatus { id, metadata, state, created_at, annotations, .. } = status;
     sandbox(PodSandbox { id, metadata, state, created_at, annotations, ..PodSandbox::default() })
-}
-
-/// The value of a label; an empty text where there is none.
-fn taken(labels: &mut BTreeMap<String, String>, key: &str) -> String {
-    labels.remove(key).unwrap_or_default()
 }
 
 /// What a runtime newer than this program says counts as running, so that nothing touches it.

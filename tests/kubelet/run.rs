@@ -140,8 +140,7 @@ impl Stage {
     async fn ours(&self, case: &Case) -> Result<(Left, Vec<String>)> {
         let client = Client::connect(self.runtime.endpoint(), kube_gc_cri::Settings::default()).await?;
         let source = Some(PodSource::new(server::client(&case.pods), "node-1"));
-        let collector =
-            NodeCollector::new(client, case.rules.clone(), false, source, Ledger::default()).await;
+        let collector = NodeCollector::new(client, case.rules.clone(), false, source, Ledger::default());
         let mut collector = collector.with_disk(Arc::<CriServer>::clone(&self.runtime));
         for world in &case.history {
             self.show(world);

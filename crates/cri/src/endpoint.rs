@@ -40,6 +40,12 @@ impl Endpoint {
         Ok(Self { path: path.into() })
     }
 
+    /// The same without symlinks, so that nobody makes it another runtime by changing one.
+    pub fn resolved(self) -> Self {
+        let path = std::fs::canonicalize(&self.path).ok();
+        path.filter(|path| path.as_os_str().len() <= LONGEST_PATH).map_or(self, |path| Self { path })
+    }
+
     /// The path of the socket.
     pub fn path(&self) -> &Path {
         &self.path

@@ -13,7 +13,7 @@ use serde_json::Value;
 pub use generated::*;
 
 /// The longest configuration of an image that is read. Some have hundreds of KiB in labels.
-const LONGEST_INFO: usize = 1024 * 1024;
+pub(crate) const LONGEST_INFO: usize = 1024 * 1024;
 /// The label with the name of the pod that a container or sandbox belongs to.
 pub const POD_NAME: &str = "io.kubernetes.pod.name";
 /// The label with the namespace of the pod that a container or sandbox belongs to.

@@ -199,12 +199,13 @@ fn too_young(age: Age, is_due: bool, rules: &Rules) -> Option<(Decision, Duratio
     let older_than = rules.older_than.filter(|_| asks).unwrap_or_default();
     let (detected, unused) = (min_age.saturating_sub(age.detected), older_than.saturating_sub(age.unused()));
     let wait = detected.max(unused);
-    let decision = if unused == wait {
-        Decision::keep(Rule::OlderThan, format!("it has been unused for less than {}", words(older_than)))
-    } else {
-        Decision::keep(Rule::I5, format!("kube-gc first saw it less than {} ago", words(min_age)))
+    let decision = || match unused == wait {
+        true => {
+            Decision::keep(Rule::OlderThan, format!("it has been unused for less than {}", words(older_than)))
+        }
+        false => Decision::keep(Rule::I5, format!("kube-gc first saw it less than {} ago", words(min_age))),
     };
-    (!wait.is_zero()).then_some((decision, wait))
+    (!wait.is_zero()).then(|| (decision(), wait))
 }
 
 /// I3, `byLastUsedAndDetected` in `image_gc_manager.go`: least recently used first, never used before

@@ -182,7 +182,7 @@ impl Ledger {
                 continue;
             }
             let mut record = known.copied().unwrap_or(Record { first_detected: now, last_used: None });
-            record.last_used = users.uses(image).then_some(now).or(record.last_used);
+            record.last_used = users.user(image).is_some().then_some(now).or(record.last_used);
             next.insert(key.into_owned(), record);
         }
         self.images = next;

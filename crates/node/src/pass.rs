@@ -208,27 +208,25 @@ impl Pass {
         Step::Remove(self.images.drain(..1).collect())
     }
 
-    /// Tells what came of the removals that were asked for. One without an outcome was not tried.
-    pub fn record(&mut self, candidates: Vec<Candidate>, outcomes: impl IntoIterator<Item = Outcome>) {
-        for (candidate, outcome) in candidates.into_iter().zip(outcomes) {
-            let (what, is_removed) = (candidate.what(), outcome == Outcome::Removed);
-            if is_removed && !mutation::is(Mutation::NoLimitOfRemovals) {
-                self.left[what as usize] = self.left[what as usize].saturating_sub(1);
-            }
-            match what {
-                What::Image if is_removed => {
-                    // The last measurement is out of date.
-                    self.usage = None;
-                    self.measures_at_end = self.goal.is_some();
-                    self.patience = PATIENCE;
-                }
-                What::Container if is_removed && !mutation::is(Mutation::NoPatienceForLayers) => {
-                    self.layers = self.layers.saturating_add(candidate.bytes.unwrap_or_default());
-                }
-                What::Container | What::Sandbox | What::LogDirectory | What::LogSymlink | What::Image => {}
-            }
-            self.records.push(Record { candidate, outcome });
+    /// Tells what came of one of the removals that were asked for, if it was tried.
+    pub fn record(&mut self, record: Record) {
+        let (what, is_removed) = (record.candidate.what(), record.outcome == Outcome::Removed);
+        if is_removed && !mutation::is(Mutation::NoLimitOfRemovals) {
+            self.left[what as usize] = self.left[what as usize].saturating_sub(1);
         }
+        match what {
+            What::Image if is_removed => {
+                // The last measurement is out of date.
+                self.usage = None;
+                self.measures_at_end = self.goal.is_some();
+                self.patience = PATIENCE;
+            }
+            What::Container if is_removed && !mutation::is(Mutation::NoPatienceForLayers) => {
+                self.layers = self.layers.saturating_add(record.candidate.bytes.unwrap_or_default());
+            }
+            What::Container | What::Sandbox | What::LogDirectory | What::LogSymlink | What::Image => {}
+        }
+        self.records.push(record);
     }
 
     /// Tells which images there are now. Those that are gone leave the line: what is pulled again is another image.

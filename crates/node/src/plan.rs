@@ -173,7 +173,7 @@ pub fn plan(inputs: &Inputs<'_>) -> Plan {
     let mut images = list.number(&selected, most_images, &mut of_images);
     let places = (images.later.len()..).zip(in_line);
     images.later.extend(places.map(|(place, index)| (index, (place, of_images[index].rule))));
-    let breakdown = Breakdown::of(runtime, &of_images, files);
+    let breakdown = Breakdown::of(runtime, pods, &of_images, files);
 
     // Everything is decided; what follows puts it in order.
     let named = files.log_symlinks.iter().map(|symlink| symlink.name.as_str()).zip(&of_symlinks);

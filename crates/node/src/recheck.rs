@@ -175,7 +175,7 @@ fn image(
     if users.unclear().is_some() {
         return Err(Refusal::Unknown);
     }
-    if users.uses(&known) { Err(Refusal::InUse) } else { Ok(()) }
+    if users.user(&known).is_some() { Err(Refusal::InUse) } else { Ok(()) }
 }
 
 #[cfg(test)]

@@ -178,7 +178,7 @@ impl Host {
         let client = Client::connect(runtime.endpoint(), kube_gc_cri::Settings::default()).await;
         let client = client.map_err(|error| error.to_string())?;
         let pods = Some(PodSource::new(api, NODE));
-        let collector = NodeCollector::new(client, rules, false, pods, ledger).await;
+        let collector = NodeCollector::new(client, rules, false, pods, ledger);
         let collector = collector.with_disk(Arc::<CriServer>::clone(&runtime));
         Ok(Self { runtime, collector, logs, images })
     }

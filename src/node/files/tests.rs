@@ -33,7 +33,8 @@ impl Node {
 
     fn state(&self, name: &str, in_pod: bool) -> SymlinkState {
         let logs = Logs::new(self.roots.clone(), in_pod);
-        logs.symlink(name).unwrap().map_or(SymlinkState::NotASymlink, |symlink| symlink.state)
+        let found = logs.symlinks(Some(name)).unwrap().items.pop();
+        found.map_or(SymlinkState::NotASymlink, |symlink| symlink.state)
     }
 }
 
@@ -43,21 +44,21 @@ fn directories_are_listed_with_their_sizes_and_a_symlink_is_none() {
     fs::create_dir_all(format!("{}/web", node.pod())).unwrap();
     fs::write(format!("{}/web/0.log", node.pod()), vec![b'x'; 1000]).unwrap();
     symlink("/etc", format!("{}/link", node.roots.pods)).unwrap();
-    let mut seen = node.logs.directories().unwrap().items;
+    let mut seen = node.logs.directories(None).unwrap().items;
     seen.sort_by(|a, b| a.name.cmp(&b.name));
     let found: Vec<_> = seen.iter().map(|d| (d.name.as_str(), d.is_directory, d.bytes >= 1000)).collect();
     assert_eq!(found, [(&*format!("default_web_{UID}"), true, true), ("link", false, false)]);
     assert!(seen[0].modified.is_known());
-    assert!(node.logs.directory("link").unwrap().is_some_and(|d| !d.is_directory));
-    assert!(node.logs.directory("../containers").unwrap().is_none());
-    assert!(node.logs.directory("none").unwrap().is_none());
+    let only = |name| node.logs.directories(Some(name)).unwrap().items.pop();
+    assert!(only("link").is_some_and(|d| !d.is_directory));
+    assert!(only("../containers").is_none() && only("none").is_none());
 }
 
 #[test]
 fn a_missing_directory_is_empty_and_said_so() {
     let node = node();
     fs::remove_dir(&node.roots.pods).unwrap();
-    let seen = node.logs.directories().unwrap();
+    let seen = node.logs.directories(None).unwrap();
     assert!(seen.items.is_empty());
     assert!(seen.problem.unwrap().contains(&node.roots.pods));
     node.logs.remove_directory("x").unwrap();
@@ -133,7 +134,7 @@ fn where_symlinks_lead_is_seen() {
         assert_eq!(node.state("loop.log", in_pod), SymlinkState::Unknown);
         assert_eq!(node.state("file.log", in_pod), SymlinkState::NotASymlink);
     }
-    let all = node.logs.symlinks().unwrap();
+    let all = node.logs.symlinks(None).unwrap();
     assert_eq!((all.items.len(), all.problem), (4, None));
 }
 

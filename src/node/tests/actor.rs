@@ -6,7 +6,7 @@ use tokio::task::JoinHandle;
 
 use super::*;
 use crate::introspect::node::NodeView;
-use crate::node::run::{NodeContext, NodeEvents, NodeStatus, collect};
+use crate::node::run::{NodeContext, NodeEvents, NodeStatus, collect, is_new};
 
 /// A running loop.
 pub(super) struct Running {
@@ -57,6 +57,18 @@ async fn events(node: &Node) -> Vec<(String, String)> {
         .collect();
     found.sort();
     found
+}
+
+#[test]
+fn a_note_is_logged_once_whatever_error_it_ends_with() {
+    let known = ["the pods are not known: no answer", "2 pods are missing"].map(str::to_owned);
+    for (note, expected) in [
+        ("the pods are not known: refused", false),
+        ("2 pods are missing", false),
+        ("3 pods are missing", true),
+    ] {
+        assert_eq!(is_new(note, &known), expected, "{note}");
+    }
 }
 
 #[actix::test]

@@ -30,21 +30,6 @@ async fn b1_dead_containers_of_gone_pods_go_although_no_list_fits_into_a_message
 }
 
 #[tokio::test]
-async fn b1_streamed_lists_are_whole() {
-    let settings = server::Settings { message_limit: 4_000, stream: Some(10), ..server::Settings::default() };
-    let mut node = Node::with(settings);
-    node.pod().await;
-    for _ in 0..10 {
-        let gone = node.gone_pod();
-        node.containers(&gone, 20, ContainerState::ContainerExited);
-    }
-    let (look, carried) = node.pass().await;
-    assert_eq!(look.notes, [""; 0]);
-    assert_eq!(removed(&carried), planned(&look));
-    assert_eq!((node.container_ids().len(), node.sandbox_ids().len()), (0, 1));
-}
-
-#[tokio::test]
 async fn b2_the_image_of_a_pod_that_is_starting_stays() {
     let mut node = Node::set_up();
     let images = node.images(18, 50);

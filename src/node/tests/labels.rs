@@ -31,6 +31,7 @@ async fn only_images_with_the_label_go_for_space_by_age_and_all() {
         let (look, carried) = node.pass().await;
         assert_eq!(removed(&carried), [(What::Image, wanted.clone())]);
         assert_eq!((look.notes.as_slice(), carried.missing_bytes > 0), (&[][..], free.is_some()));
+        assert_eq!(carried.is_complete(), free.is_none());
         assert_eq!(before.difference(&node.image_ids()).collect::<Vec<_>>(), [&wanted]);
     }
 }
@@ -59,13 +60,19 @@ async fn only_unused_images_that_are_due_are_asked_for_their_labels() {
 
 #[tokio::test]
 async fn an_image_whose_labels_are_not_told_stays_and_a_note_says_so() {
-    for info in [None, Some(String::new()), Some("[".repeat(100_000)), Some(r#"{"imageSpec":7}"#.to_owned())]
-    {
+    for (info, said) in [
+        (None, "has no labels"),
+        (Some(String::new()), "has no labels"),
+        (Some("[".repeat(100_000)), "has no labels"),
+        (Some(r#"{"imageSpec":7}"#.to_owned()), "has no labels"),
+        (Some("[".repeat(2_000_000)), "is too large"),
+    ] {
         let (mut node, wanted) = node();
         let silent = node.add_image(NewImage { info, ..image("silent", 50) });
         node.rules.all = true;
         let (look, carried) = node.pass().await;
-        assert!(look.notes.len() == 1 && look.notes[0].contains("has no labels"), "{:?}", look.notes);
+        assert!(look.notes.len() == 1 && look.notes[0].contains(said), "{:?}", look.notes);
+        assert!(!carried.is_complete());
         assert_eq!(rule(&look, What::Image, &silent), "--label");
         assert_eq!(removed(&carried), [(What::Image, wanted)]);
     }

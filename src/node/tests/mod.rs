@@ -216,8 +216,7 @@ impl Node {
     async fn collector_with(&self, pods: Option<PodSource>) -> NodeCollector {
         let settings = client::Settings { deadline: self.deadline, ..client::Settings::default() };
         let client = Client::connect(self.server.endpoint(), settings).await.unwrap();
-        let collector =
-            NodeCollector::new(client, self.rules.clone(), false, pods, self.ledger.clone()).await;
+        let collector = NodeCollector::new(client, self.rules.clone(), false, pods, self.ledger.clone());
         let disk: Arc<dyn Disk> = Arc::<CriServer>::clone(&self.server);
         collector.with_disk(disk).with_state(self.options().state)
     }

@@ -35,10 +35,10 @@ async fn a_plan_says_exactly_what_a_pass_then_does() {
     assert!(before.0.is_superset(&set(&of_gone)));
     // S1, L1, C8.
     assert_eq!(node.sandbox_ids(), set(std::slice::from_ref(&living.sandbox)));
-    let directories = node.logs().directories().unwrap().items;
+    let directories = node.logs().directories(None).unwrap().items;
     assert_eq!(directories.len(), 1);
     assert!(directories[0].name.ends_with(&living.uid));
-    assert_eq!(node.logs().symlinks().unwrap().items.len(), 2);
+    assert_eq!(node.logs().symlinks(None).unwrap().items.len(), 2);
     let mut logs: Vec<_> = fs::read_dir(format!("{}/web", node.log_directory(&living)))
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
@@ -271,18 +271,4 @@ async fn an_image_of_a_runtime_handler_is_removed_by_its_name() {
     let (_, carried) = node.pass().await;
     assert_eq!(removed(&carried)[0], (What::Image, id.clone()));
     assert!(!node.image_ids().contains(&id));
-}
-
-#[tokio::test]
-async fn an_end_that_is_asked_for_leaves_the_rest() {
-    let mut node = Node::set_up();
-    let gone = node.gone_pod();
-    node.containers(&gone, 3, ContainerState::ContainerExited);
-    let mut collector = node.collector().await;
-    let look = collector.look(now()).await.unwrap();
-    let cancel = CancellationToken::new();
-    cancel.cancel();
-    let carried = collector.carry_out(&look, Scope::All, &cancel).await.unwrap();
-    assert!(carried.interrupted.is_some() && carried.items.is_empty());
-    assert!(node.changes().is_empty());
 }

@@ -81,7 +81,7 @@ async fn safety_2_a_pod_of_another_node_or_a_static_pod_is_not_gone() {
     // C5 still holds for the pod that exists.
     assert_eq!(node.container_ids().len(), 1);
     assert_eq!(rule(&look, What::Container, &of_gone[1]), "C3");
-    assert_eq!(node.logs().directories().unwrap().items.len(), 1);
+    assert_eq!(node.logs().directories(None).unwrap().items.len(), 1);
 }
 
 /// Right after a reboot no sandbox is ready, so only this tells a wrong cluster. The Node authorizer answers 403 also
@@ -132,7 +132,7 @@ async fn safety_2_without_an_api_server_no_pod_is_gone() {
     // C5 only.
     assert_eq!(carried.removed, 2);
     assert_eq!((node.container_ids().len(), node.sandbox_ids().len()), (1, 1));
-    assert_eq!(node.logs().directories().unwrap().items.len(), 1);
+    assert_eq!(node.logs().directories(None).unwrap().items.len(), 1);
 }
 
 #[tokio::test]

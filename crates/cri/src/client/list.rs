@@ -46,15 +46,6 @@ impl Client {
         Ok(self.call(ListContainersRequest { filter }).await?.containers)
     }
 
-    /// The sandboxes that a filter selects, in one message.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::TooLarge`] if it does not fit; otherwise the runtime failed or did not answer.
-    pub async fn sandboxes(&self, filter: Option<PodSandboxFilter>) -> Result<Vec<PodSandbox>, Error> {
-        Ok(self.call(ListPodSandboxRequest { filter }).await?.items)
-    }
-
     /// All images. There are no filters that runtimes obey, so this is the whole list or an error.
     ///
     /// # Errors

@@ -102,12 +102,17 @@ impl Client {
     ///
     /// As of [`Client::connect`].
     pub async fn follow(&mut self) -> Result<(), Error> {
-        if self.connections.load(Ordering::Relaxed) > self.asked { self.ask_version().await } else { Ok(()) }
+        if self.connections() > self.asked { self.ask_version().await } else { Ok(()) }
+    }
+
+    /// How many connections there have been: after another one, the runtime may be another, too.
+    pub fn connections(&self) -> u64 {
+        self.connections.load(Ordering::Relaxed)
     }
 
     async fn ask_version(&mut self) -> Result<(), Error> {
         // Read before the call, which may make the first connection, or a new one that has to be asked again.
-        let connections = self.connections.load(Ordering::Relaxed).max(1);
+        let connections = self.connections().max(1);
         let request = VersionRequest { version: KUBELET_API_VERSION.to_owned() };
         let deadline = self.settings.deadline.min(CONNECT_DEADLINE);
         let path = self.endpoint.path().to_owned();
@@ -238,28 +243,38 @@ impl Client {
         gone(self.call(RemovePodSandboxRequest { pod_sandbox_id }).await)
     }
 
-    /// One image's status, or `None` if the runtime does not have it.
+    /// The status of an image, which its id names, or `None` if the runtime does not have it.
     ///
     /// # Errors
     ///
     /// As above.
     pub async fn image(&self, image: ImageSpec) -> Result<Option<Image>, Error> {
-        named::<ImageStatusRequest>(&image.image)?;
-        let request = ImageStatusRequest { image: Some(image), ..ImageStatusRequest::default() };
-        absent(self.call(request).await.map(|answer| answer.image))
+        absent(self.image_status(image, false).await.map(|answer| answer.image))
     }
 
-    /// One image's labels.
+    /// The labels of an image, which its id names.
     ///
     /// # Errors
     ///
     /// As above.
     pub async fn image_labels(&self, image: ImageSpec) -> Result<BTreeMap<String, String>, Error> {
-        named::<ImageStatusRequest>(&image.image)?;
-        let answer = self.call(ImageStatusRequest { image: Some(image), verbose: true }).await?;
+        let (rpc, answer) = (Rpc::ImageStatus, self.image_status(image, true).await?);
+        if answer.info.values().any(|info| info.len() > LONGEST_INFO) {
+            return Err(Error::TooLarge { rpc, detail: format!("more than {LONGEST_INFO} bytes") });
+        }
         let detail =
             || "the verbose status has no labels, or not as containerd and CRI-O tell them".to_owned();
-        answer.labels().ok_or_else(|| Error::Unimplemented { rpc: Rpc::ImageStatus, detail: detail() })
+        answer.labels().ok_or_else(|| Error::Unimplemented { rpc, detail: detail() })
+    }
+
+    /// What is said of another image is no answer.
+    async fn image_status(&self, image: ImageSpec, verbose: bool) -> Result<ImageStatusResponse, Error> {
+        let id = named::<ImageStatusRequest>(&image.image)?;
+        let answer = self.call(ImageStatusRequest { image: Some(image), verbose }).await?;
+        let other = answer.image.as_ref().filter(|found| found.id != id);
+        let detail = other.map(|other| format!("asked for image {id}, it answers about {}", other.id));
+        let error = |detail| Error::Runtime { rpc: Rpc::ImageStatus, code: "another image", detail };
+        detail.map_or(Ok(answer), |detail| Err(error(detail)))
     }
 
     /// Removes an image with all its names. Succeeds if it does not exist.

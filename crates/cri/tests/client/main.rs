@@ -194,6 +194,22 @@ async fn a_refusal_has_the_runtimes_words_and_what_is_missing_is_no_error() -> R
 }
 
 #[tokio::test]
+async fn a_status_of_another_image_is_no_answer() -> Result<()> {
+    let mut world = World::default();
+    let info = Some(r#"{"imageSpec":{"config":{"Labels":{"a":"1"}}}}"#.to_owned());
+    let id = world.add_image(NewImage { tags: vec!["other".to_owned()], info, ..NewImage::default() });
+    let server = CriServer::start(Settings::default(), world)?;
+    let client = connect(&server).await?;
+    for (image, is_it) in [(id, true), ("other".to_owned(), false)] {
+        let spec = ImageSpec { image, ..ImageSpec::default() };
+        assert_eq!(client.image(spec.clone()).await.is_ok_and(|found| found.is_some()), is_it);
+        let labels = client.image_labels(spec).await;
+        assert!(labels.is_ok() == is_it, "{labels:?}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_runtime_that_is_not_ready_is_no_other_program() -> Result<()> {
     let server = CriServer::start(Settings::default(), World::default())?;
     server.fault(Fault::every(Rpc::Version, Effect::Fail(Code::Unavailable, "initializing".to_owned())));

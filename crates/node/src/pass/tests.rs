@@ -30,6 +30,12 @@ fn pass_of(node: &(RuntimeView, Files, Ledger), rules: &Rules) -> Pass {
     Pass::new(&plan_of(node, rules, &Tried::default()), Scope::All)
 }
 
+fn removed(pass: &mut Pass, candidates: Vec<Candidate>) {
+    for candidate in candidates {
+        pass.record(Record { candidate, outcome: Outcome::Removed });
+    }
+}
+
 /// Carries out a pass on a node where each removal frees so many bytes. Returns what goes at the same time.
 fn carry_out(pass: &mut Pass, frees: u64) -> Vec<Vec<Candidate>> {
     carry_out_with(pass, frees, |_| false)
@@ -44,12 +50,13 @@ fn carry_out_with(pass: &mut Pass, frees: u64, fails: impl Fn(&Candidate) -> boo
             Step::Remove(candidates) => {
                 available += frees * u64::try_from(candidates.len()).unwrap();
                 steps.push(candidates.clone());
-                let outcome = |candidate| match fails(candidate) {
-                    true => Outcome::Failed("device busy".to_owned()),
-                    false => Outcome::Removed,
-                };
-                let outcomes: Vec<Outcome> = candidates.iter().map(outcome).collect();
-                pass.record(candidates, outcomes);
+                for candidate in candidates {
+                    let outcome = match fails(&candidate) {
+                        true => Outcome::Failed("device busy".to_owned()),
+                        false => Outcome::Removed,
+                    };
+                    pass.record(Record { candidate, outcome });
+                }
             }
             Step::Measure { .. } => pass.measured(Some(usage(available))),
             Step::Done => return steps,
@@ -80,7 +87,7 @@ fn b3_after_a_removal_the_file_system_gets_time_and_before_it_does_not() {
     assert_eq!(pass.next_step(), Step::Measure { patience: Duration::ZERO, until: None });
     pass.measured(Some(usage(100)));
     let Step::Remove(candidates) = pass.next_step() else { panic!("no removal") };
-    pass.record(candidates, [Outcome::Removed]);
+    removed(&mut pass, candidates);
     assert_eq!(pass.next_step(), Step::Measure { patience: PATIENCE, until: None });
 }
 
@@ -198,7 +205,7 @@ fn no_image_goes_before_the_layers_of_containers_had_time_to_be_freed() {
         assert_eq!(plan.breakdown.dead_containers, if expected.is_some() { 120 } else { 0 });
         let mut pass = Pass::new(&plan, Scope::All);
         let Step::Remove(containers) = pass.next_step() else { panic!("no removal") };
-        pass.record(containers, [Outcome::Removed, Outcome::Removed]);
+        removed(&mut pass, containers);
         let patience = if expected.is_some() { PATIENCE_FOR_LAYERS } else { Duration::ZERO };
         assert_eq!(pass.next_step(), Step::Measure { patience, until: expected });
         pass.measured(Some(usage(200)));

@@ -137,7 +137,10 @@ impl Item {
             state: *state,
             created_at: *created_at,
             stop_first: c7_stops_first(*state),
-            symlink: logs::c8_symlink(container).filter(|name| symlinks.contains(name.as_str())),
+            symlink: (!symlinks.is_empty())
+                .then(|| logs::c8_symlink(container))
+                .flatten()
+                .filter(|name| symlinks.contains(name.as_str())),
         };
         let details = Details {
             created_seconds: seconds(*created_at, now),

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::{Action, Entry, What};
 use crate::rule::Decision;
 use crate::view::{ContainerDisk, ContainerState};
-use crate::{Files, Rule, RuntimeView};
+use crate::{Files, PodView, Rule, RuntimeView};
 
 /// How much of one kind is due, and how much of that a pass removes: its limits may leave the rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -76,11 +76,13 @@ pub struct Breakdown {
 }
 
 impl Breakdown {
-    pub(super) fn of(runtime: &RuntimeView, decisions: &[Decision], files: &Files) -> Self {
+    pub(super) fn of(runtime: &RuntimeView, pods: &PodView, decisions: &[Decision], files: &Files) -> Self {
         let mut found = Self::default();
         for (image, decision) in runtime.images.iter().zip(decisions) {
             let sum = match decision.rule {
-                Rule::I1 | Rule::B2 => &mut found.in_use,
+                Rule::I1 => &mut found.in_use,
+                // While no pod is known, none is known to use it.
+                Rule::B2 if !matches!(pods, PodView::Unavailable { known: None, .. }) => &mut found.in_use,
                 // What only usage or the limit keeps is unused.
                 Rule::I4 | Rule::I7 | Rule::P1 | Rule::Free | Rule::All | Rule::Safety4 => &mut found.unused,
                 _ if decision.removes => &mut found.unused,

@@ -134,6 +134,10 @@ fn the_breakdown_tells_what_fills_the_file_system() {
     left.runtime.images.extend([kept, unused]);
     let Breakdown { in_use, unused, kept, dead_containers, other } = left.plan().breakdown;
     assert_eq!((in_use, unused, kept, dead_containers, other), (400, 200, 30, 7, 900 - 637));
+    // That a pod may name it does not mean that one does.
+    left.pods = PodView::Unavailable { why: "no connection".to_owned(), known: None };
+    let Breakdown { in_use, unused, kept, .. } = left.plan().breakdown;
+    assert_eq!((in_use, unused, kept), (400, 0, 230));
 }
 
 #[test]

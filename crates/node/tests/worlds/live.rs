@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use kube_gc_node::pass::{Outcome, PATIENCE_FOR_LAYERS, Pass, Scope, Step};
+use kube_gc_node::pass::{Outcome, PATIENCE_FOR_LAYERS, Pass, Record, Scope, Step};
 use kube_gc_node::plan::{Candidate, Target, What};
 use kube_gc_node::pressure::Usage;
 use kube_gc_node::recheck::Fresh;
@@ -62,7 +62,9 @@ pub fn carry_out(world: &World, plan: &Plan, random: &mut Random) -> Vec<String>
                 if is_image && !matches!(outcomes[0], Outcome::Refused(_)) {
                     pass.listed(&node.world.runtime.images);
                 }
-                pass.record(candidates, outcomes);
+                for (candidate, outcome) in candidates.into_iter().zip(outcomes) {
+                    pass.record(Record { candidate, outcome });
+                }
             }
             Step::Measure { patience, .. } => {
                 if patience == PATIENCE_FOR_LAYERS {
