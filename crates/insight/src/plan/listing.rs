@@ -71,7 +71,8 @@ pub fn plan(asker: &mut Asker<'_>, walk: &Walk, limit: usize) -> Plan {
     plan.exists = Some(true);
     let is_refused = |of: &&Identity| REFUSED.contains(&(&*of.resource.group_resource.to_string(), &of.name));
     if let Some(root) = walk.query.roots.iter().find(is_refused) {
-        plan.verdict = format!("The API server refuses to delete {}.", ObjectName::from(root));
+        let others = if walk.query.roots.len() == 1 { "" } else { " Ask about the others without it." };
+        plan.verdict = format!("The API server refuses to delete {}.{others}", ObjectName::from(root));
         return plan;
     }
     if let Some(consequences) = Consequences::of(asker, walk) {

@@ -182,8 +182,9 @@ const NOTES: [(&str, &str); 6] = [
     ),
     (
         "namespaces",
+        // KEP-5080.
         "The namespace controller of kube-controller-manager or a collector with --finish-namespaces deletes what is in \
-         a namespace, whatever its owners, and pods first.",
+         a namespace, whatever its owners. Pods go first, but the controller does that from Kubernetes 1.33 on only.",
     ),
     (DEFINITIONS, "The API server deletes the objects of a type before its definition goes."),
     (
