@@ -46,6 +46,8 @@ impl Truth<'_> {
         collector: &Collector,
         release: impl AsyncFnOnce() -> Result<()>,
     ) -> Result<()> {
+        // What is under way already is no part of the plan, and its requests are none of it.
+        world.stage.cluster.settled_with_parked(collector).await?;
         self.follows(&self.planned(world).await?, world, collector, release).await
     }
 
