@@ -10,7 +10,7 @@ use super::collector::{Collector, Decision, Stuck};
 use super::lists::{INTERRUPTED, Lists};
 use super::session::{ObjectArgument, Session, TypeFilter};
 use kube_gc_core::graph::{SearchQuery, ViewLimits};
-use kube_gc_core::object::{DeletionState, Identity, Namespace, Uid};
+use kube_gc_core::object::{DeletionState, GroupResource, Identity, Namespace, Uid};
 use kube_gc_core::text::Thousands;
 use kube_gc_insight::{
     Answer, CheckReport, Explanation, LeftOut, Report as _, StuckReport, Survey, Unseen, contents_of,
@@ -218,11 +218,8 @@ impl Lists<'_> {
         everywhere: bool,
     ) -> Explanation {
         self.within.clone_from(&contents.namespace);
-        let only = contents
-            .resource
-            .as_ref()
-            .filter(|_| !everywhere)
-            .map(|resource| TypeFilter { only: vec![resource.to_string()], ..TypeFilter::default() });
+        let only = contents.resource.as_ref().filter(|_| !everywhere).map(GroupResource::to_string);
+        let only = only.map(|only| TypeFilter { only: vec![only], ..TypeFilter::default() });
         let namespace = contents.namespace.as_ref().filter(|_| !everywhere);
         self.list(namespace, only.as_ref().unwrap_or(filter)).await.ok();
         if let Some(only) = &only {
@@ -230,10 +227,15 @@ impl Lists<'_> {
             self.knowledge.leave_out(LeftOut::None);
             if self.session.types(None, only).0.is_empty() {
                 let why = "the server does not serve it any more".to_owned();
-                self.knowledge.miss(Unseen { what: only.only.concat(), why }, false);
+                self.knowledge.miss(Unseen { what: only.only.concat(), why }, None);
             }
         }
-        let left = self.graph.search(&contents);
+        let mut left = self.graph.search(&contents);
+        // What blocks an object of the type is of any.
+        if only.is_some() && left.iter().any(|(_, state)| *state == DeletionState::DeletingDependents) {
+            self.list(None, filter).await.ok();
+            left = self.graph.search(&contents);
+        }
         self.ask(|asker| explain_namespace(asker, root, &left)).await
     }
 }

@@ -183,12 +183,15 @@ impl<'a> Lists<'a> {
                     graph().add(&resource, batch);
                     listed
                 };
-                let has_failed = |listed: &Option<Result<_, ApiError>>| {
-                    resource.scope == Scope::Namespaced
-                        && matches!(listed, Some(Err(error)) if error.class != ErrorClass::Denied)
+                let is_namespaced = resource.scope == Scope::Namespaced;
+                let silence = |listed: &Option<Result<_, ApiError>>| match listed {
+                    Some(Err(error)) if is_namespaced && error.class != ErrorClass::Denied => {
+                        Some(unseen(&resource, bounded(error)).silent(&error.message))
+                    }
+                    _ => None,
                 };
                 let listed = list(namespace).await;
-                let mut is_broken = namespace.is_some() && has_failed(&listed);
+                let mut silent = silence(&listed).filter(|_| namespace.is_some());
                 let mut why = match read(listed) {
                     Ok(version) => {
                         graph().end(&resource, version.as_ref());
@@ -196,23 +199,23 @@ impl<'a> Lists<'a> {
                     }
                     Err(why) => why,
                 };
-                if let Some(within) = within.filter(|_| resource.scope == Scope::Namespaced) {
+                if let Some(within) = within.filter(|_| is_namespaced) {
                     // Such a list shows what there is, and proves nothing absent.
                     let inside = list(Some(within)).await;
-                    is_broken = has_failed(&inside);
+                    silent = silence(&inside);
                     if why == NOT_ALLOWED && matches!(inside, Some(Ok(_))) {
                         why = format!("you may list this only in namespace {within} (403)");
                     }
                 }
-                Err((unseen(&resource, why), is_broken))
+                Err((unseen(&resource, why), silent))
             })
             .buffer_unordered(AT_ONCE);
         while let Some(listed) = lists.next().await {
             done += 1;
             progress(done, of);
             self.may_list |= !matches!(&listed, Err((unseen, _)) if unseen.why == NOT_ALLOWED);
-            if let Err((unseen, is_broken)) = listed {
-                self.knowledge.miss(unseen.clone(), is_broken);
+            if let Err((unseen, silent)) = listed {
+                self.knowledge.miss(unseen.clone(), silent);
                 self.unseen.push(unseen);
             }
         }

@@ -48,12 +48,8 @@ impl CollectorIntrospection {
         query: ExplainQuery,
     ) -> Result<Option<ExplanationPage>, PartitionEnded> {
         let Some(root) = self.questions.find(&query.uid, query.resource.as_ref()).await? else {
-            let is_ignored = |resource: &GroupResource| self.status.ignored.contains(resource);
-            return Ok(query
-                .resource
-                .as_ref()
-                .filter(|resource| is_ignored(resource))
-                .map(ExplanationPage::of_ignored));
+            let ignored = query.resource.as_ref().filter(|of| self.status.ignored.contains(of));
+            return Ok(ignored.map(ExplanationPage::of_ignored));
         };
         let outside = self.questions.outside(root.namespace.as_ref(), None).await?;
         let question = |asker: &mut Asker<'_>| explain(asker, &root);
@@ -84,11 +80,8 @@ impl CollectorIntrospection {
                 }
             }
         }
-        let of_object = DecisionQuery {
-            uid: Some(query.uid.clone()),
-            limit: Some(DECISIONS),
-            ..DecisionQuery::default()
-        };
+        let (uid, limit) = (Some(query.uid.clone()), Some(DECISIONS));
+        let of_object = DecisionQuery { uid, limit, ..DecisionQuery::default() };
         let decisions = self.decision_log.page(&of_object).decisions;
         let stuck = self.stuck_entry(&root).await?.map(|item| item.beside(explanation));
         Ok(Some(ExplanationPage { answer, decisions, stuck }))
@@ -116,22 +109,16 @@ impl CollectorIntrospection {
         &self,
         namespace: &Namespace,
     ) -> Result<Option<(Identity, DeletionState)>, PartitionEnded> {
-        let itself = SearchQuery {
-            text: format!("namespace/{namespace}"),
-            resource: Some(GroupResource::new("", "namespaces")),
-            ..SearchQuery::default()
-        };
+        let (text, of) = (format!("namespace/{namespace}"), GroupResource::new("", "namespaces"));
+        let itself = SearchQuery { text, resource: Some(of), ..SearchQuery::default() };
         let (_, found, _) = self.questions.search(vec![itself], MOST_DELETED).await?;
         Ok(found.into_iter().find(|(named, _)| *named.name == *namespace.as_str()))
     }
 
     /// What keeps the collector from finishing with an object.
     async fn stuck_entry(&self, root: &Identity) -> Result<Option<StuckItem>, PartitionEnded> {
-        let in_place = StuckQuery {
-            namespace: root.namespace.clone(),
-            resource: Some(root.resource.group_resource.clone()),
-            ..StuckQuery::default()
-        };
+        let (namespace, resource) = (root.namespace.clone(), root.resource.group_resource.clone());
+        let in_place = StuckQuery { namespace, resource: Some(resource), ..StuckQuery::default() };
         let uid = root.uid.shown().to_string();
         let stuck = self.status.stuck(&in_place).await?.stuck;
         Ok(stuck.into_iter().find(|item| item.object.uid == uid))
@@ -143,8 +130,8 @@ impl CollectorIntrospection {
     pub(super) async fn causes(&self, query: CausesQuery) -> Result<Answer<StuckReport>, PartitionEnded> {
         let CausesQuery { namespace, older } = query;
         let mut outside = self.questions.outside(namespace.as_ref(), namespace.as_ref()).await?;
-        let deleted = SearchQuery { being_deleted: true, ..SearchQuery::default() };
-        let inside = SearchQuery { namespace: namespace.clone(), ..deleted };
+        let inside =
+            SearchQuery { namespace: namespace.clone(), being_deleted: true, ..SearchQuery::default() };
         let (_, mut found, more) = self.questions.search(vec![inside], MOST_DELETED).await?;
         let mut unseen = |what: String, why: String| outside.types.push(Unseen { what, why });
         if more {

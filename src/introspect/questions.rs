@@ -96,15 +96,15 @@ impl Questions {
             if matters(&monitor.resource) {
                 let why = bounded(monitor.why_incomplete());
                 // Without the right to list it, this collector alone fails.
-                let is_broken = monitor.last_error.as_deref().is_some_and(|error| !error.contains(": 403 "));
+                let broken = monitor.last_error.as_deref().filter(|error| !error.contains(": 403 "));
                 let resource = &monitor.resource.group_resource;
                 let unseen = Unseen { what: resource.to_string(), why };
                 // A list of a namespace without such objects may succeed.
-                if let Some(namespace) = ending.filter(|_| is_broken) {
+                if let Some((namespace, error)) = ending.zip(broken) {
                     let (namespace, resource) = (Some(namespace.clone()), Some(resource.clone()));
                     let inside = SearchQuery { namespace, resource, ..SearchQuery::default() };
                     if !self.search(vec![inside], 1).await?.1.is_empty() {
-                        outside.silent_apis.push(unseen.clone());
+                        outside.silent_apis.push(unseen.silent(error));
                     }
                 }
                 outside.types.push(unseen);

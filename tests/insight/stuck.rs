@@ -227,10 +227,10 @@ async fn a_definition_whose_objects_cannot_be_deleted_says_why() -> Result<()> {
     if world.stage.plane.embedded().is_some() {
         return Ok(());
     }
-    let (cluster, _, caller) = world.parts();
-    let gadgets = cluster.crd("gadgets.stuck.example.org", Scope::Cluster, &["v1"]).await?;
+    let (cluster, ns, caller) = world.parts();
+    let gadgets = cluster.crd("gadgets.stuck.example.org", Scope::Namespaced, &["v1"]).await?;
     let definition = gadgets.definition();
-    let gadget = cluster.object(gadgets.resource(), "one").create().await?;
+    let gadget = ns.object(gadgets.resource(), "one").create().await?;
     let old = &definition.raw["spec"]["versions"][0];
     let version = |name: &str, is_stored: bool| {
         let mut version = old.clone();
@@ -248,6 +248,14 @@ async fn a_definition_whose_objects_cannot_be_deleted_says_why() -> Result<()> {
         Ok(ran.err.contains("conversion webhook"))
     };
     poll("the conversion to fail", is_broken).await?;
+    // A namespace waits for it, and not for the API of the type.
+    cluster.delete(ns.as_object(), Policy::Background).await?;
+    let of_namespace = format!("explain ns/{} --from lists", ns.name());
+    let webhook = format!(
+        "an API that does not answer: the conversion webhook of CustomResourceDefinition {}.\n",
+        definition.name
+    );
+    caller.says(&of_namespace, 7, &[&webhook]).await?;
     cluster.delete(definition, Policy::Background).await?;
     let what = format!("crd/{}", definition.name);
     let says = "its condition Terminating says: could not list instances: conversion webhook for ";
@@ -266,6 +274,8 @@ async fn a_definition_whose_objects_cannot_be_deleted_says_why() -> Result<()> {
     let conversion = json!({ "strategy": "None", "webhook": null });
     cluster.patch(definition, &json!({ "spec": { "conversion": conversion } })).await?;
     cluster.gone(definition).await?;
+    caller.says(&of_namespace, 0, &["!does not answer"]).await?;
+    ns.finalize().await?;
     cluster.forget(&gadget.resource);
     Ok(())
 }

@@ -22,7 +22,10 @@ kube_gc_testkit::scenarios! {
     a_circle_and_a_namespace_do_not_wait_for_what_owners_elsewhere_wait_for,
     what_a_namespace_takes_along_comes_true,
     what_is_under_way_beside_what_is_asked_comes_true,
+    the_order_of_two_deletions_decides_what_waits,
+    the_objects_of_a_definition_go_on_as_their_deletion_began,
     what_protects_a_claim_or_a_volume_keeps_it,
+    the_reclaim_policy_decides_about_the_volume_of_a_claim,
     a_finalizer_in_the_spec_of_a_namespace_keeps_it,
     a_webhook_that_denies_keeps_what_is_planned_to_go,
     who_sees_nothing_is_promised_nothing,
@@ -46,7 +49,10 @@ impl Truth<'_> {
         collector: &Collector,
         release: impl AsyncFnOnce() -> Result<()>,
     ) -> Result<()> {
-        // What is under way already is no part of the plan, and its requests are none of it.
+        // What is under way already is no part of the plan, and its requests and markers are none of it.
+        for custom in self.objects.iter().filter(|object| object.resource.group.contains('.')) {
+            world.stage.cluster.forget(&custom.resource);
+        }
         world.stage.cluster.settled_with_parked(collector).await?;
         self.follows(&self.planned(world).await?, world, collector, release).await
     }
@@ -393,12 +399,10 @@ async fn what_protects_a_claim_or_a_volume_keeps_it() -> Result<()> {
             line: format!("plan {kind}/{}", object.name),
             says: &[
                 &format!(
-                    "{0}/{1} is marked for deletion; no other object goes{2}. {0}/{1} itself may go or stay: \
+                    "{0}/{1} is marked for deletion; no other object goes. {0}/{1} itself may go or stay: \
                      kube-controller-manager or a collector with --remove-protection-finalizers removes finalizer \
                      {finalizer} as soon as ",
-                    object.resource.kind,
-                    object.name,
-                    if kind == "pvc" { ", but perhaps its volume (by its reclaim policy)" } else { "" },
+                    object.resource.kind, object.name,
                 ),
                 "goes when its finalizers do, perhaps at once, finalizer kubernetes.io/",
                 &format!("\nunknown {}/{} is deleted", object.resource.kind, object.name),
@@ -409,6 +413,112 @@ async fn what_protects_a_claim_or_a_volume_keeps_it() -> Result<()> {
         };
         truth.comes_true(&world, &collector, async || Ok(())).await?;
     }
+    collector.stop().await
+}
+
+/// A bare control plane has nobody who deletes the other volume.
+async fn the_reclaim_policy_decides_about_the_volume_of_a_claim() -> Result<()> {
+    let world = World::set().await?;
+    let (cluster, ns, _) = world.parts();
+    let collector = world.stage.collector().await?;
+    for (policy, says) in [
+        ("Retain", ", and PersistentVolume/NAME stays with its data (reclaim policy Retain).\n"),
+        (
+            "Delete",
+            ", but PersistentVolume/NAME follows it when its CSI driver or plugin has deleted its data (reclaim policy \
+             Delete).\n",
+        ),
+    ] {
+        let (name, access) = (format!("{}-{}", ns.name(), policy.to_lowercase()), json!(["ReadWriteOnce"]));
+        let spec = json!({
+            "accessModes": access,
+            "capacity": { "storage": "1Gi" },
+            "claimRef": { "namespace": ns.name(), "name": &name },
+            "hostPath": { "path": "/none" },
+            "persistentVolumeReclaimPolicy": policy,
+        });
+        let volume = cluster.of::<PersistentVolume>(&name).field("spec", spec).create().await?;
+        let (path, bound) = (volume.path() + "/status", json!({ "status": { "phase": "Bound" } }));
+        cluster.send("PATCH", &path, Some("application/merge-patch+json"), Some(&bound)).await?;
+        let resources = json!({ "requests": { "storage": "1Gi" } });
+        let spec = json!({ "accessModes": access, "resources": resources, "volumeName": &name });
+        let claim = ns.of::<PersistentVolumeClaim>(&name).field("spec", spec).create().await?;
+        let claim = cluster.set_finalizers(&claim, &[]).await?;
+        let said = format!("/{name} is deleted; no other object goes{}", says.replace("NAME", &name));
+        let objects: &[&Obj] = if policy == "Retain" { &[&claim, &volume] } else { &[&claim] };
+        let truth = Truth {
+            line: format!("plan pvc/{name}"),
+            says: &[&said],
+            policy: Policy::Background,
+            roots: &[&claim],
+            objects,
+        };
+        truth.comes_true(&world, &collector, async || Ok(())).await?;
+        cluster.delete(&cluster.set_finalizers(&volume, &[]).await?, Policy::Background).await?;
+    }
+    collector.stop().await
+}
+
+/// What the first has let go does not hold it.
+async fn the_order_of_two_deletions_decides_what_waits() -> Result<()> {
+    let world = World::set().await?;
+    let (cluster, ns, _) = world.parts();
+    let collector = world.stage.collector().await?;
+    let (a, b) = (ns.configmap("a").create().await?, ns.configmap("b").create().await?);
+    let of_both = ns.secret("of-both").owned_by(&a).blocking().owned_by(&b).blocking();
+    let of_both = of_both.finalizer(HOLD).create().await?;
+    let of_b = ns.secret("of-b").owned_by(&b).blocking().finalizer(HOLD).create().await?;
+    let truth = Truth {
+        line: "plan cm/a cm/b --cascade foreground".to_owned(),
+        says: &[
+            " Some of these wait for Secret/of-b.\n",
+            "\ndeleted ConfigMap/a perhaps after Secret/of-both\n",
+            "\ndeleted ConfigMap/b after Secret/of-b, perhaps after Secret/of-both\n",
+        ],
+        policy: Policy::Foreground,
+        roots: &[&a, &b],
+        objects: &[&a, &b, &of_both, &of_b],
+    };
+    let case = truth.planned(&world).await?;
+    cluster.delete(&a, Policy::Foreground).await?;
+    cluster.gone(&a).await?;
+    truth.follows(&case, &world, &collector, async || Ok(())).await?;
+    collector.stop().await
+}
+
+/// The API server deletes them without a policy. Until they go, the definition waits for what they wait for.
+async fn the_objects_of_a_definition_go_on_as_their_deletion_began() -> Result<()> {
+    let world = World::set().await?;
+    let (cluster, ns, caller) = world.parts();
+    let goods = cluster.crd("goods.truth.example.org", Scope::Namespaced, &["v1"]).await?;
+    let good = |name: &str| ns.object(goods.resource(), name).create();
+    let (front, lets, plain) = (good("front").await?, good("lets").await?, good("plain").await?);
+    let held = ns.secret("held").owned_by(&front).blocking().finalizer(HOLD).create().await?;
+    let beside = ns.secret("beside").owned_by(&front).create().await?;
+    let stays = ns.secret("stays").owned_by(&lets).create().await?;
+    cluster.delete(&front, Policy::Foreground).await?;
+    cluster.delete(&lets, Policy::Orphan).await?;
+    cluster.delete(&held, Policy::Background).await?;
+    let definition = goods.definition();
+    let truth = Truth {
+        line: format!("plan crd/{}", definition.name),
+        says: &[" waits for Secret/held.\n", "; 1 is orphaned. "],
+        policy: Policy::Background,
+        roots: &[definition],
+        objects: &[definition, &front, &lets, &plain, &held, &beside, &stays],
+    };
+    let mut case = truth.planned(&world).await?;
+    case.had_deleted = true;
+    cluster.delete(definition, Policy::Background).await?;
+    cluster.gone(&plain).await?;
+    for (object, finalizer) in [(&front, "foregroundDeletion"), (&lets, "orphan")] {
+        ensure!(cluster.fresh(object).await?.finalizers() == [finalizer], "{object} goes on otherwise");
+    }
+    let blocked = format!("\nGood/front waits for Secret/held (finalizer {HOLD}).\n");
+    let advice = format!("\nFinalizer {HOLD}: ");
+    caller.says(&format!("explain crd/{}", definition.name), 0, &[&blocked, &advice]).await?;
+    let collector = world.stage.collector().await?;
+    truth.follows(&case, &world, &collector, async || Ok(())).await?;
     collector.stop().await
 }
 

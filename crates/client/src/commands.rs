@@ -19,8 +19,8 @@ use kube_gc_core::object::{
 use kube_gc_core::text::{bounded, word};
 use kube_gc_decode::Encoding;
 use kube_gc_insight::{
-    AbsenceEvidence, Details, FinalizerSetter, Live, LiveObject, NamespaceCondition, ObjectName, Particulars,
-    Unseen,
+    AbsenceEvidence, Details, FinalizerSetter, Live, LiveObject, NamespaceCondition, NodeState, ObjectName,
+    Particulars, Unseen,
 };
 
 /// The most finalizers of an object that are read.
@@ -190,7 +190,7 @@ fn has_particulars(resource: &ResourceType) -> bool {
     let GroupResource { group, resource } = &resource.group_resource;
     matches!(
         (&**group, &**resource),
-        ("", "namespaces" | "nodes" | "persistentvolumes" | "pods")
+        ("", "namespaces" | "nodes" | "persistentvolumeclaims" | "persistentvolumes" | "pods")
             | ("apiextensions.k8s.io", "customresourcedefinitions")
     )
 }
@@ -204,15 +204,17 @@ fn particulars(resource: &ResourceType, spec: &Value, status: &Value) -> Particu
         _ if !has_particulars(resource) => Particulars::None,
         "pods" => Particulars::Pod { node: text(&spec["nodeName"]) },
         "nodes" => {
-            let is_unready = |of: &Value| of["type"] == "Ready" && of["status"] != "True";
-            let is_unready = each(&status["conditions"]).any(is_unready);
-            if is_unready { Particulars::UnreadyNode } else { Particulars::None }
+            let ready = each(&status["conditions"]).find(|of| of["type"] == "Ready");
+            let state =
+                |of: &Value| if of["status"] == "True" { NodeState::Ready } else { NodeState::Unready };
+            Particulars::Node(ready.map_or(NodeState::Unknown, state))
         }
+        "persistentvolumeclaims" => Particulars::Claim { volume: text(&spec["volumeName"]) },
         "persistentvolumes" => {
             let claim = &spec["claimRef"];
             let is_bound = status["phase"] == "Bound";
             let claim = text(&claim["namespace"]).zip(text(&claim["name"])).filter(|_| is_bound);
-            Particulars::Volume { claim }
+            Particulars::Volume { claim, reclaim: text(&spec["persistentVolumeReclaimPolicy"]) }
         }
         _ => {
             let finalizers = each(&spec["finalizers"]).filter_map(text).take(MOST_FINALIZERS);
@@ -427,15 +429,18 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_node_is_not_ready_if_it_says_so_or_nobody_knows() {
+    async fn a_node_is_ready_or_not_if_a_condition_says_so() {
         let resource = ResourceType::of("nodes", "v1", "Node", Scope::Cluster);
         let uid = Uid::parse("u").unwrap();
         let node = Identity { resource, namespace: None, name: "n".into(), uid };
-        for (conditions, is_unready) in [
-            (r#"{"type":"Ready","status":"True"},{"type":"DiskPressure","status":"False"}"#, false),
-            (r#"{"type":"Ready","status":"False"}"#, true),
-            (r#"{"type":"Ready","status":"Unknown"}"#, true),
-            ("", false),
+        for (conditions, state) in [
+            (
+                r#"{"type":"DiskPressure","status":"False"},{"type":"Ready","status":"True"}"#,
+                NodeState::Ready,
+            ),
+            (r#"{"type":"Ready","status":"False"}"#, NodeState::Unready),
+            (r#"{"type":"Ready","status":"Unknown"}"#, NodeState::Unready),
+            ("", NodeState::Unknown),
         ] {
             let body = format!(
                 r#"{{"apiVersion":"v1","kind":"Node","metadata":{{"name":"n","uid":"u","resourceVersion":"1"}},
@@ -443,7 +448,7 @@ mod tests {
             );
             let server = Server::replying([Reply::ok(body)]);
             let Live::Found(live) = server.api().read_live(&node).await else { panic!("not found") };
-            assert_eq!(live.details.particulars == Particulars::UnreadyNode, is_unready, "{conditions}");
+            assert_eq!(live.details.particulars, Particulars::Node(state), "{conditions}");
         }
     }
 

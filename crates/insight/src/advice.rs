@@ -20,7 +20,7 @@ impl Advice {
     }
 
     /// Each piece of advice once: the command for the first object stands for all.
-    pub(crate) fn once<'a>(all: impl Iterator<Item = &'a Self>) -> Vec<String> {
+    pub(crate) fn once<'a>(all: impl IntoIterator<Item = &'a Self>) -> Vec<String> {
         let mut once: Vec<Self> = Vec::new();
         for advice in all {
             match once.iter_mut().find(|known| known.what == advice.what) {

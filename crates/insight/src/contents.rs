@@ -1,13 +1,14 @@
 //! Why a namespace, or the definition of a custom resource, is still there: what is left in it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use indexmap::IndexSet;
 use serde::{Deserialize, Serialize};
 
-use crate::explain::{Explanation, HeldBy, Leaf, explain};
+use crate::advice::Advice;
+use crate::chain::chain;
+use crate::explain::{Explanation, HeldBy, explain};
 use crate::finalizers::FinalizerReport;
-use crate::hold::{NAMESPACE_CONTROLLER, advice_on, holds, is_pod, silent_apis};
+use crate::hold::{NAMESPACE_CONTROLLER, holds, is_pod, silent_apis};
 use crate::knowledge::{Asker, Live, Particulars};
 use crate::name::{ObjectName, Unseen};
 use crate::plan::Container;
@@ -124,12 +125,12 @@ pub fn explain_namespace(
     }
     let is_all = asker.outside().is_empty();
     let mut own = holds(asker, identity, deletion, report.left > 0 || is_blocked);
-    let advice: Vec<String> = advice_on(&own, &explanation.object, asker.outside().source).collect();
+    let source = asker.outside().source;
+    let advice: Vec<_> = own.iter().flat_map(|held| held.advice(&explanation.object, 1, source)).collect();
     // What is left in it is told as such.
-    let is_left = |leaf: &Leaf| left.iter().any(|(object, _)| ObjectName::from(object) == leaf.object);
-    own.extend(explanation.chain.held(|leaf| !is_left(leaf)));
+    own.extend(explanation.chain.held(left));
     // Without that of what was looked at again.
-    let known = std::mem::take(&mut explanation.advice);
+    let known = std::mem::take(&mut explanation.to_do);
     let known = Some(known).filter(|_| explanation.held_by.is_empty()).into_iter().flatten();
     explanation.held_by = own.iter().map(HeldBy::from).collect();
     (explanation.outcome, explanation.verdict) =
@@ -143,19 +144,15 @@ pub fn explain_namespace(
         (..) => look(NAMESPACE_CONTROLLER),
     };
     let of_left = sentence::advice_on_namespace(&report, &why, is_all && own.is_empty() && !is_blocked);
-    let of_left = of_left.into_iter().map(String::from);
-    let all: IndexSet<String> = of_left.chain(advice).chain(known).chain(of_others).collect();
-    explanation.advice = all.into_iter().collect();
+    explanation.to_do = of_left.into_iter().chain(advice).chain(known).chain(of_others).collect();
+    explanation.advice = Advice::once(&explanation.to_do);
     explanation.depends_on_unseen |= report.not_read > 0;
     explanation.namespace = Some(report);
     explanation
 }
 
 /// What is left, and what a person can do about what no finalizer holds.
-fn report(
-    asker: &mut Asker<'_>,
-    objects: &[(Identity, DeletionState)],
-) -> (NamespaceReport, BTreeSet<String>) {
+fn report(asker: &mut Asker<'_>, objects: &[(Identity, DeletionState)]) -> (NamespaceReport, Vec<Advice>) {
     let mut by_type: BTreeMap<String, TypeLeft> = BTreeMap::new();
     for (identity, _) in objects {
         let (kind, resource) =
@@ -168,14 +165,21 @@ fn report(
     deleted.sort_by_cached_key(|(object, _)| ObjectName::from(object));
     let mut held: BTreeMap<String, HeldObjects> = BTreeMap::new();
     let mut held_objects = 0;
-    let (mut others, mut advice) = (Vec::new(), BTreeSet::new());
+    let (mut others, mut advice, source) = (Vec::new(), Vec::new(), asker.outside().source);
     for (identity, deletion) in deleted.iter().copied().take(READ) {
         let Some(Live::Found(live)) = asker.live(identity) else { continue };
+        let name = ObjectName::from(identity);
+        if *deletion == DeletionState::DeletingDependents {
+            let chain = chain(asker, identity);
+            if let Some(held) = chain.held(objects) {
+                others.push(format!("{name}{}", held.predicate()));
+                advice.extend(sentence::advice_on_chain(&chain, source));
+            }
+        }
         if live.details.finalizers.is_empty() {
-            let name = ObjectName::from(identity);
             let holds = holds(asker, identity, *deletion, false);
             others.extend(holds.iter().map(|held| format!("{name}{}", held.predicate())));
-            advice.extend(advice_on(&holds, &name, asker.outside().source));
+            advice.extend(holds.iter().flat_map(|held| held.advice(&name, 1, source)));
         } else {
             held_objects += 1;
         }
@@ -190,7 +194,7 @@ fn report(
             }
             of_finalizer.count += 1;
             if of_finalizer.objects.len() < NAMED {
-                of_finalizer.objects.push(ObjectName::from(identity));
+                of_finalizer.objects.push(name.clone());
             }
         }
     }

@@ -1,12 +1,12 @@
-//! Why an object is still there: the verdict on it, and what blocks its foreground deletion.
-
-use std::collections::{HashSet, VecDeque};
+//! Why an object is still there: the verdict on it.
 
 use serde::{Deserialize, Serialize};
 
+use crate::advice::Advice;
+use crate::chain::{Chain, chain};
 use crate::contents::NamespaceReport;
 use crate::finalizers::FinalizerReport;
-use crate::hold::{Held, Hold, advice_on, holds};
+use crate::hold::{Held, Hold, holds};
 use crate::judge::{
     Evidence, JudgedReference, doomed, is_orphaning, judged, locate, look_up_served, snapshot,
 };
@@ -14,8 +14,7 @@ use crate::knowledge::{Asker, Live};
 use crate::name::{ObjectName, Outside, Report, Source};
 use crate::sentence;
 use kube_gc_core::graph::ObjectSnapshot;
-use kube_gc_core::object::{DeletionState, Identity, Key, ORPHAN_FINALIZER};
-use kube_gc_core::text::listed;
+use kube_gc_core::object::{Identity, ORPHAN_FINALIZER};
 use kube_gc_core::verdict::{Decision, IdleReason, KeepReason, Precheck, ReferenceClass, decide, precheck};
 
 /// How far up it is looked whether an owner goes.
@@ -74,6 +73,9 @@ pub struct Explanation {
     pub advice: Vec<String>,
     /// Whether something that could not be looked at may change the answer.
     pub depends_on_unseen: bool,
+    /// What it advises, piece by piece.
+    #[serde(skip)]
+    pub to_do: Vec<Advice>,
     /// Why the collector deletes it: the begin of the verdict.
     #[serde(skip)]
     pub garbage: Option<String>,
@@ -124,16 +126,16 @@ pub fn explain(asker: &mut Asker<'_>, identity: &Identity) -> Explanation {
     if matches!(before, Precheck::WaitForDependents(_) | Precheck::BreakDeadlock) {
         explanation.chain = chain(asker, identity);
         let advice = sentence::advice_on_chain(&explanation.chain, asker.outside().source);
-        explanation.advice.extend(advice.into_iter().map(String::from));
+        explanation.to_do.extend(advice);
     }
     let is_orphan = |finalizer: &FinalizerReport| finalizer.name == ORPHAN_FINALIZER;
     if explanation.deleted.is_none() && explanation.finalizers.iter().any(is_orphan) {
-        explanation.advice.push(format!(
-            "The finalizer orphan of {} does not keep its dependents: `kubectl delete` takes it away, unless it has \
-             --cascade=orphan.",
-            explanation.object
-        ));
+        let object = &explanation.object;
+        let takes = "`kubectl delete` takes it away, unless it has --cascade=orphan.";
+        let advice = format!("The finalizer orphan of {object} does not keep its dependents: {takes}");
+        explanation.to_do.push(advice.into());
     }
+    explanation.advice = Advice::once(&explanation.to_do);
     explanation.references = judged;
     explanation.references.truncate(LISTED_REFERENCES);
     explanation
@@ -247,13 +249,13 @@ impl Explanation {
             let names = FinalizerReport::names(&self.finalizers);
             self.verdict.push_str(&format!(" Then it waits for {names}."));
         }
-        self.advice = sentence::advice_on_references(&self.object, &decision, judged);
+        self.to_do = sentence::advice_on_references(&self.object, &decision, judged);
         let solid = judged.iter().filter(|reference| reference.class == ReferenceClass::Solid);
         for JudgedReference { owner, identity, .. } in solid.take(LISTED_REFERENCES) {
             if identity.as_ref().is_some_and(|owner| is_orphaning(asker, owner)) {
                 let (reason, advice) = sentence::orphaning(owner, source);
                 self.verdict.push_str(&format!(" {reason}"));
-                self.advice.push(advice);
+                self.to_do.push(advice);
             }
         }
     }
@@ -273,7 +275,7 @@ impl Explanation {
         self.depends_on_unseen = before == Precheck::AskForUnreadReferences;
         self.verdict = sentence::deletion(&self.object, before, &self.finalizers, outside);
         if before == Precheck::Nothing(IdleReason::Orphaning) {
-            self.advice.push(sentence::orphaning(&self.object, outside.source).1);
+            self.to_do.push(sentence::orphaning(&self.object, outside.source).1);
         }
     }
 
@@ -282,123 +284,6 @@ impl Explanation {
         self.outcome = Outcome::Waits;
         self.held_by = holds.iter().map(HeldBy::from).collect();
         self.verdict = sentence::held(&self.object, holds);
-        self.advice = advice_on(holds, &self.object, source).collect();
+        self.to_do = holds.iter().flat_map(|held| held.advice(&self.object, 1, source)).collect();
     }
-}
-
-/// The most objects of a chain that are followed.
-const FOLLOWED: usize = 200;
-/// The most objects at its end that are looked at.
-const LEAVES: usize = 50;
-
-/// What blocks a foreground deletion.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
-pub struct Chain {
-    /// The objects that wait for their dependents, those nearer to the object first.
-    pub links: Vec<ChainLink>,
-    /// The objects at the end, which wait for no dependent.
-    pub leaves: Vec<Leaf>,
-    /// Whether there are more objects than were followed.
-    pub truncated: bool,
-}
-
-impl Chain {
-    /// What some of its end is for the object at its beginning; nothing, if there is none.
-    pub(super) fn held(&self, is_meant: impl Fn(&Leaf) -> bool) -> Option<Held> {
-        let leaves: Vec<&Leaf> = self.leaves.iter().filter(|leaf| is_meant(leaf)).collect();
-        let named = leaves.iter().map(|leaf| format!("{} ({})", leaf.object, leaf.waits_for));
-        let mut held = Held::new(leaves.first()?.hold);
-        held.detail = Some(listed(", ", leaves.len(), named));
-        Some(held)
-    }
-}
-
-/// An object that waits for its dependents.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
-pub struct ChainLink {
-    pub object: ObjectName,
-    /// The number of dependents that block it.
-    pub waits_for: usize,
-}
-
-/// An object that blocks others and waits for no dependent.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
-pub struct Leaf {
-    pub object: ObjectName,
-    /// The object that it blocks.
-    pub blocks: ObjectName,
-    pub hold: Hold,
-    /// The same in words.
-    pub waits_for: String,
-    pub finalizers: Vec<FinalizerReport>,
-    /// When it was deleted; `null` if it is not being deleted, or if that is not known.
-    pub deleted: Option<String>,
-}
-
-impl Leaf {
-    /// Whether the collector has to do something with it.
-    pub const fn is_work(&self) -> bool {
-        matches!(self.hold, Hold::ToBeDeleted | Hold::ToBeReleased | Hold::Unblocked)
-    }
-}
-
-/// Follows what blocks an object, level by level.
-pub(super) fn chain(asker: &mut Asker<'_>, root: &Identity) -> Chain {
-    let mut chain = Chain::default();
-    let mut seen: HashSet<Key> = HashSet::from([root.key()]);
-    let mut open = VecDeque::from([root.clone()]);
-    let mut ends: Vec<(Identity, DeletionState, ObjectName)> = Vec::new();
-    while let Some(owner) = open.pop_front() {
-        // One that has no node waited for dependents when its owner was looked at.
-        let Some(view) = asker.node(&owner.key()).flatten().filter(|view| view.blocking > 0) else {
-            continue;
-        };
-        let name = ObjectName::from(&owner);
-        chain.links.push(ChainLink { object: name.clone(), waits_for: view.blocking });
-        let shown: Vec<_> = view.dependents.iter().filter(|shown| shown.blocking).collect();
-        chain.truncated |= shown.len() < view.blocking;
-        for dependent in shown {
-            let key = dependent.identity.key();
-            if !seen.insert(key.clone()) {
-                continue;
-            }
-            if seen.len() > FOLLOWED {
-                chain.truncated = true;
-                break;
-            }
-            // If that is not known yet, the question is asked again.
-            let waits = dependent.deletion == DeletionState::DeletingDependents
-                && asker.node(&key).flatten().is_some_and(|view| view.blocking > 0);
-            if waits {
-                open.push_back(dependent.identity.clone());
-            } else {
-                ends.push((dependent.identity.clone(), dependent.deletion, name.clone()));
-            }
-        }
-    }
-    chain.truncated |= ends.len() > LEAVES;
-    let leaves = ends.into_iter().take(LEAVES);
-    chain.leaves = leaves.map(|(object, deletion, blocks)| leaf(asker, &object, deletion, blocks)).collect();
-    chain
-}
-
-/// What is known of an object that waits for no dependent.
-fn leaf(asker: &mut Asker<'_>, identity: &Identity, deletion: DeletionState, blocks: ObjectName) -> Leaf {
-    let object = ObjectName::from(identity);
-    let holds = holds(asker, identity, deletion, false);
-    let words: Vec<String> = holds.iter().map(Held::in_short).collect();
-    let hold = holds.first().map_or(Hold::Unknown, |held| held.hold);
-    let mut leaf =
-        Leaf { object, blocks, hold, waits_for: words.join(", "), finalizers: Vec::new(), deleted: None };
-    if let Some(Live::Found(live)) = asker.live(identity) {
-        leaf.finalizers = FinalizerReport::of(identity, &live.details, asker.catalog());
-        leaf.deleted.clone_from(&live.details.deleted);
-    }
-    leaf
 }

@@ -179,6 +179,17 @@ impl FinalizerReport {
         !own && !self.is_of_kubernetes()
     }
 
+    /// Who removes it, and as soon as what, if that is known. No answer shows that it runs.
+    pub fn removal(&self, removes: &str) -> Option<String> {
+        let (remover, when) = self.remover.as_ref().zip(self.when.as_ref())?;
+        let runs = match &**remover {
+            "the garbage collector" => ", if one runs,",
+            _ if self.is_of_others() => ", if it runs,",
+            _ => "",
+        };
+        Some(format!("{remover}{runs}{removes} as soon as {when}"))
+    }
+
     /// What a person can do about it, and how to remove it by hand from this object, one of so many, where perhaps
     /// nobody else will.
     pub(super) fn advice(&self, of: &ObjectName, count: usize) -> Vec<Advice> {
@@ -208,18 +219,18 @@ impl FinalizerReport {
 
     /// Who removes it, or who may know.
     fn remedy(&self) -> String {
-        let Self { name, remover, when, set_by, .. } = self;
+        let Self { name, set_by, .. } = self;
         if let Some(resources) = self.is_for {
             return format!("it is for {resources}, so probably nobody removes it from anything else.");
         }
         let not_served = self.api_is_served == Some(false);
-        if let Some((remover, when)) = remover.as_ref().zip(when.as_ref()) {
-            let (runs, but) = match (self.is_of_others(), not_served) {
-                (_, true) => ("", " But the server has none of its APIs: is it still installed?"),
-                (true, false) => (", if it runs,", " Is it still there?"),
-                (false, false) => ("", ""),
+        if let Some(removal) = self.removal(" removes it") {
+            let but = match (self.is_of_others(), not_served) {
+                (_, true) => " But the server has none of its APIs: is it still installed?",
+                (true, false) => " Is it still there?",
+                (false, false) => "",
             };
-            return format!("{remover}{runs} removes it as soon as {when}.{but}");
+            return format!("{removal}.{but}");
         }
         let whose = domain(name).unwrap_or(name);
         match set_by.as_ref().map(|setter| (&setter.manager, is_a_tool(&setter.manager))) {

@@ -6,7 +6,7 @@ use strum::IntoStaticStr;
 use crate::advice::Advice;
 use crate::finalizers::FinalizerReport;
 use crate::judge::verdict;
-use crate::knowledge::{Asker, Details, Live, LiveObject, Particulars};
+use crate::knowledge::{Asker, Details, Live, LiveObject, NodeState, Particulars};
 use crate::name::{LeftOut, ObjectName, Source, Unseen};
 use crate::plan::{Container, OF_DEFINITIONS, OF_NAMESPACES, in_spec};
 use crate::sentence::age;
@@ -72,16 +72,7 @@ pub(super) struct Held {
     pub detail: Option<String>,
     pub finalizers: Vec<FinalizerReport>,
     /// That of a pod.
-    node: Node,
-}
-
-/// How the node of a pod is doing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Node {
-    Absent,
-    Unready,
-    /// It is ready, or that is not known.
-    Other,
+    node: NodeState,
 }
 
 /// The parts of the API that have to answer before an object goes.
@@ -117,10 +108,9 @@ pub(super) fn holds(
 ) -> Vec<Held> {
     let hold = match deletion {
         DeletionState::Terminating | DeletionState::DeletingDependents => {
-            return match asker.live(identity) {
-                Some(Live::Found(live)) => terminating(asker, identity, live, deletion, has_contents),
-                _ => vec![Held::new(Hold::Unknown)],
-            };
+            let live = asker.live(identity).and_then(Live::found);
+            let holds = live.map(|live| terminating(asker, identity, live, deletion, has_contents));
+            return holds.unwrap_or_else(|| vec![Held::new(Hold::Unknown)]);
         }
         DeletionState::Orphaning => Hold::Orphaning,
         DeletionState::Live => match verdict(asker, &identity.key()) {
@@ -169,12 +159,7 @@ fn terminating(
         }
         let silent = silent_apis(asker, identity);
         if !silent.is_empty() {
-            // The API server manages the APIService of a definition.
-            let name = |api: &Unseen| match api.why.contains("conversion webhook for ") {
-                true => format!("the conversion webhook of CustomResourceDefinition {}", api.what),
-                false => api.what.clone(),
-            };
-            let about = listed(", ", silent.len(), silent.iter().map(name));
+            let about = listed(", ", silent.len(), silent.iter().map(|api| &api.what));
             all.push(Held { about, ..Held::new(Hold::SilentApi) });
         }
         if all.is_empty() && !has_contents && finalizers.iter().any(|name| **name == *OF_NAMESPACES) {
@@ -201,15 +186,6 @@ fn terminating(
     all
 }
 
-/// What a person can do about an object that all of this holds, by an answer of this source.
-pub(super) fn advice_on<'a>(
-    holds: &'a [Held],
-    of: &'a ObjectName,
-    source: Source,
-) -> impl Iterator<Item = String> {
-    holds.iter().flat_map(move |held| held.advice(of, 1, source)).map(String::from)
-}
-
 /// What protects an object from its deletion, if one of its finalizers is for that.
 fn protects(
     asker: &mut Asker<'_>,
@@ -219,7 +195,7 @@ fn protects(
 ) -> Option<String> {
     let names = FinalizerReport::names(finalizers);
     let has = |name: &str| finalizers.iter().any(|finalizer| finalizer.name == name);
-    if let Particulars::Volume { claim: Some((namespace, claim)) } = &details.particulars
+    if let Particulars::Volume { claim: Some((namespace, claim)), .. } = &details.particulars
         && has(OF_VOLUMES)
     {
         return Some(format!(
@@ -248,22 +224,17 @@ pub(super) fn grace(asker: &mut Asker<'_>, details: &Details) -> Option<Held> {
     let Particulars::Pod { node: Some(node) } = &details.particulars else {
         return Some(Held { detail: Some(detail), ..Held::new(Hold::Kubelet) });
     };
-    let state = match (asker.is_absent("nodes", node), asker.is_unready(node)) {
-        (true, _) => Node::Absent,
-        (false, true) => Node::Unready,
-        (false, false) => Node::Other,
-    };
-    detail += &if state == Node::Absent {
-        format!(", and node {node} does not exist")
-    } else {
-        format!(", and the kubelet of node {node} has not confirmed its end")
+    let state = asker.node_state(node);
+    detail += &match state {
+        NodeState::Absent => format!(", and node {node} does not exist"),
+        _ => format!(", and the kubelet of node {node} has not confirmed its end"),
     };
     Some(Held { about: node.clone(), detail: Some(detail), node: state, ..Held::new(Hold::Kubelet) })
 }
 
 impl Held {
     pub(super) fn new(hold: Hold) -> Self {
-        Self { hold, about: String::new(), detail: None, finalizers: Vec::new(), node: Node::Other }
+        Self { hold, about: String::new(), detail: None, finalizers: Vec::new(), node: NodeState::Unknown }
     }
 
     fn finalizers(hold: Hold, finalizers: Vec<FinalizerReport>) -> Self {
@@ -306,7 +277,7 @@ impl Held {
     pub fn words(&self, several: bool) -> String {
         let (its, it, s) = if several { ("their", "them", "s") } else { ("its", "it", "") };
         let about = &self.about;
-        let lost = if self.node == Node::Absent { ", which does not exist," } else { "" };
+        let lost = if self.node == NodeState::Absent { ", which does not exist," } else { "" };
         match self.hold {
             Hold::Finalizers | Hold::NamespaceController => about.clone(),
             Hold::SpecFinalizers => format!("{about} in {its} spec"),
@@ -345,7 +316,7 @@ impl Held {
             Hold::NamespaceController => format!("If that does not change, look at {NAMESPACE_CONTROLLER}."),
             Hold::Kubelet if about.is_empty() => return Vec::new(),
             Hold::Kubelet => match self.node {
-                Node::Absent => {
+                NodeState::Absent => {
                     let what = format!(
                         "kube-controller-manager removes the pods of a node that does not exist. If it does not, this \
                          removes a pod that no finalizer holds from the API without a confirmation that its containers \
@@ -356,11 +327,14 @@ impl Held {
                     let command = format!("kubectl delete pod {} -n {namespace} --force", of.name);
                     return vec![Advice::from(what).with(command, count)];
                 }
-                Node::Unready => format!(
+                NodeState::Unready => format!(
                     "Node {about} is not ready. If its machine is gone for good, so that the containers cannot run any \
                      more, kube-controller-manager removes its pods after this: kubectl delete node {about}"
                 ),
-                Node::Other => format!("Node {about} is ready, as far as can be read: look at its kubelet."),
+                NodeState::Ready => format!("Node {about} is ready: look at its kubelet."),
+                NodeState::Unknown => {
+                    format!("Whether node {about} is ready could not be read. Look at it and its kubelet.")
+                }
             },
             Hold::Unblocked | Hold::ToBeDeleted | Hold::ToBeReleased | Hold::Orphaning | Hold::Circle => {
                 return vec![source.advice()];

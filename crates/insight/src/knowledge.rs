@@ -75,7 +75,11 @@ pub enum Live {
 impl Live {
     /// The state of the object, if it was found.
     pub fn deletion(&self) -> Option<DeletionState> {
-        if let Self::Found(live) = self { Some(live.facts.deletion_state()) } else { None }
+        self.found().map(|live| live.facts.deletion_state())
+    }
+
+    pub(super) fn found(&self) -> Option<&LiveObject> {
+        if let Self::Found(live) = self { Some(live) } else { None }
     }
 }
 
@@ -151,8 +155,8 @@ pub enum Particulars {
     Pod {
         node: Option<String>,
     },
-    /// A node that is not ready, as far as its kubelet or the control plane says.
-    UnreadyNode,
+    /// As its kubelet or the control plane says.
+    Node(NodeState),
     /// A namespace or a definition.
     Container {
         /// Those in the spec of a namespace.
@@ -163,7 +167,23 @@ pub enum Particulars {
     Volume {
         /// Namespace and name of the claim that it is bound to.
         claim: Option<(String, String)>,
+        /// What becomes of it without that.
+        reclaim: Option<String>,
     },
+    Claim {
+        /// The name of the volume that it is bound to.
+        volume: Option<String>,
+    },
+}
+
+/// How a node is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NodeState {
+    Absent,
+    Ready,
+    Unready,
+    /// It could not be read, or nobody has said.
+    Unknown,
 }
 
 /// A field manager that owns a finalizer.
@@ -207,9 +227,9 @@ impl Knowledge {
         self.outside.left_out = types;
     }
 
-    /// A type could not be listed. If the API server fails to, a namespace waits for it, too.
-    pub fn miss(&mut self, unseen: Unseen, holds_namespaces: bool) {
-        self.outside.silent_apis.extend(holds_namespaces.then(|| unseen.clone()));
+    /// A type could not be listed. If the API server fails to, a namespace waits for what is silent, too.
+    pub fn miss(&mut self, unseen: Unseen, silent: Option<Unseen>) {
+        self.outside.silent_apis.extend(silent);
         self.outside.types.push(unseen);
     }
 
@@ -335,25 +355,26 @@ impl<'a> Asker<'a> {
         None
     }
 
-    /// Whether no object of a cluster-scoped type of Kubernetes itself has this name, as far as that can be read.
-    pub fn is_absent(&mut self, resource: &str, name: &str) -> bool {
-        let named = self.named(resource, name);
-        named.is_some_and(|of| matches!(self.live(&of), Some(Live::Absent(AbsenceEvidence::NotFound))))
+    /// How the node of this name is doing.
+    pub(super) fn node_state(&mut self, node: &str) -> NodeState {
+        let live = self.named("nodes", node);
+        match live.and_then(Live::found).map(|node| &node.details.particulars) {
+            Some(Particulars::Node(state)) => *state,
+            None if live == Some(&Live::Absent(AbsenceEvidence::NotFound)) => NodeState::Absent,
+            _ => NodeState::Unknown,
+        }
     }
 
-    /// Whether there is a node of this name, which is not ready, as far as that can be read.
-    pub fn is_unready(&mut self, node: &str) -> bool {
-        let Some(named) = self.named("nodes", node) else { return false };
-        let Some(Live::Absent(AbsenceEvidence::OtherUid(uid))) = self.live(&named) else { return false };
-        let Some(Live::Found(node)) = self.live(&Identity { uid: uid.clone(), ..named }) else {
-            return false;
-        };
-        matches!(node.details.particulars, Particulars::UnreadyNode)
-    }
-
-    fn named(&self, resource: &str, name: &str) -> Option<Identity> {
+    /// What a live read shows of the object of a cluster-scoped type of Kubernetes itself that has this name.
+    pub(super) fn named(&mut self, resource: &str, name: &str) -> Option<&'a Live> {
         let resource = Arc::clone(self.catalog.resource(&GroupResource::new("", resource))?);
-        Some(Identity { resource, namespace: None, name: name.into(), uid: Uid::parse(NOBODY)? })
+        let named = Identity { resource, namespace: None, name: name.into(), uid: Uid::parse(NOBODY)? };
+        match self.live(&named)? {
+            Live::Absent(AbsenceEvidence::OtherUid(uid)) => {
+                self.live(&Identity { uid: uid.clone(), ..named })
+            }
+            live => Some(live),
+        }
     }
 
     /// The first pods that use a claim; `None` if this is not known.

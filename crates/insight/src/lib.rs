@@ -15,7 +15,7 @@
 //! | `knowledge`, `local` | facts, needs, and a graph that is filled from lists |
 //! | `judge` | the class of an owner reference with the evidence for it, and the verdict on an object |
 //! | `neighbourhood`, `layout` | what belongs to an object, the worst of it, in pages, and as the rows of a tree |
-//! | `explain`, `contents`, `hold`, `finalizers`, `advice`, `sentence` | why an object or a namespace is still there, and what holds it |
+//! | `explain`, `chain`, `contents`, `hold`, `finalizers`, `advice`, `sentence` | why an object or a namespace is still there, and what holds it |
 //! | `check` | what is wrong with owner references |
 //! | `plan` | what a deletion does to every object |
 //! | `stuck` | what was deleted long ago, by what holds it |
@@ -24,6 +24,7 @@
 #![allow(missing_docs, reason = "a comment has to say more than the name; the crate is not published")]
 
 mod advice;
+mod chain;
 mod check;
 mod contents;
 mod explain;
@@ -42,18 +43,19 @@ mod stuck;
 mod tests;
 
 pub use advice::Advice;
+pub use chain::{Chain, ChainLink, Leaf};
 pub use check::{
     CheckEffect, CheckReport, CheckedObject, Circles, Class, EffectCounts, Finding, Survey, Suspect,
     check_object,
 };
 pub use contents::{HeldObjects, NamespaceCondition, NamespaceReport, TypeLeft, explain_namespace};
-pub use explain::{Chain, ChainLink, Explanation, HeldBy, Leaf, Outcome, explain};
+pub use explain::{Explanation, HeldBy, Outcome, explain};
 pub use finalizers::FinalizerReport;
 pub use hold::{Hold, NAMESPACE_CONTROLLER, contents_of};
 pub use judge::{Evidence, JudgedReference, classify};
 pub use knowledge::{
-    AbsenceEvidence, Asker, Details, Fact, FinalizerSetter, Knowledge, Live, LiveObject, Need, Particulars,
-    ask,
+    AbsenceEvidence, Asker, Details, Fact, FinalizerSetter, Knowledge, Live, LiveObject, Need, NodeState,
+    Particulars, ask,
 };
 pub use layout::{NeighbourhoodPage, Row, RowKind, join, page, rows};
 pub use local::{LocalGraph, facts};

@@ -40,17 +40,10 @@ pub fn facts(partition: &mut Partition, needs: &[Need], limits: ViewLimits) -> (
         }
         done += 1;
         let Some(fact) = fact(partition, need, limits) else { continue };
-        visits += match &fact {
-            Fact::Node(_, Some(view)) => {
-                view.by_type.iter().map(|count| count.total).sum::<usize>() + view.references.len()
-            }
-            Fact::Node(_, None)
-            | Fact::Object(..)
-            | Fact::Owner(..)
-            | Fact::Live(..)
-            | Fact::Users(..)
-            | Fact::Elsewhere(..) => 0,
-        } + 1;
+        visits += 1;
+        if let Fact::Node(_, Some(view)) = &fact {
+            visits += view.by_type.iter().map(|count| count.total).sum::<usize>() + view.references.len();
+        }
         facts.push(fact);
     }
     (facts, done)

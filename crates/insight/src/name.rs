@@ -77,6 +77,18 @@ pub struct Unseen {
     pub why: String,
 }
 
+impl Unseen {
+    /// What does not answer, if the API server fails with this message to list a type. Nothing else in its answer tells
+    /// (kubernetes/kubernetes: apiextensions-apiserver, pkg/apiserver/conversion/webhook_converter.go).
+    pub fn silent(&self, message: &str) -> Self {
+        let mut silent = self.clone();
+        if message.contains("conversion webhook for ") {
+            silent.what = format!("the conversion webhook of CustomResourceDefinition {}", self.what);
+        }
+        silent
+    }
+}
+
 /// Who answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Source {

@@ -303,19 +303,14 @@ impl Collecting {
         let mut new = Vec::new();
         let mut shown: HashMap<&GroupResource, (usize, usize)> = HashMap::new();
         for dependent in &view.dependents {
-            let DependentSummary { identity, deletion, blocking, controller } = dependent;
+            let &DependentSummary { ref identity, deletion, blocking, controller } = dependent;
             let name = ObjectName::from(identity);
-            let Some((place, is_new)) = self.place(name, Some(identity), State::from(*deletion), distance)
+            let Some((place, is_new)) = self.place(name, Some(identity), State::from(deletion), distance)
             else {
                 continue;
             };
-            self.found.edges.push(Edge {
-                dependent: place,
-                owner,
-                controller: *controller,
-                block_owner_deletion: *blocking,
-                class: None,
-            });
+            let (dependent, block_owner_deletion) = (place, blocking);
+            self.found.edges.push(Edge { dependent, owner, controller, block_owner_deletion, class: None });
             let (count, deleted) = shown.entry(&identity.resource.group_resource).or_default();
             *count += 1;
             *deleted += usize::from(deletion.is_being_deleted());
@@ -334,14 +329,10 @@ impl Collecting {
         for TypeCount { resource, total, being_deleted } in &view.by_type {
             let (of_type, deleted) = shown.get(&resource.group_resource).copied().unwrap_or_default();
             if *total > of_type {
-                self.found.more.push(More {
-                    owner,
-                    kind: resource.kind.to_string(),
-                    resource: resource.group_resource.to_string(),
-                    count: total - of_type,
-                    being_deleted: being_deleted.saturating_sub(deleted),
-                    looked_at: Vec::new(),
-                });
+                let (kind, resource) = (resource.kind.to_string(), resource.group_resource.to_string());
+                let (count, being_deleted) = (total - of_type, being_deleted.saturating_sub(deleted));
+                let looked_at = Vec::new();
+                self.found.more.push(More { owner, kind, resource, count, being_deleted, looked_at });
             }
         }
     }
@@ -362,15 +353,11 @@ fn look<'a>(asker: &mut Asker<'a>, identity: &Identity) -> Option<Look<'a>> {
     }
     Some(match asker.live(identity)? {
         Live::Found(live) => {
-            let facts = &live.facts;
+            let (facts, catalog) = (&live.facts, asker.catalog());
             let shown = facts.owners.iter().take(ViewLimits::default().references);
-            let references = shown.map(|owner| resolve(asker.catalog(), facts.namespace.as_ref(), owner));
+            let references = shown.map(|owner| resolve(catalog, facts.namespace.as_ref(), owner)).collect();
             let reference_count = facts.owners.len();
-            Look {
-                references: references.collect(),
-                reference_count,
-                ..without(facts.deletion_state().into())
-            }
+            Look { references, reference_count, ..without(facts.deletion_state().into()) }
         }
         Live::Absent(_) => without(State::Absent),
         Live::Failed(_) | Live::NotAsked => without(State::Unknown),

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use crate::advice::Advice;
+use crate::chain::{Chain, Leaf};
 use crate::contents::NamespaceReport;
-use crate::explain::{Chain, Leaf, Outcome};
+use crate::explain::Outcome;
 use crate::finalizers::FinalizerReport;
 use crate::hold::{Held, Hold};
 use crate::judge::{Evidence, JudgedReference};
@@ -138,7 +139,7 @@ pub(super) fn deletion(
     outside: &Outside,
 ) -> String {
     match before {
-        Precheck::Nothing(IdleReason::NoReferences) => {
+        Precheck::Nothing(IdleReason::NoReferences) | Precheck::Classify => {
             format!("{object} stays: it has no owner references, so it is never garbage.")
         }
         Precheck::Nothing(IdleReason::Terminating) => format!("{object} is being deleted."),
@@ -169,12 +170,11 @@ pub(super) fn deletion(
             "{object} is being deleted, and its blocking dependents wait for it in turn: the collector{} the circle.",
             outside.source.does("break")
         ),
-        Precheck::Classify => format!("{object} depends on its owners."),
     }
 }
 
 /// What happens to an object that releases its dependents, and what a person must not do to it meanwhile.
-pub(super) fn orphaning(object: &ObjectName, source: Source) -> (String, String) {
+pub(super) fn orphaning(object: &ObjectName, source: Source) -> (String, Advice) {
     let happens = format!(
         "{object} is being deleted with the policy Orphan: the collector{} its dependents first.",
         source.does("release")
@@ -183,7 +183,7 @@ pub(super) fn orphaning(object: &ObjectName, source: Source) -> (String, String)
         "Do not delete {object} again before its dependents are released: any deletion without --cascade=orphan lets \
          the collector delete those that no other owner keeps."
     );
-    (happens, advice)
+    (happens, advice.into())
 }
 
 /// What a person can do about the owner references of an object.
@@ -191,7 +191,7 @@ pub(super) fn advice_on_references(
     object: &ObjectName,
     decision: &Decision,
     judged: &[JudgedReference],
-) -> Vec<String> {
+) -> Vec<Advice> {
     let open = match decision {
         Decision::Park(_) => ReferenceClass::Unresolved,
         Decision::Report { .. } => ReferenceClass::InvalidScope,
@@ -233,7 +233,8 @@ pub(super) fn advice_on_references(
             _ => return None,
         })
     };
-    judged.iter().filter(|reference| reference.class == open).take(LISTED).filter_map(advice).collect()
+    let open = judged.iter().filter(|reference| reference.class == open).take(LISTED);
+    open.filter_map(advice).map(Advice::from).collect()
 }
 
 /// What a person can do about what holds a chain.

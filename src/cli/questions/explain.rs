@@ -208,16 +208,12 @@ fn finalizers(text: &mut String, finalizers: &[FinalizerReport], look: &Look) {
             Some(false) => ("not served", Colour::Red),
             None => ("-", Colour::Plain),
         };
-        let remover = match (&finalizer.remover, &finalizer.when) {
-            (Some(remover), Some(when)) => format!("{remover}, as soon as {when}"),
-            _ => String::new(),
-        };
         [
             Cell::new(&finalizer.name),
             Cell::new(set_by.map_or("-", |setter| &setter.manager)),
             Cell::new(ago(since, look)),
             Cell::new(api).coloured(colour),
-            Cell::new(remover),
+            Cell::new(finalizer.removal("").unwrap_or_default()),
         ]
     };
     let names = ["FINALIZER", "SET BY", "LAST WRITTEN", "API", "REMOVED BY"];

@@ -268,7 +268,8 @@ fn shown<'a>(plan: &'a Plan, look: &Look) -> Vec<&'a PlannedObject> {
         if object.is_precious() {
             return true;
         }
-        let is_plain = object.effect == Effect::Deleted && object.after.is_empty();
+        let waits = !(object.after.is_empty() && object.perhaps_after.is_empty());
+        let is_plain = object.effect == Effect::Deleted && !waits;
         if is_plain || left == 0 {
             return false;
         }
@@ -302,10 +303,8 @@ fn notes(object: &PlannedObject) -> Vec<String> {
         (None, _) => notes.push("finalizers that were not read".to_owned()),
         (Some(finalizers), Effect::Held | Effect::Unknown) if !finalizers.is_empty() => {
             let names = finalizers.iter().map(|finalizer| {
-                let remover = finalizer.remover.as_ref().zip(finalizer.when.as_ref());
-                let remover =
-                    remover.map(|(remover, when)| format!(" ({remover} removes it as soon as {when})"));
-                format!("{}{}", finalizer.name, remover.unwrap_or_default())
+                let removal = finalizer.removal(" removes it").map(|removal| format!(" ({removal})"));
+                finalizer.name.clone() + &removal.unwrap_or_default()
             });
             let names: Vec<String> = names.collect();
             notes.push(format!("{} {}", plural("finalizer", names.len()), first(&names)));
@@ -314,6 +313,7 @@ fn notes(object: &PlannedObject) -> Vec<String> {
     }
     for (how, names) in [
         ("after", if object.effect == Effect::Kept { &[][..] } else { &object.after }),
+        ("perhaps after", &object.perhaps_after),
         ("kept by", &object.kept_by),
         ("loses", &object.loses),
         ("goes with", object.within.as_slice()),

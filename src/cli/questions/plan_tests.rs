@@ -13,6 +13,7 @@ fn planned(kind: &str, name: &str, effect: Effect) -> PlannedObject {
         kept_by: Vec::new(),
         finalizers: Some(Vec::new()),
         after: Vec::new(),
+        perhaps_after: Vec::new(),
         loses: Vec::new(),
         may_lose: Vec::new(),
         why: None,

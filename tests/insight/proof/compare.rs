@@ -147,7 +147,13 @@ impl Case {
                 (names != holds(after))
                     .then(|| format!("has the finalizers {:?}, not {names:?}", after.finalizers()))
             }
-            (Some(_), Moment::Idle) if !planned.after.is_empty() || self.is_below_held(before) => None,
+            (Some(_), Moment::Idle)
+                if !planned.after.is_empty()
+                    || !planned.perhaps_after.is_empty()
+                    || self.is_below_held(before) =>
+            {
+                None
+            }
             (Some(_), Moment::Released) if is_blocked => None,
             (Some(after), _) => Some(format!("is still there: {}", after.raw["metadata"])),
             (None, _) => None,
@@ -204,7 +210,10 @@ impl Case {
                 return true;
             }
             if met.insert(&object.name) {
-                open.extend(self.plan.objects.iter().filter(|other| object.after.contains(&other.name)));
+                let waits = |other: &&PlannedObject| {
+                    object.after.contains(&other.name) || object.perhaps_after.contains(&other.name)
+                };
+                open.extend(self.plan.objects.iter().filter(waits));
             }
         }
         false

@@ -62,16 +62,8 @@ pub fn check_object(asker: &mut Asker<'_>, suspect: &Suspect, circles: &Circles)
         let is_unread = catalog.is_unread(&seen.reference.api_version);
         let hint = hint(&wrong, effect, &seen.reference, is_unread);
         let Wrong { class, found, served_as, .. } = wrong;
-        Finding {
-            effect,
-            class,
-            object: name.clone(),
-            owner: owner_name(seen),
-            found,
-            served_as,
-            hint,
-            place,
-        }
+        let (object, owner) = (name.clone(), owner_name(seen));
+        Finding { effect, class, object, owner, found, served_as, hint, place }
     });
     let findings = findings.collect();
     let not_asked = judged.iter().filter(|reference| reference.evidence == Evidence::NotAsked).count();
@@ -111,13 +103,8 @@ fn hint(wrong: &Wrong, effect: CheckEffect, reference: &OwnerReference, is_unrea
 
 /// The owner as a reference names it, and where it would be.
 fn owner_name(seen: &ReferenceSnapshot) -> ObjectName {
-    let mut owner = ObjectName::of_reference(&seen.reference);
-    if let Some(identity) = seen.owner.identity() {
-        let resolved = ObjectName::from(identity);
-        owner.resource = resolved.resource;
-        owner.namespace = resolved.namespace;
-    }
-    owner
+    let ObjectName { resource, namespace, .. } = ObjectName::of_owner(seen);
+    ObjectName { resource, namespace, ..ObjectName::of_reference(&seen.reference) }
 }
 
 /// What follows for an object, by the collector's verdict.

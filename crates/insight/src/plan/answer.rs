@@ -206,6 +206,9 @@ pub struct PlannedObject {
     pub finalizers: Option<Vec<FinalizerReport>>,
     /// Of one that is deleted: the first objects that it waits for. Of one that is kept: owners that it loses late.
     pub after: Vec<ObjectName>,
+    /// The first others that it waits for in some orders of events.
+    #[serde(default)]
+    pub perhaps_after: Vec<ObjectName>,
     /// The first owners whose references it loses.
     pub loses: Vec<ObjectName>,
     /// The first owners whose references it loses in some orders of events.

@@ -8,11 +8,11 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::finalizers::{FinalizerReport, is_protected};
 use crate::hold::is_pod;
-use crate::knowledge::{Asker, Live, Particulars};
+use crate::knowledge::{Asker, NodeState, Particulars};
 use crate::plan::answer::{Cascade, Effect};
 use crate::plan::listing::{foreign, hangs};
 use crate::plan::outside::{Met, outside};
-use crate::plan::walk::{Container, Index, Owner, Visited, Walk};
+use crate::plan::walk::{Index, Owner, Visited, Walk};
 use kube_gc_core::object::DeletionState;
 use kube_gc_core::text::LISTED;
 use kube_gc_core::verdict::{Decision, ReferenceClass};
@@ -91,6 +91,8 @@ pub(super) struct Stay {
 pub(super) enum Cause {
     /// An object that was visited.
     Visited(Index),
+    /// Another one, in some orders of events.
+    Perhaps(Index),
     /// One of the owners of this object that are being deleted already.
     OwnerOf(Index),
 }
@@ -272,18 +274,17 @@ impl<'a> Consequences<'a> {
         let goes = |place| self.may_go(place) && !self.is_freed(place);
         let pods = (0..).zip(&self.walk.visited).filter(|(place, of)| is_pod(&of.identity) && goes(*place));
         let pods = pods.take(LISTED).filter_map(|(place, pod)| {
-            let Some(Live::Found(live)) = asker.live(&pod.identity) else { return None };
+            let live = asker.live(&pod.identity)?.found()?;
             let Particulars::Pod { node: Some(node) } = &live.details.particulars else { return None };
             let why = format!("its kubelet has to confirm its end, and node {node} is not ready");
-            asker.is_unready(node).then_some((place, why))
+            (asker.node_state(node) == NodeState::Unready).then_some((place, why))
         });
         pods.collect()
     }
 
     /// Whether somebody else than the collector has to do something before it goes.
     fn is_held(&self, asker: &mut Asker<'_>, place: Index, visited: &Visited) -> Held {
-        let container = Container::of(&visited.identity);
-        let is_namespace = matches!(container, Some(Container::Namespace(_)));
+        let is_namespace = self.is_namespace(place);
         // Somebody has to confirm the end of what has no finalizer and is being deleted, unless PodGC does not wait.
         let waits = visited.deletion == DeletionState::Terminating
             && !self.goes_last(place)
@@ -301,9 +302,7 @@ impl<'a> Consequences<'a> {
             Some(_) => Held::Surely,
             None if is_protected(&visited.identity.resource.group_resource) => Held::Perhaps,
             // A definition always has a finalizer, which the API server removes.
-            None if visited.held_by_others && !matches!(container, Some(Container::Definition(_))) => {
-                Held::Surely
-            }
+            None if visited.held_by_others && (is_namespace || !self.goes_last(place)) => Held::Surely,
             None => otherwise,
         }
     }
@@ -373,7 +372,7 @@ impl<'a> Consequences<'a> {
         }
         for (&place, _) in self.stays.iter().filter(|(_, stay)| stay.effect == Effect::Blocks) {
             // It stays, and never stops blocking its owners.
-            open.extend(self.held_up(place).map(|owner| (owner, false, Cause::Visited(place))));
+            open.extend(self.held_up(place, Cause::Visited(place)));
         }
         while let Some((place, is_late, cause)) = open.pop() {
             let index = place as usize;
@@ -388,7 +387,7 @@ impl<'a> Consequences<'a> {
                 let contents = self.contents[index].iter().filter(|&&content| self.can_begin_late(content));
                 open.extend(contents.map(|&content| (content, true, cause)));
             } else {
-                open.extend(self.held_up(place).map(|owner| (owner, false, cause)));
+                open.extend(self.held_up(place, cause));
                 open.extend(self.after_pod(place).map(|content| (content, true, cause)));
                 // In the foreground, its dependents go at once, whatever it waits for itself.
                 if self.mode(place) > Mode::Background {
@@ -404,7 +403,7 @@ impl<'a> Consequences<'a> {
         }
         for ((place, all), late) in (0..).zip(&mut held).zip(late) {
             all.extend(late);
-            all.retain(|cause| *cause != Cause::Visited(place));
+            all.retain(|cause| ![Cause::Visited(place), Cause::Perhaps(place)].contains(cause));
         }
         held
     }
@@ -418,12 +417,22 @@ impl<'a> Consequences<'a> {
         contents.copied().filter(move |&content| self.can_begin_late(content) && !is_pod(content))
     }
 
-    /// The owners that wait for an object as long as it is there.
-    fn held_up(&self, place: Index) -> impl Iterator<Item = Index> {
+    /// The owners that wait for an object as long as it is there; perhaps only, if another owner may still be there
+    /// then: the collector removes the reference to the one that waits.
+    fn held_up(&self, place: Index, cause: Cause) -> impl Iterator<Item = (Index, bool, Cause)> {
         let blocking = self.visited(place).references.iter().filter(|reference| reference.blocking);
         let owners = blocking.filter_map(|reference| reference.visited().or(reference.namesake));
         let waits = |owner| self.may_go(owner) && self.mode(owner) > Mode::Background;
-        owners.filter(move |&owner| owner != place && waits(owner) && !self.breaking.contains(&place))
+        let owners =
+            owners.filter(move |&owner| owner != place && waits(owner) && !self.breaking.contains(&place));
+        let perhaps = if let Cause::Visited(of) = cause { Cause::Perhaps(of) } else { cause };
+        let is_begun = self.visited(place).deletion.is_being_deleted();
+        owners.map(move |owner| {
+            let keeps = |met: &Met| !matches!(met, Met::Known(_)) && *met != Met::Visited(owner);
+            let is_kept = !is_begun && self.owners[place as usize].iter().any(keeps);
+            let is_sure = self.mode(owner) == Mode::Foreground && !is_kept;
+            (owner, false, if is_sure { cause } else { perhaps })
+        })
     }
 
     /// The dependents that have yet to be deleted before an object goes.

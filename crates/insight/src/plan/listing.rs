@@ -53,8 +53,7 @@ pub fn plan(asker: &mut Asker<'_>, walk: &Walk, limit: usize) -> Plan {
     // All are asked about at once, so no needed one may end the loop.
     let roots = walk.visited.iter().take(walk.roots as usize).map(|root| &root.identity);
     let all: Vec<_> = roots.map(|root| (root, asker.live(root))).collect();
-    let live =
-        all.iter().filter_map(|(_, live)| if let Some(Live::Found(live)) = live { Some(live) } else { None });
+    let live = all.iter().filter_map(|(_, live)| live.and_then(Live::found));
     plan.states = live.map(|live| (live.facts.deletion_state(), Some(plan.cascade.of(live)))).collect();
     if let [(_, Some(only))] = plan.states[..] {
         plan.cascade = only;
@@ -166,9 +165,10 @@ impl Consequences<'_> {
             held_by: if is_one && of_roots.held == 1 { self.held_by(asker) } else { None },
             freed_by: if is_one && of_roots.unsure == 1 { self.freed_by(asker) } else { None },
             begun: if is_one { self.begun(asker) } else { None },
+            volume: if is_one { self.volume(asker) } else { None },
             hangs: self.hangs.as_deref().filter(|_| has_namespace),
             is_braked: is_one && self.held_up_by(0).any(|place| braked(self.visited(place))),
-            holders: roots.flat_map(|root| self.after(root)).collect::<BTreeSet<_>>().into_iter().collect(),
+            holders: roots.flat_map(|root| self.after(root).0).collect(),
         }
     }
 
@@ -199,12 +199,31 @@ impl Consequences<'_> {
         (!finalizers.is_empty()).then(|| format!("{} {are} removed", FinalizerReport::names(&finalizers)))
     }
 
+    /// What becomes of the volume of the root, if that is a claim, as far as it could be read.
+    fn volume(&self, asker: &mut Asker<'_>) -> Option<String> {
+        let root = &self.visited(0).identity;
+        let Particulars::Claim { volume } = &asker.live(root)?.found()?.details.particulars else {
+            return None;
+        };
+        let Some(volume) = volume else { return Some(String::new()) };
+        let live = asker.named("persistentvolumes", volume)?.found()?;
+        let Particulars::Volume { claim, reclaim: Some(reclaim) } = &live.details.particulars else {
+            return None;
+        };
+        let own = (root.namespace.as_ref()?.to_string(), root.name.to_string());
+        let (and, becomes) = match &**reclaim {
+            _ if *claim != Some(own) => return None,
+            "Delete" => ("but", "follows it when its CSI driver or plugin has deleted its data"),
+            "Retain" => ("and", "stays with its data"),
+            _ => return None,
+        };
+        Some(format!(", {and} PersistentVolume/{volume} {becomes} (reclaim policy {reclaim})"))
+    }
+
     /// Who frees the root, and when, if nobody has to do anything for that.
     fn freed_by(&self, asker: &mut Asker<'_>) -> Option<String> {
         let finalizers = foreign(asker, self.visited(0)).unwrap_or_default();
-        let each = finalizers.iter().filter_map(|FinalizerReport { name, remover, when, .. }| {
-            Some(format!("{} removes finalizer {name} as soon as {}", remover.as_ref()?, when.as_ref()?))
-        });
+        let each = finalizers.iter().filter_map(|of| of.removal(&format!(" removes finalizer {}", of.name)));
         Some(each.collect::<Vec<_>>().join(", and ")).filter(|each| !each.is_empty())
     }
 
@@ -215,7 +234,7 @@ impl Consequences<'_> {
 
     /// When the root was deleted, if it was.
     fn begun(&self, asker: &mut Asker<'_>) -> Option<String> {
-        let Some(Live::Found(live)) = asker.live(&self.visited(0).identity) else { return None };
+        let live = asker.live(&self.visited(0).identity)?.found()?;
         let deleted = live.details.deleted.as_ref()?;
         let says = grace(asker, &live.details).map(|held| held.of_one());
         let says = says.or_else(|| Some(live.details.condition()?.words()));
@@ -241,6 +260,7 @@ impl Consequences<'_> {
     fn object(&self, asker: &mut Asker<'_>, place: Index) -> Option<PlannedObject> {
         let effect = self.effect(place)?;
         let visited = self.visited(place);
+        let (after, perhaps_after) = self.after(place);
         let mut object = PlannedObject {
             name: (&visited.identity).into(),
             state: visited.deletion.into(),
@@ -251,7 +271,8 @@ impl Consequences<'_> {
                 Held::No => Some(Vec::new()),
                 Held::Perhaps | Held::Surely => foreign(asker, visited),
             },
-            after: self.after(place),
+            after: after.into_iter().collect(),
+            perhaps_after: perhaps_after.into_iter().collect(),
             loses: Vec::new(),
             may_lose: Vec::new(),
             why: None,
@@ -276,12 +297,9 @@ impl Consequences<'_> {
         } else if effect == Effect::Held && self.is_namespace(place) {
             object.why.clone_from(&self.hangs);
         } else if effect == Effect::Held && object.finalizers.as_ref().is_some_and(Vec::is_empty) {
-            object.why = Some("is being deleted already".to_owned());
-            if let Some(Live::Found(live)) = asker.live(&visited.identity)
-                && let Some(held) = grace(asker, &live.details)
-            {
-                object.why = Some(held.of_one());
-            }
+            let live = asker.live(&visited.identity).and_then(Live::found);
+            let held = live.and_then(|live| grace(asker, &live.details)).map(|held| held.of_one());
+            object.why = held.or_else(|| Some("is being deleted already".to_owned()));
         }
         if self.goes[place as usize] != Goes::InAll {
             let keeps = |met: Met| match met {
@@ -301,15 +319,18 @@ impl Consequences<'_> {
         (&self.visited(place).identity).into()
     }
 
-    /// What an object waits for before it goes.
-    fn after(&self, place: Index) -> Vec<ObjectName> {
-        let names = self.after[place as usize].iter().flat_map(|cause| match *cause {
-            Cause::Visited(cause) => vec![self.name(cause)],
-            Cause::OwnerOf(dependent) => {
-                self.owners(dependent, |met| met == Met::Leaving).take(NAMED).collect()
+    /// What an object waits for before it goes, and what else it does in some orders of events.
+    fn after(&self, place: Index) -> (BTreeSet<ObjectName>, BTreeSet<ObjectName>) {
+        let (mut surely, mut perhaps) = (BTreeSet::new(), BTreeSet::new());
+        for cause in &self.after[place as usize] {
+            match *cause {
+                Cause::Visited(of) => drop(surely.insert(self.name(of))),
+                Cause::Perhaps(of) => drop(perhaps.insert(self.name(of))),
+                Cause::OwnerOf(of) => surely.extend(self.owners(of, |met| met == Met::Leaving).take(NAMED)),
             }
-        });
-        names.collect::<BTreeSet<_>>().into_iter().collect()
+        }
+        perhaps.retain(|name| !surely.contains(name));
+        (surely, perhaps)
     }
 
     /// The names of some owners of an object.
@@ -367,7 +388,7 @@ pub(super) fn hangs(asker: &Asker<'_>) -> Option<String> {
 /// The finalizers that others have to remove, those in the spec of a namespace included; `None` if they were not
 /// read.
 pub(super) fn foreign(asker: &mut Asker<'_>, visited: &Visited) -> Option<Vec<FinalizerReport>> {
-    let Some(Live::Found(live)) = asker.live(&visited.identity) else { return None };
+    let live = asker.live(&visited.identity)?.found()?;
     let mut all = FinalizerReport::of(&visited.identity, &live.details, asker.catalog());
     let is_definition = matches!(Container::of(&visited.identity), Some(Container::Definition(_)));
     all.retain(|finalizer| match finalizer.name.as_str() {

@@ -1,5 +1,7 @@
 //! The answer in words.
 
+use std::collections::BTreeSet;
+
 use crate::name::{ObjectName, Source};
 use crate::plan::answer::{Cascade, Plan, TypeEffects};
 use crate::sentence::counted;
@@ -27,6 +29,8 @@ pub(super) struct Verdict<'a> {
     pub(super) held_by: Option<String>,
     /// Who removes those finalizers of one root, and when.
     pub(super) freed_by: Option<String>,
+    /// What becomes of the volume of a claim, if that is known.
+    pub(super) volume: Option<String>,
     /// That one root is being deleted already.
     pub(super) begun: Option<String>,
     /// Why a namespace among the roots does not go.
@@ -34,7 +38,7 @@ pub(super) struct Verdict<'a> {
     /// Whether one root waits for objects that the brake holds.
     pub(super) is_braked: bool,
     /// The first objects that roots wait for.
-    pub(super) holders: Vec<ObjectName>,
+    pub(super) holders: BTreeSet<ObjectName>,
 }
 
 impl Verdict<'_> {
@@ -91,9 +95,10 @@ impl Verdict<'_> {
         // Those that the brake holds do not go now.
         let others = others.saturating_sub(plan.braked);
         let go = if others == 1 { "goes" } else { "go" };
-        let volume = match object.resource.as_deref() {
-            Some("persistentvolumeclaims") => ", but perhaps its volume (by its reclaim policy)",
-            _ => "",
+        let volume = match (&self.volume, object.resource.as_deref()) {
+            (Some(known), _) => known,
+            (None, Some("persistentvolumeclaims")) => ", but perhaps its volume (by its reclaim policy)",
+            (None, _) => "",
         };
         let now = if plan.braked + plan.braked_held > 0 { " now" } else { "" };
         match (others, contents) {

@@ -6,6 +6,24 @@ use super::*;
 use kube_gc_core::graph::testing::world::*;
 use kube_gc_core::object::{Catalog, GroupResource, ResourceType, ServedKind};
 
+#[test]
+fn what_blocks_an_object_of_a_definition_is_named() {
+    let definition =
+        obj("customresourcedefinitions.apiextensions.k8s.io", "", "widgets.example.com").terminating();
+    let widget = obj("widgets.example.com", "ns", "w").foreground();
+    let blocking = pod("p").blocking(&widget).terminating();
+    let mut cluster = Cluster::of(&[&definition, &widget, &blocking])
+        .read(&definition, &["customresourcecleanup.apiextensions.k8s.io"])
+        .read(&widget, &["foregroundDeletion"])
+        .read(&blocking, &["gone.example.net/x"]);
+    let left = [(widget.identity(), widget.facts.deletion_state())];
+    let explained = cluster.ask(|asker| explain_namespace(asker, &definition.identity(), &left));
+    let report = explained.namespace.unwrap();
+    assert_eq!(report.others, ["Widget/w waits for Pod/p (finalizer gone.example.net/x)"]);
+    let advised = |begin: &str| explained.advice.iter().any(|advice| advice.starts_with(begin));
+    assert!(advised("Finalizer gone.example.net/x: "), "{:?}", explained.advice);
+}
+
 /// What blocks it need not be in it.
 #[test]
 fn what_blocks_a_namespace_from_outside_is_named() {
@@ -268,7 +286,8 @@ fn what_protects_a_claim_or_a_volume_is_named() {
     let volume = persistent_volume("volume").terminating();
     let mut cluster = Cluster::of(&[&volume]).with(&volume, |details| {
         details.finalizers = vec!["kubernetes.io/pv-protection".to_owned()];
-        details.particulars = Particulars::Volume { claim: Some(("ns".into(), "data".into())) };
+        details.particulars =
+            Particulars::Volume { claim: Some(("ns".into(), "data".into())), reclaim: None };
     });
     let verdict = cluster.explain(&volume).verdict;
     assert!(verdict.ends_with(": it is bound to PersistentVolumeClaim/data in namespace ns."), "{verdict}");

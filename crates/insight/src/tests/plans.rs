@@ -19,7 +19,8 @@ pub(super) fn effects(plan: &Plan) -> Vec<String> {
         .iter()
         .map(|object| {
             let after: String = object.after.iter().map(|after| format!(" after {}", after.name)).collect();
-            format!("{} {}{after}", object.name.name, object.effect.into_str())
+            let perhaps = object.perhaps_after.iter().map(|after| format!(" perhaps after {}", after.name));
+            format!("{} {}{after}{}", object.name.name, object.effect.into_str(), perhaps.collect::<String>())
         })
         .collect();
     all.sort();
@@ -113,6 +114,27 @@ fn all_that_holds_an_object_is_named() {
     let expected = ["a deleted after c after d", "c held", "d held", "e deleted after leaving"];
     assert_eq!(effects(&plan), expected);
     assert!(plan.verdict.ends_with(" ConfigMap/a waits for Pod/c, Pod/d."), "{}", plan.verdict);
+}
+
+/// As long as another owner is there, the collector releases an object from those that wait.
+#[test]
+fn an_owner_waits_for_what_another_one_keeps_in_some_orders_only() {
+    let (a, b, leaving) = (config("a"), config("b"), config("leaving").terminating().held());
+    let plan = |x: Obj, roots: &[&Obj]| {
+        let mut cluster = Cluster::of(&[&a, &b, &leaving, &x]).read(&x, &["example.com/x"]);
+        let roots = roots.iter().map(|root| root.identity()).collect();
+        effects(
+            &cluster.plan_of(PlanQuery { roots, policy: Foreground, others: Vec::new(), limit: 100 }, 100),
+        )
+    };
+    let x = pod("x").blocking(&a).held();
+    let both = ["a deleted perhaps after x", "b deleted perhaps after x", "x held"];
+    assert_eq!(plan(x.clone().blocking(&b), &[&a, &b]), both);
+    assert_eq!(plan(x.clone().owned(&leaving), &[&a])[0], "a deleted perhaps after x");
+    // What is being deleted is not released, and nothing keeps what has one owner.
+    let both = ["a deleted after x", "b deleted after x", "x held"];
+    assert_eq!(plan(x.clone().terminating().blocking(&b), &[&a, &b]), both);
+    assert_eq!(plan(x, &[&a, &b])[0], "a deleted after x");
 }
 
 #[test]

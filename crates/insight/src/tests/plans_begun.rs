@@ -37,6 +37,15 @@ fn what_is_being_deleted_already_is_said_to_be() {
         "PersistentVolumeClaim/data is marked for deletion and stays until finalizer example.com/x is removed; \
          nothing else goes, but perhaps its volume (by its reclaim policy)."
     );
+    for (volume, says) in [(None, ""), (Some("gone"), ", but perhaps its volume (by its reclaim policy)")] {
+        let of = |details: &mut Details| {
+            details.particulars = Particulars::Claim { volume: volume.map(Into::into) }
+        };
+        let live = obj("persistentvolumeclaims", "ns", "data");
+        let plan = Cluster::of(&[&live]).with(&live, of).plan(&live, Background);
+        let said = format!("PersistentVolumeClaim/data is deleted; no other object goes{says}.");
+        assert_eq!(plan.verdict, said);
+    }
     // A pod on a dead node holds its namespace.
     let (namespace, pod) = (obj("namespaces", "", "ns"), pod("p").terminating());
     for (on, waits) in

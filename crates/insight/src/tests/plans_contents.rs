@@ -121,7 +121,7 @@ fn a_pod_on_a_node_that_is_not_ready_may_stay() {
         let particulars = Particulars::Pod { node: Some(on.to_owned()) };
         cluster = cluster.with(pod, |details| details.particulars = particulars);
     }
-    cluster = cluster.with(&unready, |details| details.particulars = Particulars::UnreadyNode);
+    cluster = cluster.with(&unready, |details| details.particulars = Particulars::Node(NodeState::Unready));
     let plan = cluster.plan(&owner, Foreground);
     assert_eq!(effects(&plan), ["a unknown", "b deleted", "c deleted", "o deleted after a"]);
     let why = "its kubelet has to confirm its end, and node unready is not ready";

@@ -264,8 +264,11 @@ fn only_a_pod_has_a_grace_period_and_each_other_cause_is_its_own() {
         let Explanation { verdict, advice, .. } = cluster.explain(obj);
         assert_eq!(verdict.contains("grace period"), cause == "kubelet", "{verdict}");
         if cause == "kubelet" {
-            let command =
-                if particulars == &lost { "delete pod p -n ns --force" } else { "look at its kubelet." };
+            let command = if particulars == &lost {
+                "delete pod p -n ns --force"
+            } else {
+                "Look at it and its kubelet."
+            };
             assert!(advice.len() == 1 && advice[0].ends_with(command), "{advice:?}");
             assert_eq!(advice[0].contains("that no finalizer holds"), particulars == &lost, "{advice:?}");
             assert_eq!(report.advice, advice);
@@ -281,23 +284,29 @@ fn only_a_pod_has_a_grace_period_and_each_other_cause_is_its_own() {
 #[test]
 fn the_deletion_of_a_node_is_advised_only_if_it_is_not_ready() {
     let (pod, node) = (pod("p").terminating(), node("n1"));
-    for (of_node, begins, ends) in [
-        (Particulars::None, "Node n1 is ready, as far as can be read: ", "look at its kubelet."),
+    let (unknown, asks) = ("Whether node n1 is ready could not be read. ", "Look at it and its kubelet.");
+    for (state, begins, ends) in [
+        (NodeState::Ready, "Node n1 is ready: ", "look at its kubelet."),
+        (NodeState::Unknown, unknown, asks),
         (
-            Particulars::UnreadyNode,
+            NodeState::Unready,
             "Node n1 is not ready. If its machine is gone for good, ",
             ": kubectl delete node n1",
         ),
     ] {
-        let mut cluster = Cluster::of(&[&pod, &node]).with(&node, |of| of.particulars = of_node);
+        let mut cluster =
+            Cluster::of(&[&pod, &node]).with(&node, |of| of.particulars = Particulars::Node(state));
         cluster = cluster.with(&pod, |details| {
             (details.grace, details.particulars) = (5, Particulars::Pod { node: Some("n1".into()) });
         });
-        let advice = cluster.explain(&pod).advice;
-        assert!(
-            advice.len() == 1 && advice[0].starts_with(begins) && advice[0].ends_with(ends),
-            "{advice:?}"
-        );
+        assert_eq!(cluster.explain(&pod).advice.len(), 1);
+        let failed = Live::Failed("403".into());
+        for (advice, begins, ends) in [
+            (cluster.explain(&pod).advice, begins, ends),
+            (cluster.reading(&node, failed).explain(&pod).advice, unknown, asks),
+        ] {
+            assert!(advice[0].starts_with(begins) && advice[0].ends_with(ends), "{advice:?}");
+        }
     }
 }
 
@@ -309,8 +318,10 @@ fn a_conversion_webhook_that_fails_is_named() {
         let (finalizers, conditions) = (vec!["kubernetes".to_owned()], Vec::new());
         details.particulars = Particulars::Container { finalizers, conditions };
     });
-    let why = "500 Internal Server Error: conversion webhook for example.com/v1, Kind=Widget failed: refused";
-    cluster.outside.silent_apis = vec![Unseen { what: "widgets.example.com".into(), why: why.into() }];
+    let unseen = Unseen { what: "widgets.example.com".into(), why: "500".into() };
+    let message = "conversion webhook for example.com/v1, Kind=Widget failed: Post \"https://x/\": refused";
+    cluster.outside.silent_apis = vec![unseen.silent(message)];
+    assert_eq!(unseen.silent("etcdserver: request timed out"), unseen);
     let (webhook, report) = (
         "the conversion webhook of CustomResourceDefinition widgets.example.com",
         report(&mut cluster, NOW, |_| true),
