@@ -129,6 +129,10 @@ impl Session {
                              no single object"
                         )
                     }
+                    (None, Some(of)) if of.is_standby => {
+                        ", and a standby answers, which does not know what the leader deleted: ask the leader"
+                            .to_owned()
+                    }
                     (None, Some(_)) => ", and the collector does not remember that it deleted it".to_owned(),
                     (None, None) => "; a collector may remember it (--collector)".to_owned(),
                 };

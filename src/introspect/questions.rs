@@ -86,7 +86,11 @@ impl Questions {
         let discovery = self.status.discovery();
         let failures = discovery.failing.iter().map(|failing| &failing.failure);
         let mut outside = GroupFailure::outside(failures);
-        outside.source = if self.status.gate.is_dry_run() { Source::DryRun } else { Source::Collector };
+        outside.source = match self.status.gate.is_dry_run() {
+            true => Source::DryRun,
+            false if self.status.is_standby() => Source::Standby,
+            false => Source::Collector,
+        };
         let matters = |resource: &ResourceType| of.is_none() || resource.scope == Scope::Namespaced;
         if discovery.discovered.is_none() {
             let why = "the collector has just started, and has not discovered any type yet".to_owned();

@@ -99,6 +99,8 @@ pub enum Source {
     Collector,
     /// A collector that writes nothing.
     DryRun,
+    /// A collector that waits until it becomes the leader.
+    Standby,
 }
 
 impl Source {
@@ -108,6 +110,7 @@ impl Source {
             Self::Lists => format!(", if one runs, {verb}s"),
             Self::Collector => format!(" {verb}s"),
             Self::DryRun => format!(" would {verb}"),
+            Self::Standby => format!(" that leads {verb}s"),
         }
     }
 
@@ -120,6 +123,7 @@ impl Source {
             }
             // That it is in a dry run is said of each answer.
             Self::DryRun => "The collector that answers has this to do.",
+            Self::Standby => "The collector that answers is a standby. Ask the leader, which has this to do.",
         };
         what.to_owned().into()
     }

@@ -188,7 +188,8 @@ fn who_answers_is_not_to_be_looked_for() {
         deleted: None,
     };
     let chain = Chain { leaves: vec![leaf], ..Chain::default() };
-    for (source, looks) in [(Source::Lists, true), (Source::Collector, false), (Source::DryRun, false)] {
+    let others = [Source::Collector, Source::DryRun, Source::Standby].map(|source| (source, false));
+    for (source, looks) in [(Source::Lists, true)].into_iter().chain(others) {
         let held = Held::new(Hold::Unblocked).advice(&name("c"), 1, source);
         assert_eq!(sentence::advice_on_chain(&chain, source), held);
         assert!(
