@@ -87,10 +87,17 @@ impl Session {
         }
         if explanation.is_kept()
             && let Some(namespace) = &root.namespace
-            && let Ok(Some((_, live))) = self.namespace_named(namespace).await
-            && live.facts.being_deleted
         {
-            explanation.stays_for_now(&format!("namespace {namespace} exists, which is being deleted"));
+            match self.namespace_named(namespace).await {
+                Ok(Some((_, live))) if live.facts.being_deleted => {
+                    explanation
+                        .stays_for_now(&format!("namespace {namespace} exists, which is being deleted"));
+                }
+                Err(InsightError::NoSuchObject(_)) => {
+                    explanation.verdict.push_str(&format!(" Namespace {namespace} does not exist."));
+                }
+                _ => {}
+            }
         }
         if depends_on_lists && !lists.knowledge.outside().is_empty() {
             explanation.doubt();

@@ -160,6 +160,11 @@ impl StuckItem {
             let fails = if is_denied { "and the API server refuses it" } else { "and that fails" };
             explanation.is_tried(fails, &self.message);
         }
+        let is_advised =
+            [StuckReason::Unresolved.name(), StuckReason::InvalidScope.name()].contains(&self.reason);
+        if is_advised && !explanation.advice.is_empty() {
+            self.hint = "what is advised above";
+        }
         if [StuckReason::Held.name(), StuckReason::Blocked.name()].contains(&self.reason) {
             // An explanation does not point to itself.
             self.hint = "what is said above has to end first";
@@ -193,8 +198,8 @@ pub const fn hint(reason: StuckReason) -> &'static str {
         }
         StuckReason::Panicked => "a bug in kube-gc: please report the panic in the log",
         StuckReason::Unresolved => {
-            "remove the owner reference to keep the object; once the API of the owner answers (/debug/discovery shows what \
-             fails), it is deleted unless that uid is there, and a restored owner has a new one"
+            "to keep the object, remove all owner references that do not keep it; once the API of the owner answers \
+             (/debug/discovery shows what fails), it is deleted unless that uid is there, and a restored owner has a new one"
         }
         StuckReason::NotObserved => {
             "the owner exists, but its monitor does not show it: see its type in /debug/monitors"
@@ -208,7 +213,8 @@ pub const fn hint(reason: StuckReason) -> &'static str {
              (see /debug/discovery and /debug/monitors)"
         }
         StuckReason::InvalidScope => {
-            "remove the owner reference or name a cluster-scoped owner: otherwise the object is never collected"
+            "it is never collected; to keep it, remove all owner references that do not keep it, or else name a \
+             cluster-scoped owner"
         }
         StuckReason::Braked => {
             "find out what causes so many deletions; /readyz?verbose shows why the brake is engaged, and a person must resume deletion"

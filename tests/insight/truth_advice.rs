@@ -5,15 +5,19 @@ use k8s_openapi::api::core::v1::Event;
 use serde_json::json;
 
 use super::Caller;
-use super::fixtures::World;
+use super::fixtures::{World, reference, unserved};
 use crate::conformance::stage::HOLD;
 use crate::conformance::user::User;
 use kube_gc_testkit::cluster::poll;
-use kube_gc_testkit::{Policy, Scope};
+use kube_gc_testkit::{Collector, Options, Policy, Scope};
 
 kube_gc_testkit::scenarios! {
     an_api_that_comes_back_takes_what_names_an_owner_of_before,
+    who_removes_all_references_that_keep_nothing_keeps_the_object,
+    a_reference_to_a_served_version_of_an_owner_that_goes_is_not_advised,
     a_plain_deletion_takes_the_finalizer_orphan_away,
+    a_standby_says_that_the_leader_knows_more,
+    a_namespace_without_the_finalizer_of_its_controller_leaves_its_content_behind,
     events_stay_whatever_their_owners,
     what_was_not_looked_at_is_no_answer,
 }
@@ -35,7 +39,7 @@ async fn an_api_that_comes_back_takes_what_names_an_owner_of_before() -> Result<
                 new one) or another owner keeps it.\n";
     let asked = format!("--collector http://{}", collector.debug_address());
     caller.says("explain secret/lost --from lists", 0, &[keep]).await?;
-    let hint = "What to do: remove the owner reference to keep the object; once the API of the owner answers";
+    let hint = "What to do: what is advised above.\n";
     let line = format!("explain secret/lost {asked}");
     let is_listed = async || anyhow::Ok(caller.ask(&line).await?.out.contains("What to do: "));
     poll("it to be listed as stuck", is_listed).await?;
@@ -52,6 +56,64 @@ async fn an_api_that_comes_back_takes_what_names_an_owner_of_before() -> Result<
     collector.stop().await
 }
 
+/// Who removes only the one that cannot be resolved loses it.
+async fn who_removes_all_references_that_keep_nothing_keeps_the_object() -> Result<()> {
+    let world = World::set().await?;
+    let (cluster, ns, caller) = world.parts();
+    let (absent, waits) = (ns.configmap("absent").create().await?, ns.configmap("waits").create().await?);
+    ns.secret("held").owned_by(&waits).blocking().finalizer(HOLD).create().await?;
+    let mut items = Vec::new();
+    for (owner, name) in [(&absent, "a"), (&waits, "w")] {
+        for followed in ["all", "one"] {
+            let item = ns.secret(format!("{name}-{followed}")).owner_reference(unserved()).owned_by(owner);
+            items.push((item.create().await?, owner, followed == "all"));
+        }
+    }
+    cluster.delete(&absent, Policy::Background).await?;
+    cluster.delete(&waits, Policy::Foreground).await?;
+    let collector = world.stage.collector().await?;
+    cluster.settled_with_parked(&collector).await?;
+    for (item, owner, _) in &items {
+        let said = format!(
+            "To keep Secret/{}, remove the owner references to Gone/x, ConfigMap/{}. As soon as",
+            item.name, owner.name
+        );
+        caller.says(&format!("explain secret/{} --from lists", item.name), 0, &[&said]).await?;
+        let said = format!("remove the references to Gone/x, ConfigMap/{} to keep the object", owner.name);
+        caller.says("check", 1, &[&said]).await?;
+    }
+    for (item, owner, is_followed) in &items {
+        let left = if *is_followed { vec![] } else { vec![owner.reference()] };
+        cluster.set_owner_references(item, &left).await?;
+        if !is_followed {
+            cluster.gone(item).await?;
+        }
+    }
+    cluster.settled_with_parked(&collector).await?;
+    cluster.assert_kept(items.iter().filter(|(.., followed)| *followed).map(|(item, ..)| item)).await?;
+    collector.stop().await
+}
+
+async fn a_reference_to_a_served_version_of_an_owner_that_goes_is_not_advised() -> Result<()> {
+    let world = World::set().await?;
+    let (cluster, ns, caller) = world.parts();
+    let owner = ns.configmap("owner").finalizer(HOLD).create().await?;
+    let item = ns.secret("item").owner_reference(reference(&owner, &json!({ "apiVersion": "v9" })));
+    let item = item.create().await?;
+    let collector = world.stage.collector().await?;
+    let change = "Change the owner reference to ConfigMap/owner: the server has this kind in v1.\n";
+    caller.says("explain secret/item --from lists", 0, &[change]).await?;
+    cluster.delete(&owner, Policy::Background).await?;
+    let refused = "The server has its kind in v1, but it is being deleted there: a reference to that version could let \
+                   the collector delete the object.\n";
+    caller.says("explain secret/item --from lists", 0, &[refused, "!Change the owner"]).await?;
+    caller.says("check", 1, &["remove the reference to keep the object: v1 may not have the owner"]).await?;
+    cluster.set_owner_references(&item, &[owner.reference()]).await?;
+    cluster.set_finalizers(&owner, &[]).await?;
+    cluster.gone(&item).await?;
+    collector.stop().await
+}
+
 async fn a_plain_deletion_takes_the_finalizer_orphan_away() -> Result<()> {
     let world = World::set().await?;
     let (cluster, ns, caller) = world.parts();
@@ -64,14 +126,65 @@ async fn a_plain_deletion_takes_the_finalizer_orphan_away() -> Result<()> {
     let said = "The finalizer orphan of ConfigMap/plain does not keep its dependents: `kubectl delete` takes it away, \
                 unless it has --cascade=orphan.\n";
     caller.says("explain cm/plain", 0, &[said]).await?;
+    let top = ns.configmap("top").create().await?;
+    let middle = ns.configmap("middle").owned_by(&top).finalizer("orphan").create().await?;
+    let leaf = ns.secret("leaf").owned_by(&middle).create().await?;
+    let said = " Only a collector that deletes it because of its owners leaves it.\n";
+    caller.says("explain cm/middle", 0, &[said]).await?;
+    caller.says("explain cm/plain", 0, &["!Only a collector"]).await?;
     let collector = world.stage.collector().await?;
     cluster.delete(&plain, Policy::Background).await?;
     cluster.delete(&released, Policy::Orphan).await?;
+    cluster.delete(&top, Policy::Background).await?;
     cluster.settled(&collector).await?;
-    cluster.assert_gone([&plain, &goes, &released]).await?;
-    cluster.assert_kept([&stays]).await?;
+    cluster.assert_gone([&plain, &goes, &released, &top, &middle]).await?;
+    cluster.assert_kept([&stays, &leaf]).await?;
     caller.says("explain cm/plain", 8, &["!The finalizer orphan"]).await?;
     collector.stop().await
+}
+
+async fn a_standby_says_that_the_leader_knows_more() -> Result<()> {
+    let world = World::set().await?;
+    let (cluster, ns, caller) = world.parts();
+    let config = format!("[leader]\nenabled = true\nnamespace = \"{}\"\n", ns.name());
+    let leader = world.stage.collector_with(Options::config(&config)).await?;
+    poll("it to lead", async || Ok(leader.metric("kube_gc_leader").await? == 1.0)).await?;
+    let standby = world.stage.collector_with(Options::config(&config)).await?;
+    let owner = ns.configmap("owner").create().await?;
+    let item = ns.secret("item").owned_by(&owner).create().await?;
+    cluster.delete(&owner, Policy::Background).await?;
+    cluster.gone(&item).await?;
+    let asked = |of: &Collector| format!("explain secret/item --collector http://{}", of.debug_address());
+    caller.says(&asked(&leader), 8, &["kube-gc deleted secrets/item"]).await?;
+    let said = "a standby answers, which does not know what the leader deleted: ask the leader";
+    caller.says(&asked(&standby), 8, &[said, "!does not remember"]).await?;
+    standby.stop().await?;
+    leader.stop().await
+}
+
+/// The first deletion marks it, the second one removes it.
+async fn a_namespace_without_the_finalizer_of_its_controller_leaves_its_content_behind() -> Result<()> {
+    let world = World::set().await?;
+    let (cluster, _, caller) = world.parts();
+    let doomed = cluster.namespace().await?;
+    let left = doomed.configmap("left").create().await?;
+    let namespace = doomed.as_object();
+    doomed.set_spec_finalizers(&[]).await?;
+    cluster.delete(namespace, Policy::Background).await?;
+    let said = "1 object is not deleted yet: no controller empties it without the finalizer kubernetes in its spec. \
+                Another deletion removes it, and leaves in the store what is in it.\n";
+    caller
+        .says(&format!("explain ns/{} --from lists", doomed.name()), 0, &[said, "!look at the namespace"])
+        .await?;
+    cluster.delete(namespace, Policy::Background).await?;
+    cluster.gone(namespace).await?;
+    let said = format!(
+        "No garbage collector deletes ConfigMap/left: it has no owner references. Namespace {} does not exist.\n",
+        doomed.name()
+    );
+    let inside = Caller { namespace: doomed.name(), ..caller };
+    inside.says("explain cm/left --from lists", 0, &[&said]).await?;
+    cluster.delete(&left, Policy::Background).await
 }
 
 async fn events_stay_whatever_their_owners() -> Result<()> {

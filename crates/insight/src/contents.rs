@@ -11,7 +11,7 @@ use crate::finalizers::FinalizerReport;
 use crate::hold::{NAMESPACE_CONTROLLER, holds, is_pod, silent_apis};
 use crate::knowledge::{Asker, Live, Particulars};
 use crate::name::{ObjectName, Unseen};
-use crate::plan::Container;
+use crate::plan::{Container, OF_NAMESPACES};
 use crate::sentence;
 use kube_gc_core::object::{DeletionState, Identity};
 use kube_gc_core::text::LISTED;
@@ -112,14 +112,15 @@ pub fn explain_namespace(
     let (mut report, of_others) = report(asker, left);
     report.silent_apis = silent_apis(asker, identity).to_vec();
     let is_blocked = !explanation.chain.links.is_empty();
-    let (mut deletion, mut failure) = (DeletionState::Terminating, None);
+    let (mut deletion, mut failure, mut is_skipped) = (DeletionState::Terminating, None, false);
     if let Some(Live::Found(live)) = asker.live(identity) {
         // Dependents that block it say more than the finalizer that they hold.
         if live.facts.deletion_state() == DeletionState::DeletingDependents && !is_blocked {
             deletion = DeletionState::DeletingDependents;
         }
-        if let Particulars::Container { conditions, .. } = &live.details.particulars {
+        if let Particulars::Container { conditions, finalizers } = &live.details.particulars {
             report.conditions.clone_from(conditions);
+            is_skipped = !finalizers.iter().any(|name| name == OF_NAMESPACES);
         }
         failure = live.details.failure();
     }
@@ -131,7 +132,7 @@ pub fn explain_namespace(
     own.extend(explanation.chain.held(left));
     // Without that of what was looked at again.
     let known = std::mem::take(&mut explanation.to_do);
-    let known = Some(known).filter(|_| explanation.held_by.is_empty()).into_iter().flatten();
+    let known = Some(known).filter(|_| explanation.held_by.is_empty() || is_blocked).into_iter().flatten();
     explanation.held_by = own.iter().map(HeldBy::from).collect();
     (explanation.outcome, explanation.verdict) =
         sentence::namespace(&explanation.object, &report, is_all, &own);
@@ -140,6 +141,10 @@ pub fn explain_namespace(
     let why = match (Container::of(identity), failure, pod) {
         (Some(Container::Definition(_)), ..) => look("the API server, which deletes them"),
         (_, Some(failure), _) => format!(": repair what the condition {} reports.", failure.kind),
+        _ if is_skipped => format!(
+            ": no controller empties it without the finalizer {OF_NAMESPACES} in its spec. Another deletion removes it, \
+             and leaves in the store what is in it."
+        ),
         (_, _, Some((pod, _))) => format!(": pods go first, and {} is still there.", ObjectName::from(pod)),
         (..) => look(NAMESPACE_CONTROLLER),
     };

@@ -8,13 +8,13 @@ use crate::contents::NamespaceReport;
 use crate::finalizers::FinalizerReport;
 use crate::hold::{Held, Hold, holds};
 use crate::judge::{
-    Evidence, JudgedReference, doomed, is_orphaning, judged, locate, look_up_served, snapshot,
+    Evidence, JudgedReference, doomed, is_orphaning, judged, locate, look_up_served, not_keeping, snapshot,
 };
 use crate::knowledge::{Asker, Live};
 use crate::name::{ObjectName, Outside, Report, Source};
 use crate::sentence;
 use kube_gc_core::graph::ObjectSnapshot;
-use kube_gc_core::object::{Identity, ORPHAN_FINALIZER};
+use kube_gc_core::object::{DeletionState, Identity, ORPHAN_FINALIZER};
 use kube_gc_core::verdict::{Decision, IdleReason, KeepReason, Precheck, ReferenceClass, decide, precheck};
 
 /// How far up it is looked whether an owner goes.
@@ -124,6 +124,9 @@ pub fn explain(asker: &mut Asker<'_>, identity: &Identity) -> Explanation {
         _ => explanation.being_deleted(before, asker.outside()),
     }
     if matches!(before, Precheck::WaitForDependents(_) | Precheck::BreakDeadlock) {
+        // Whoever holds it itself need not wait for them.
+        let own = holds(asker, identity, DeletionState::Terminating, true);
+        explanation.also_held(&own, asker.outside().source);
         explanation.chain = chain(asker, identity);
         let advice = sentence::advice_on_chain(&explanation.chain, asker.outside().source);
         explanation.to_do.extend(advice);
@@ -132,7 +135,9 @@ pub fn explain(asker: &mut Asker<'_>, identity: &Identity) -> Explanation {
     if explanation.deleted.is_none() && explanation.finalizers.iter().any(is_orphan) {
         let object = &explanation.object;
         let takes = "`kubectl delete` takes it away, unless it has --cascade=orphan.";
-        let advice = format!("The finalizer orphan of {object} does not keep its dependents: {takes}");
+        let but = " Only a collector that deletes it because of its owners leaves it.";
+        let but = if snapshot.references.is_empty() { "" } else { but };
+        let advice = format!("The finalizer orphan of {object} does not keep its dependents: {takes}{but}");
         explanation.to_do.push(advice.into());
     }
     explanation.advice = Advice::once(&explanation.to_do);
@@ -249,7 +254,8 @@ impl Explanation {
             let names = FinalizerReport::names(&self.finalizers);
             self.verdict.push_str(&format!(" Then it waits for {names}."));
         }
-        self.to_do = sentence::advice_on_references(&self.object, &decision, judged);
+        let lost = not_keeping(asker, judged);
+        self.to_do = sentence::advice_on_references(&self.object, &decision, judged, &lost);
         let solid = judged.iter().filter(|reference| reference.class == ReferenceClass::Solid);
         for JudgedReference { owner, identity, .. } in solid.take(LISTED_REFERENCES) {
             if identity.as_ref().is_some_and(|owner| is_orphaning(asker, owner)) {
@@ -276,6 +282,20 @@ impl Explanation {
         self.verdict = sentence::deletion(&self.object, before, &self.finalizers, outside);
         if before == Precheck::Nothing(IdleReason::Orphaning) {
             self.to_do.push(sentence::orphaning(&self.object, outside.source).1);
+        }
+    }
+
+    /// It waits for its dependents, and this holds it, too.
+    fn also_held(&mut self, holds: &[Held], source: Source) {
+        if !holds.is_empty() && self.deleted.is_some() {
+            let of_dependents = std::mem::take(&mut self.verdict);
+            self.held(holds, source);
+            let also = holds.iter().map(|held| match held.is_grace() {
+                true => held.of_one(),
+                false => format!("it also waits for {}", held.of_one()),
+            });
+            let also: Vec<String> = also.collect();
+            self.verdict = format!("{}; {}.", of_dependents.trim_end_matches('.'), also.join("; "));
         }
     }
 

@@ -190,15 +190,35 @@ pub(super) fn look_up_served(
         let (api_version, kind) = (served.api_version().into(), (&*served.kind).into());
         let reference = OwnerReference { api_version, kind, ..reference.clone() };
         let changed = resolve(catalog, object.identity.namespace.as_ref(), &reference);
-        judged.as_served = classify(asker, &changed).map(|changed| changed.class);
+        judged.as_served = classify(asker, &changed).map(|changed| match changed.class {
+            // One that is being deleted keeps nothing for long.
+            ReferenceClass::Solid if !stays(asker, &changed) => ReferenceClass::Waiting,
+            class => class,
+        });
     }
 }
 
 /// Whether an owner is being deleted, and its dependents are released first.
 pub(super) fn is_orphaning(asker: &mut Asker<'_>, owner: &Identity) -> bool {
+    deletion(asker, owner) == Some(DeletionState::Orphaning)
+}
+
+fn deletion(asker: &mut Asker<'_>, owner: &Identity) -> Option<DeletionState> {
     let observed = asker.object(&owner.key()).map(|object| object.map(|object| object.deletion));
-    let deletion = observed.and_then(|observed| observed.or_else(|| asker.live(owner)?.deletion()));
-    deletion == Some(DeletionState::Orphaning)
+    observed.and_then(|observed| observed.or_else(|| asker.live(owner)?.deletion()))
+}
+
+/// Whether an owner exists, and is not being deleted.
+fn stays(asker: &mut Asker<'_>, reference: &JudgedReference) -> bool {
+    let owner = reference.identity.as_ref().filter(|_| reference.class == ReferenceClass::Solid);
+    owner.is_some_and(|owner| !deletion(asker, owner).is_some_and(DeletionState::is_being_deleted))
+}
+
+/// The owners that do not keep an object, or not for long. It is only sure to stay if it refers to none of them any
+/// more.
+pub(super) fn not_keeping(asker: &mut Asker<'_>, judged: &[JudgedReference]) -> Vec<ObjectName> {
+    let lost = judged.iter().filter(|reference| !stays(asker, reference));
+    lost.map(|reference| reference.owner.clone()).collect()
 }
 
 /// What keeps an object that has these owners, if all of it goes.

@@ -12,7 +12,7 @@ use crate::judge::{Evidence, JudgedReference};
 use crate::knowledge::AbsenceEvidence;
 use crate::name::{ObjectName, Outside, Source};
 use kube_gc_core::object::FOREGROUND_FINALIZER;
-use kube_gc_core::text::{LISTED, Thousands};
+use kube_gc_core::text::{LISTED, Thousands, listed};
 use kube_gc_core::verdict::{Decision, IdleReason, KeepReason, Precheck, ReferenceClass};
 
 /// The verdict on an object that does not exist.
@@ -23,6 +23,11 @@ pub(super) fn absent(object: &ObjectName, evidence: &AbsenceEvidence) -> String 
             format!("{object} does not exist any more: that name belongs to {} now.", uid.shown())
         }
     }
+}
+
+/// Other controllers delete what has expired, for example.
+fn unowned(object: &ObjectName) -> String {
+    format!("No garbage collector deletes {object}: it has no owner references.")
 }
 
 /// The verdict on an object whose owners decide.
@@ -39,9 +44,7 @@ pub(super) fn decision(
             [only] => format!("{object} stays: its owner {} exists.", only.owner),
             _ => format!("{object} stays: its {owners} exist."),
         },
-        Decision::Keep(KeepReason::NoReferences) => {
-            format!("{object} stays: it has no owner references, so it is never garbage.")
-        }
+        Decision::Keep(KeepReason::NoReferences) => unowned(object),
         Decision::Keep(KeepReason::BeingDeleted) => format!("{object} is being deleted already."),
         Decision::Park(_) => match (judged, judged.iter().find(|reference| reference.evidence.is_unseen())) {
             (_, Some(unseen)) => format!("It is not known whether {object} stays: {}.", unresolved(unseen)),
@@ -139,9 +142,7 @@ pub(super) fn deletion(
     outside: &Outside,
 ) -> String {
     match before {
-        Precheck::Nothing(IdleReason::NoReferences) | Precheck::Classify => {
-            format!("{object} stays: it has no owner references, so it is never garbage.")
-        }
+        Precheck::Nothing(IdleReason::NoReferences) | Precheck::Classify => unowned(object),
         Precheck::Nothing(IdleReason::Terminating) => format!("{object} is being deleted."),
         Precheck::Nothing(IdleReason::Orphaning) => orphaning(object, outside.source).0,
         Precheck::RemoveForegroundFinalizer if !outside.is_empty() => format!(
@@ -186,20 +187,24 @@ pub(super) fn orphaning(object: &ObjectName, source: Source) -> (String, Advice)
     (happens, advice.into())
 }
 
-/// What a person can do about the owner references of an object.
+/// What a person can do about the owner references of an object, of which these owners do not keep it.
 pub(super) fn advice_on_references(
     object: &ObjectName,
     decision: &Decision,
     judged: &[JudgedReference],
+    lost: &[ObjectName],
 ) -> Vec<Advice> {
     let open = match decision {
         Decision::Park(_) => ReferenceClass::Unresolved,
         Decision::Report { .. } => ReferenceClass::InvalidScope,
         _ => return Vec::new(),
     };
+    // What keeps the data comes first: whoever changes or restores something lets the collector decide. Without one
+    // reference, it decides by the others.
+    let references = if lost.len() == 1 { "owner reference" } else { "owner references" };
+    let names = listed(", ", lost.len(), lost);
+    let keep = format!("To keep {object}, remove the {references} to {names}.");
     let advice = |JudgedReference { owner, evidence, as_served, .. }: &JudgedReference| {
-        // What keeps the data comes first: whoever changes or restores something lets the collector decide.
-        let keep = format!("To keep {object}, remove the owner reference to {owner}.");
         let once = "a collector deletes the object, unless that uid is there (a restored owner has a new one) or \
                     another owner keeps it.";
         Some(match evidence {
@@ -228,7 +233,7 @@ pub(super) fn advice_on_references(
                 owner.api_version
             ),
             Evidence::Namespaced => {
-                format!("Remove the owner reference to {owner}, or name a cluster-scoped owner.")
+                format!("{keep} Or name a cluster-scoped owner that exists instead of {owner}.")
             }
             _ => return None,
         })

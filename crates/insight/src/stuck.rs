@@ -271,10 +271,11 @@ impl Remaining {
             }
             report.being_deleted += usize::from(is_meant);
         }
-        // A dependent only holds an owner that waits for its dependents; a namespace waits for more than objects.
-        if self.deletion != DeletionState::DeletingDependents || !is_blocked {
-            self.holds = holds(asker, &self.identity, self.deletion, is_blocked);
-        }
+        // What waits for its dependents, others may hold besides; a namespace waits for more than objects.
+        let waits = self.deletion == DeletionState::DeletingDependents && is_blocked;
+        let deletion = if waits { DeletionState::Terminating } else { self.deletion };
+        self.holds = holds(asker, &self.identity, deletion, is_blocked);
+        self.holds.retain(|held| !waits || held.hold != Hold::Unknown);
     }
 }
 

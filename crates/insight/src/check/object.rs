@@ -4,11 +4,12 @@ use std::collections::{HashMap, HashSet};
 
 use crate::check::survey::{Circles, Suspect};
 use crate::check::{CheckEffect, Class, Finding};
-use crate::judge::{Evidence, JudgedReference, judged, look_up_served, same_kind};
+use crate::judge::{Evidence, JudgedReference, judged, look_up_served, not_keeping, same_kind};
 use crate::knowledge::Asker;
 use crate::name::ObjectName;
 use kube_gc_core::graph::{ObjectSnapshot, ReferenceSnapshot};
 use kube_gc_core::object::{Catalog, Identity, Namespace, OwnerReference, Uid, split_api_version};
+use kube_gc_core::text::listed;
 use kube_gc_core::verdict::{Decision, ReferenceClass};
 
 /// What is wrong with an object.
@@ -52,6 +53,11 @@ pub fn check_object(asker: &mut Asker<'_>, suspect: &Suspect, circles: &Circles)
     }
     look_up_served(asker, object, &mut judged, &suspect.holders);
     let (catalog, effect) = (asker.catalog(), effect(&judged));
+    let lost = not_keeping(asker, &judged);
+    let to_keep = match lost.len() {
+        0 | 1 => "remove the reference to keep the object".to_owned(),
+        count => format!("remove the references to {} to keep the object", listed(", ", count, &lost)),
+    };
     let name = ObjectName::from(&object.identity);
     let each = judged.iter().zip(&object.references).zip(&suspect.holders).enumerate();
     let broken = each.filter_map(|(place, ((judged, seen), holders))| {
@@ -60,7 +66,7 @@ pub fn check_object(asker: &mut Asker<'_>, suspect: &Suspect, circles: &Circles)
     let findings = broken.chain(odd(object, &suspect.holders, circles)).map(|(place, wrong)| {
         let seen = &object.references[place];
         let is_unread = catalog.is_unread(&seen.reference.api_version);
-        let hint = hint(&wrong, effect, &seen.reference, is_unread);
+        let hint = hint(&wrong, effect, &seen.reference, is_unread, &to_keep);
         let Wrong { class, found, served_as, .. } = wrong;
         let (object, owner) = (name.clone(), owner_name(seen));
         Finding { effect, class, object, owner, found, served_as, hint, place }
@@ -71,8 +77,7 @@ pub fn check_object(asker: &mut Asker<'_>, suspect: &Suspect, circles: &Circles)
 }
 
 /// What a person can do about a reference, if its part of the API answers or does not.
-fn hint(wrong: &Wrong, effect: CheckEffect, reference: &OwnerReference, is_unread: bool) -> String {
-    let to_keep = "remove the reference to keep the object";
+fn hint(wrong: &Wrong, effect: CheckEffect, of: &OwnerReference, is_unread: bool, to_keep: &str) -> String {
     let hint = match wrong.class {
         Class::Absent => match effect {
             CheckEffect::Deletes => to_keep,
@@ -88,7 +93,7 @@ fn hint(wrong: &Wrong, effect: CheckEffect, reference: &OwnerReference, is_unrea
             None if wrong.keeps => "name the owner's apiVersion and kind",
             None => return format!("{to_keep}: it may go when its API is back"),
             Some(version) if !wrong.keeps => return format!("{to_keep}: {version} may not have the owner"),
-            Some(version) if *version == *reference.api_version => "the case of the kind is wrong",
+            Some(version) if *version == *of.api_version => "the case of the kind is wrong",
             Some(version) => return format!("served as {version}"),
         },
         Class::InvalidScope => "a cluster-scoped object needs a cluster-scoped owner",

@@ -66,6 +66,14 @@ fn each_class_has_its_hint() {
         ),
         (vec![of_kind("old.example.com/v1", "Widget")], &[&*unlike("unresolved", "example.com/v2")]),
         (vec![of_kind("v1", "Nothing")], &[nowhere]),
+        (
+            vec![of_kind("v1", "Nothing").owned(&b)],
+            &[
+                "leaks unresolved Pod/p: remove the references to Nothing/a, ConfigMap/b to keep the object: it may go \
+                 when its API is back",
+                "leaks absent Pod/p: remove the reference",
+            ],
+        ),
         // A change is advised only to an owner that is there.
         (
             vec![a.clone(), of_kind("v1", "Nothing")],

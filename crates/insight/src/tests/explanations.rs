@@ -24,7 +24,7 @@ fn the_verdict_follows_from_the_owners_and_the_evidence() {
             &a,
             Outcome::Stays,
             None,
-            "ConfigMap/a stays: it has no owner references, so it is never garbage.",
+            "No garbage collector deletes ConfigMap/a: it has no owner references.",
         ),
         (
             Cluster::of(&[&a, &item]),
@@ -97,7 +97,7 @@ fn a_version_is_advised_only_if_the_owner_is_there() {
                 owner keeps it.";
     let taken = Live::Absent(AbsenceEvidence::OtherUid(Uid::parse("new").unwrap()));
     let read = |live| Cluster::of(&[&pod("p").with(of("Widget"))]).reading(&widget, live);
-    let dying = widget.clone().foreground();
+    let (dying, held) = (widget.clone().foreground(), widget.clone().terminating());
     for (mut cluster, advised) in [
         (Cluster::of(&[&pod("p").with(of("Widget")), &widget]), change.clone()),
         (Cluster::of(&[&pod("p").with(of("Widget"))]).known(&[&widget]), change),
@@ -105,6 +105,8 @@ fn a_version_is_advised_only_if_the_owner_is_there() {
         (read(Live::Absent(AbsenceEvidence::NotFound)), refused("no object of that name and uid is there")),
         (read(Live::Failed("403".into())), refused("it is not known whether it is there")),
         (Cluster::of(&[&pod("p").with(of("Widget")), &dying]), refused("it is being deleted there")),
+        (Cluster::of(&[&pod("p").with(of("Widget")), &held]), refused("it is being deleted there")),
+        (Cluster::of(&[&pod("p").with(of("Widget"))]).known(&[&held]), refused("it is being deleted there")),
         // Whoever restores the owner gives it a new uid.
         (
             Cluster::of(&[&pod("p").with(of("Widgit"))]),
@@ -114,6 +116,30 @@ fn a_version_is_advised_only_if_the_owner_is_there() {
         let advice = cluster.explain(&pod("p")).advice;
         assert_eq!(advice, [advised]);
     }
+}
+
+/// Without one reference, the others decide.
+#[test]
+fn each_owner_that_does_not_keep_an_object_is_named() {
+    let [absent, lives] = ["absent", "lives"].map(config);
+    let (dying, leaving) = (config("dying").foreground(), config("leaving").terminating());
+    let unserved = OwnerReference { kind: "Nothing".into(), ..config("db").reference() };
+    let item = || pod("p").with(unserved.clone());
+    for (item, names) in [
+        (item(), "reference to Nothing/db"),
+        (item().owned(&lives), "reference to Nothing/db"),
+        (item().owned(&absent), "references to Nothing/db, ConfigMap/absent"),
+        (item().owned(&dying), "references to Nothing/db, ConfigMap/dying"),
+        (item().owned(&leaving).owned(&lives), "references to Nothing/db, ConfigMap/leaving"),
+    ] {
+        let advice = Cluster::of(&[&item, &lives, &dying, &leaving]).explain(&item).advice;
+        assert!(advice[0].starts_with(&format!("To keep Pod/p, remove the owner {names}. ")), "{advice:?}");
+    }
+    let (scoped, gone) = (node("n").owned(&lives), node("gone"));
+    let advice = Cluster::of(&[&scoped.clone().owned(&gone), &lives]).explain(&scoped).advice;
+    let said = "To keep Node/n, remove the owner references to ConfigMap/lives, Node/gone. Or name a cluster-scoped \
+                owner that exists instead of ConfigMap/lives.";
+    assert_eq!(advice, [said]);
 }
 
 /// Another deletion of the owner takes away the finalizer that lets the dependents go free.

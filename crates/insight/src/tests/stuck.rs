@@ -280,6 +280,31 @@ fn only_a_pod_has_a_grace_period_and_each_other_cause_is_its_own() {
     assert_eq!(before.explain(&pod).verdict, verdict);
 }
 
+/// Whoever removes that need not wait for the dependents.
+#[test]
+fn what_holds_an_object_beside_its_dependents_is_said() {
+    let a = config("a").foreground();
+    let x = pod("x").blocking(&a).terminating();
+    let mut cluster = cluster(&[(&a, &["foregroundDeletion", "example.com/a"]), (&x, &["example.com/x"])]);
+    let report = report(&mut cluster, NOW, |_| true);
+    let said = [
+        "ConfigMap/a waits for Pod/x (finalizer example.com/x)",
+        "ConfigMap/a waits for finalizer example.com/a",
+    ];
+    assert_eq!((sentences(&report), report.stuck), (said.to_vec(), 2));
+    let explained = cluster.explain(&a);
+    let said = "ConfigMap/a is being deleted, and waits for 1 blocking dependent; it also waits for finalizer \
+                example.com/a.";
+    assert_eq!((&*explained.verdict, explained.held_by.len()), (said, 1));
+    for of in ["Finalizer example.com/a: ", "Finalizer example.com/x: "] {
+        assert!(explained.advice.iter().any(|advice| advice.starts_with(of)), "{explained:?}");
+    }
+    let (p, y) = (pod("p").foreground(), pod("y").blocking(&pod("p")).terminating());
+    let mut cluster = Cluster::of(&[&p, &y]).with(&p, |details| details.grace = 5);
+    let said = "1 blocking dependent; its grace period of 5 s ended 55s ago.";
+    assert!(cluster.explain(&p).verdict.ends_with(said));
+}
+
 /// Whoever deletes one that is ready loses all its pods.
 #[test]
 fn the_deletion_of_a_node_is_advised_only_if_it_is_not_ready() {
