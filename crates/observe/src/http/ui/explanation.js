@@ -69,7 +69,7 @@ function evidence({ evidence }) {
 function finalizerRow(finalizer) {
   const { name, remover, when, setBy, apiIsServed } = finalizer;
   const facts = [
-    remover ? `${capital(remover)} removes it when ${when ?? ""}.` : "",
+    remover ? `To be removed by ${remover} when ${when ?? ""}.` : "",
     setBy ? `Set by ${setBy.manager}${setBy.time ? `, which last wrote ${ago(setBy.time)}` : ""}.` : "",
     apiIsServed === true ? "Its API is served." : apiIsServed === false ? "Its API is not served." : "",
   ].filter(Boolean).join(" ");
