@@ -33,9 +33,7 @@ const EVENT_MESSAGE_LIMIT: usize = 1024;
 /// The type of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub enum EventType {
-    /// Something needs attention.
     Warning,
-    /// For information.
     Normal,
 }
 

@@ -22,12 +22,10 @@ use kube_gc_decode::{Keyed, Metadata, Object, or_default, read_json};
 pub struct LiveNamespace {
     /// The whole object: a PUT sends back what it does not change.
     object: Value,
-    /// Its uid.
     pub uid: Uid,
 }
 
 impl LiveNamespace {
-    /// Its version.
     pub fn version(&self) -> Option<ResourceVersion> {
         ResourceVersion::parse(self.text("/metadata/resourceVersion")?)
     }
@@ -49,7 +47,6 @@ impl LiveNamespace {
         self.list("/spec/finalizers").any(|finalizer| finalizer == FINALIZER)
     }
 
-    /// The conditions in the status.
     pub fn conditions(&self) -> Vec<Condition> {
         let text = |condition: &Value, field: &str| condition[field].as_str().unwrap_or_default().to_owned();
         let conditions = self.list("/status/conditions").map(|condition| Condition {
@@ -251,15 +248,12 @@ const PAGE: u32 = 500;
 /// One object in a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PageItem {
-    /// Its name.
     pub name: String,
     /// Its uid; some aggregated APIs give none.
     pub uid: Option<Uid>,
     /// Its version; some aggregated APIs give none.
     pub version: Option<ResourceVersion>,
-    /// Whether it is being deleted.
     pub being_deleted: bool,
-    /// Its finalizers.
     pub finalizers: Vec<String>,
 }
 

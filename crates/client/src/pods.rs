@@ -36,7 +36,6 @@ fn of_node(node: &str) -> String {
     format!("spec.nodeName={node}")
 }
 
-/// The type of pods.
 fn pod_type() -> Arc<ResourceType> {
     ResourceType::of("pods", "v1", "Pod", Scope::Namespaced)
 }
@@ -173,17 +172,14 @@ struct Known {
     state: State,
 }
 
-/// By uid.
 type Pods = BTreeMap<String, Pod>;
 
 #[derive(Debug, Default)]
 enum State {
-    /// They were not listed yet.
     #[default]
     Unlisted,
     /// They were listed, and a watch follows them.
     Current,
-    /// They cannot be listed or watched now.
     Failed(ApiError),
 }
 

@@ -107,12 +107,7 @@ pub enum ConnectError {
     Config(String),
     /// The configuration cannot be turned into a client.
     #[error("cannot set up the connection to {server}: {cause}")]
-    Client {
-        /// The server's URL.
-        server: String,
-        /// The cause.
-        cause: String,
-    },
+    Client { server: String, cause: String },
 }
 
 /// Why there are no credentials. The message contains no part of them.

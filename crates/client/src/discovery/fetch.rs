@@ -29,7 +29,6 @@ pub struct GroupFailure {
     pub group: Box<str>,
     /// The version; `None` for all versions of the group.
     pub version: Option<Box<str>>,
-    /// The server's message.
     pub error: String,
 }
 
@@ -256,13 +255,10 @@ pub(super) async fn services(api: &Api) -> Option<Services> {
 /// The object that defines a type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Definition {
-    /// The CustomResourceDefinition of this type.
     Crd(GroupResource),
     /// The APIService of a group version. Every version of a named group has one.
     ApiService {
-        /// The group.
         group: Box<str>,
-        /// The version.
         version: Box<str>,
     },
 }

@@ -70,7 +70,6 @@ impl Api {
 /// A type that can be collected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Watchable {
-    /// The type.
     pub resource: Arc<ResourceType>,
     /// Whether an aggregated API serves the type, or may serve it. A deletion in its watch is not
     /// proof of absence.
@@ -173,9 +172,7 @@ impl Discovered {
 /// A namespaced type whose objects can be deleted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContentType {
-    /// The type, in the version to use.
     pub resource: Arc<ResourceType>,
-    /// Whether its objects can be listed.
     pub can_list: bool,
     /// Whether all its objects can be deleted by one request.
     pub can_delete_collection: bool,
@@ -188,7 +185,6 @@ pub struct ContentTypes {
     pub types: Vec<ContentType>,
     /// The parts of the API that could not be discovered, with the reason.
     pub undiscovered: Vec<(String, String)>,
-    /// Group versions that are not valid.
     pub unparsed: Vec<String>,
 }
 

@@ -89,7 +89,6 @@ impl Api {
 }
 
 impl<E: Watched> ListWatch<E> {
-    /// The type that it follows.
     pub fn resource(&self) -> &Arc<ResourceType> {
         &self.resource
     }

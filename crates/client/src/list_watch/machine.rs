@@ -103,7 +103,6 @@ impl Machine {
         }
     }
 
-    /// The next action.
     pub fn action(&mut self, now: Instant) -> Action {
         if let Some(wait) = self.pace.wait(now) {
             return Action::Wait(wait);
@@ -240,7 +239,6 @@ impl Machine {
         Some(Step::InitDone { resource_version: version })
     }
 
-    /// A list could not be read.
     pub fn list_failed<E>(&mut self, error: ApiError, now: Instant) -> Option<Step<E>> {
         let streamed = std::mem::take(&mut self.streamed);
         if streamed {
@@ -387,7 +385,6 @@ impl Machine {
         }
     }
 
-    /// A request failed.
     pub fn failed<E>(&mut self, error: ApiError, now: Instant) -> Step<E> {
         let retry_after = match error.class {
             ErrorClass::Throttled { retry_after } => retry_after,

@@ -59,9 +59,7 @@ pub struct WatchStart {
 /// a long time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// The list, or the wait before it.
     List,
-    /// The watch.
     Watch,
 }
 
@@ -78,9 +76,7 @@ pub enum Step<E = WatchEvent> {
     },
     /// Objects of the list. A streamed list may also delete one that it has shown before.
     InitApply(Vec<E>),
-    /// The list is complete.
     InitDone {
-        /// The list's version.
         resource_version: Option<ResourceVersion>,
     },
     /// What the watch showed, in order: at least one `Apply` or `Delete`, and all that had
@@ -88,7 +84,6 @@ pub enum Step<E = WatchEvent> {
     Events(Vec<E>),
     /// The watch has shown everything up to this version.
     Bookmark {
-        /// The version.
         resource_version: Option<ResourceVersion>,
     },
     /// What had failed works again: the watch was resumed, or begins after a list.
@@ -98,22 +93,17 @@ pub enum Step<E = WatchEvent> {
     /// The watch cannot be resumed, because the server no longer has the events after the last
     /// version seen. The type is listed again.
     Expired {
-        /// The server's error.
         error: ApiError,
     },
     /// Something failed and is retried.
     Failed {
-        /// The error.
         error: ApiError,
-        /// The time until the retry.
         retry_in: Duration,
     },
     /// The server's store went back in time: it was restored from a backup. Before any further
     /// write, every absence must be forgotten and the graph rebuilt. The type is listed again.
     StoreRestored {
-        /// The last version seen.
         seen: ResourceVersion,
-        /// The version now.
         found: ResourceVersion,
     },
 }
@@ -121,17 +111,21 @@ pub enum Step<E = WatchEvent> {
 /// The next action of the driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Action {
-    /// Wait.
     Wait(Duration),
-    /// Request a list or its next page.
     List(ListFrom),
     /// Request a list as the beginning of a watch that lasts this long: at this version or a later
     /// one, or at any version if nothing was seen before.
-    Stream { not_older_than: Option<ResourceVersion>, lasting: Duration },
+    Stream {
+        not_older_than: Option<ResourceVersion>,
+        lasting: Duration,
+    },
     /// Request the present version: a consistent list of one object.
     Check,
     /// Watch from this version on, for this long.
-    Watch { from: Option<ResourceVersion>, lasting: Duration },
+    Watch {
+        from: Option<ResourceVersion>,
+        lasting: Duration,
+    },
 }
 
 /// Which list to request.
@@ -152,18 +146,19 @@ enum ListFrom {
 /// What a list's version means.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum ListFreshness {
-    /// The list is valid.
     Fresh,
     /// The list is older than what was seen, and is discarded.
     Stale,
     /// The store itself is older than what was seen: it was restored.
-    Restored { seen: ResourceVersion, found: ResourceVersion },
+    Restored {
+        seen: ResourceVersion,
+        found: ResourceVersion,
+    },
 }
 
 /// How a watch ended.
 #[derive(Clone, Debug)]
 enum End {
-    /// The server closed it.
     Closed,
     /// It did not end in time, and nothing arrived.
     Silent,
@@ -220,7 +215,6 @@ struct Listing<E> {
     batch: Vec<E>,
     /// Bytes that arrived since the last batch.
     unread: usize,
-    /// The number of objects on this page.
     objects: usize,
     /// Whether this is the first page, whose version decides whether the list is valid.
     first: bool,

@@ -38,13 +38,9 @@ const FIRST_RETRY: Duration = Duration::from_millis(500);
 /// What discovery acts on.
 #[derive(Clone, Debug)]
 pub struct DiscoveryContext {
-    /// What its monitors need.
     pub monitors: MonitorContext,
-    /// The pools whose keys it wakes.
     pub pools: Vec<PoolRecipients>,
-    /// Receives the progress of the monitors.
     pub progress: Recipient<SyncProgress>,
-    /// The time between two regular discoveries.
     pub interval: Duration,
     /// Types that are neither watched nor written.
     pub ignored: Vec<GroupResource>,

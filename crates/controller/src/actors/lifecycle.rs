@@ -31,17 +31,12 @@ use kube_gc_observe::telemetry::{Structured, record};
 pub struct LifecycleContext {
     /// The API server: its write gate, its restore fence, its outages.
     pub api: Api,
-    /// The graph.
     pub graph: GraphHandle,
     /// Owners that were proved absent, and owners whose dependents were orphaned.
     pub absent_owners: Arc<AbsentOwnerCache>,
-    /// The state of the monitors.
     pub registry: Registry,
-    /// Discovery, which owns the monitors.
     pub discovery: Recipient<DiscoveryMessage>,
-    /// Ends the monitors.
     pub stop_monitors: Recipient<StopMonitors>,
-    /// The pools.
     pub pools: Vec<PoolRecipients>,
 }
 

@@ -31,15 +31,11 @@ const RESTART_AFTER: Duration = Duration::from_secs(5);
 /// What every monitor needs.
 #[derive(Clone, Debug)]
 pub struct MonitorContext {
-    /// The API server.
     pub api: Api,
-    /// The graph.
     pub graph: GraphHandle,
     /// Counts the changes that wait for the graph.
     pub graph_queue: GraphQueue,
-    /// Receives the state of the monitor.
     pub registry: Registry,
-    /// Where its list and watch run.
     pub placement: Placement,
 }
 
@@ -50,11 +46,8 @@ pub struct Subject {
     pub context: MonitorContext,
     /// Learns what the monitor sees of the served types, and how it is.
     pub discovery: Recipient<DiscoveryMessage>,
-    /// The type.
     pub resource: Arc<ResourceType>,
-    /// The epoch of the monitor.
     pub epoch: Epoch,
-    /// What DELETED events of the type prove.
     pub deletes_prove: DeletesProve,
 }
 
@@ -79,7 +72,6 @@ pub struct Monitor {
 }
 
 impl Monitor {
-    /// Starts a monitor.
     pub fn start(subject: Subject) -> Addr<Self> {
         let (draining, _) = watch::channel(false);
         let (ending, ended) = (CancellationToken::new(), CancellationToken::new());

@@ -141,7 +141,6 @@ impl Feed {
         self.applied();
     }
 
-    /// Handles one step of the list and watch.
     fn step(&mut self, step: Step) {
         let at = self.list_watch.arrived();
         let resource = &self.resource.group_resource;
@@ -300,7 +299,6 @@ struct FailureLog(Option<Streak>);
 struct Streak {
     since: Instant,
     failures: u64,
-    /// Whether a warning was logged.
     is_logged: bool,
 }
 

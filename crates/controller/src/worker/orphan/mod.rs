@@ -267,7 +267,6 @@ fn log_orphaned(owner: &Identity, dependents: usize, confirmed: &Confirmed, show
 #[derive(Debug, Default)]
 struct Released {
     count: usize,
-    /// Their types.
     types: BTreeSet<GroupResource>,
 }
 
