@@ -219,16 +219,6 @@ impl Api {
         }
         Ok(missing)
     }
-
-    /// The name of a pod that runs kube-controller-manager, by the label that kubeadm and others set.
-    ///
-    /// # Errors
-    ///
-    /// Whether there is one is not known.
-    pub async fn controller_manager_pod(&self) -> Result<Option<String>, ApiError> {
-        let pods = self.pods_labelled("kube-system", "component=kube-controller-manager").await?;
-        Ok(pods.into_iter().next().map(|pod| pod.name))
-    }
 }
 
 fn live(namespace: &Identity, answer: &Answer) -> Result<LiveNamespace, ApiError> {

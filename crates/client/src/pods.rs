@@ -17,8 +17,8 @@ use tokio::task::AbortHandle;
 use super::client::Api;
 use super::error::{ApiError, ErrorClass};
 use super::list::Selection;
-use super::list_watch::{ListWatch, Step, WatchStart, Watched};
-use super::restore_fence::HighWater;
+use super::list_watch::{ListWatch, Step, Watched};
+use kube_gc_core::graph::DeletesProve;
 use kube_gc_core::object::{ResourceType, ResourceVersion, Scope};
 use kube_gc_decode::{Change, Decoded, Encoding, Keyed, Object, read_json};
 use kube_gc_node::PodRef;
@@ -215,8 +215,7 @@ impl Api {
         let (sender, known) = watch::channel(Known::default());
         let selection = (FIELD_SELECTOR, of_node(node));
         // Nothing that it shows is a proof, as with an aggregated API. So no write waits for it.
-        let start = WatchStart { high_water: HighWater::default(), aggregated: true };
-        let list_watch = self.watch_selected(pod_type(), Some(selection), start);
+        let list_watch = self.watch_selected(pod_type(), Some(selection), DeletesProve::Nothing);
         let task = tokio::spawn(follow(list_watch, sender).boxed()).abort_handle();
         PodWatch(Arc::new(Inner { known, limit: self.settings().request_timeout, task }))
     }

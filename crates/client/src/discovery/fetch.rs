@@ -69,18 +69,16 @@ impl GroupFailure {
     }
 }
 
-/// All groups, including those of which only earlier documents are known.
-pub(super) struct Fetched {
-    pub groups: Vec<Group>,
-    pub failures: Vec<GroupFailure>,
-}
-
-/// Requests all documents.
+/// Requests all documents. Returns all groups, including those of which only earlier documents are
+/// known, and what could not be read.
 ///
 /// # Errors
 ///
 /// Nothing could be read.
-pub(super) async fn groups(api: &Api, previous: &[Group]) -> Result<Fetched, ApiError> {
+pub(super) async fn groups(
+    api: &Api,
+    previous: &[Group],
+) -> Result<(Vec<Group>, Vec<GroupFailure>), ApiError> {
     let (core, named) = tokio::join!(root(api, "/api"), root(api, "/apis"));
     let mut failures = Vec::new();
     let mut first_error = None;
@@ -128,7 +126,7 @@ pub(super) async fn groups(api: &Api, previous: &[Group]) -> Result<Fetched, Api
         return Err(first_error.unwrap_or_else(error));
     }
     groups.extend(kept);
-    Ok(Fetched { groups, failures })
+    Ok((groups, failures))
 }
 
 /// The parts of which nothing was ever read.

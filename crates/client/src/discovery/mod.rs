@@ -48,7 +48,7 @@ impl Api {
     /// Nothing could be discovered. The caller keeps what it knows.
     pub async fn discover(&self, previous: Option<&Discovered>) -> Result<Discovered, ApiError> {
         let previous_groups = previous.map_or(&[][..], |previous| &previous.groups);
-        let fetch::Fetched { groups, failures } = fetch::groups(self, previous_groups).await?;
+        let (groups, failures) = fetch::groups(self, previous_groups).await?;
         let never_read = fetch::never_read(&groups, &failures);
         // After the groups: a group that has just appeared then has its `APIService` already.
         let services = match fetch::services(self).await {
@@ -196,7 +196,7 @@ impl Api {
     ///
     /// Nothing could be discovered.
     pub async fn content_types(&self) -> Result<ContentTypes, ApiError> {
-        let fetch::Fetched { groups, failures } = fetch::groups(self, &[]).await?;
+        let (groups, failures) = fetch::groups(self, &[]).await?;
         let mut undiscovered: Vec<_> =
             failures.into_iter().map(|failure| (failure.part(), failure.error)).collect();
         undiscovered.sort();

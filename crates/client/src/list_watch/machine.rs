@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::pace::{LEAST_INTERVAL, RequestPace};
-use super::{Action, End, ListFreshness, ListFrom, Step, WatchStart};
+use super::{Action, End, ListFreshness, ListFrom, Step};
 use crate::error::{ApiError, ErrorClass};
 use crate::list::{OBJECTS_OF_AGGREGATED, Pagination};
 use crate::restore_fence::HighWater;
@@ -76,15 +76,16 @@ pub(super) struct Machine {
 impl Machine {
     pub fn new(
         resource: Arc<ResourceType>,
-        start: WatchStart,
+        high_water: HighWater,
+        aggregated: bool,
         streaming: Arc<AtomicBool>,
         settings: WatchSettings,
         seed: u64,
     ) -> Self {
         Self {
             resource,
-            high_water: start.high_water,
-            aggregated: start.aggregated,
+            high_water,
+            aggregated,
             pace: RequestPace::new(settings, seed),
             plan: Plan::List { consistent: false },
             streaming,

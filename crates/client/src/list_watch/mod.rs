@@ -17,7 +17,6 @@ use kube::client::Body;
 use tokio::time::Instant;
 
 use super::error::ApiError;
-use super::restore_fence::HighWater;
 pub use driver::ListWatch;
 use kube_gc_core::graph::WatchEvent;
 use kube_gc_core::object::ResourceVersion;
@@ -44,15 +43,6 @@ impl Watched for WatchEvent {
         let Decoded { version, object } = Decoded::read(encoding, object)?;
         Ok(Decoded { version, object: object.map(event) })
     }
-}
-
-/// Where a [`ListWatch`] starts from.
-#[derive(Clone, Debug)]
-pub struct WatchStart {
-    /// The versions seen so far.
-    pub high_water: HighWater,
-    /// Whether an aggregated API serves the type. Its versions may go back at any time.
-    pub aggregated: bool,
 }
 
 /// Which of the two is being read: a list takes much CPU for a short time, a watch little for
@@ -111,21 +101,17 @@ pub enum Step<E = WatchEvent> {
 /// The next action of the driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Action {
+    /// Wait.
     Wait(Duration),
+    /// Request a list or its next page.
     List(ListFrom),
     /// Request a list as the beginning of a watch that lasts this long: at this version or a later
     /// one, or at any version if nothing was seen before.
-    Stream {
-        not_older_than: Option<ResourceVersion>,
-        lasting: Duration,
-    },
+    Stream { not_older_than: Option<ResourceVersion>, lasting: Duration },
     /// Request the present version: a consistent list of one object.
     Check,
     /// Watch from this version on, for this long.
-    Watch {
-        from: Option<ResourceVersion>,
-        lasting: Duration,
-    },
+    Watch { from: Option<ResourceVersion>, lasting: Duration },
 }
 
 /// Which list to request.
@@ -146,14 +132,12 @@ enum ListFrom {
 /// What a list's version means.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum ListFreshness {
+    /// The list is valid.
     Fresh,
     /// The list is older than what was seen, and is discarded.
     Stale,
     /// The store itself is older than what was seen: it was restored.
-    Restored {
-        seen: ResourceVersion,
-        found: ResourceVersion,
-    },
+    Restored { seen: ResourceVersion, found: ResourceVersion },
 }
 
 /// How a watch ended.
