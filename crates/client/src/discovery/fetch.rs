@@ -11,6 +11,7 @@ use crate::call::{Call, JSON};
 use crate::client::Api;
 use crate::error::{ApiError, ErrorClass};
 use crate::path;
+use kube_gc_core::graph::DeletesProve;
 use kube_gc_core::object::{GroupResource, ResourceType, Scope};
 use kube_gc_core::text::bounded;
 use kube_gc_insight::{Outside, Unseen};
@@ -229,11 +230,12 @@ impl Services {
         Some(Self(services.iter().map(service).collect()))
     }
 
-    /// True unless the API server is known to serve the version itself. If this is wrong, it
+    /// Nothing unless the API server is known to serve the version itself. If this is wrong, it
     /// costs one GET for each owner that seems absent.
-    pub fn is_aggregated(&self, group: &str, version: &str) -> bool {
+    pub fn deletes_prove(&self, group: &str, version: &str) -> DeletesProve {
         let service = self.0.get(&(group.into(), version.into()));
-        service.copied().unwrap_or_else(|| !BUILT_IN.contains(&group))
+        let is_aggregated = service.copied().unwrap_or_else(|| !BUILT_IN.contains(&group));
+        if is_aggregated { DeletesProve::Nothing } else { DeletesProve::Absence }
     }
 }
 

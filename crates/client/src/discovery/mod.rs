@@ -19,6 +19,7 @@ use fetch::Services;
 use super::client::Api;
 use super::error::ApiError;
 pub use fetch::{Definition, GroupFailure};
+use kube_gc_core::graph::DeletesProve;
 use kube_gc_core::object::{Catalog, GroupResource, ResourceType, Scope, ServedKind};
 
 /// The result of one discovery.
@@ -62,7 +63,7 @@ impl Api {
 
     /// Notes which types aggregated APIs serve.
     pub fn set_aggregated(&self, watchable: &[Watchable]) {
-        let groups = watchable.iter().filter(|watchable| watchable.aggregated);
+        let groups = watchable.iter().filter(|watchable| watchable.deletes_prove == DeletesProve::Nothing);
         self.0.limits.set_aggregated(groups.map(|watchable| &*watchable.resource.group_resource.group));
     }
 }
@@ -71,9 +72,8 @@ impl Api {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Watchable {
     pub resource: Arc<ResourceType>,
-    /// Whether an aggregated API serves the type, or may serve it. A deletion in its watch is not
-    /// proof of absence.
-    pub aggregated: bool,
+    /// Nothing, if an aggregated API serves the type, or may serve it.
+    pub deletes_prove: DeletesProve,
 }
 
 /// Makes the catalog and the list of the types that can be collected.
@@ -95,8 +95,8 @@ fn select(groups: &[Group], services: &Services) -> (Catalog, Vec<Watchable>) {
         let Some(&(version, served)) = chosen.or(versions.first()) else { continue };
         let chosen = Arc::new(describe(&group_resource, version, served));
         if served.is_watchable() {
-            let aggregated = services.is_aggregated(&group_resource.group, version);
-            watchable.push(Watchable { resource: Arc::clone(&chosen), aggregated });
+            let deletes_prove = services.deletes_prove(&group_resource.group, version);
+            watchable.push(Watchable { resource: Arc::clone(&chosen), deletes_prove });
         }
         let kinds = if served.can("delete") { &mut deletable } else { &mut others };
         kinds.push(ServedKind { version: version.into(), resource: Arc::clone(&chosen) });
