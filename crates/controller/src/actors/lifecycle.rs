@@ -251,13 +251,12 @@ impl Lifecycle {
         self.opened = None;
         self.rebuilds += 1;
         let forget = forget_everything(self.context.clone());
-        ctx.spawn(forget.into_actor(self).map(|(), lifecycle, _| lifecycle.begin_again()));
-    }
-
-    fn begin_again(&mut self) {
-        // In this order: discovery reports progress only after it resumed.
-        self.phase.send_replace(Phase::Syncing);
-        self.context.discovery.do_send(DiscoveryMessage::Resume { rebuild: self.rebuilds });
+        ctx.spawn(forget.into_actor(self).map(|(), lifecycle, _| {
+            // In this order: discovery reports progress only after it resumed.
+            lifecycle.phase.send_replace(Phase::Syncing);
+            let resume = DiscoveryMessage::Resume { rebuild: lifecycle.rebuilds };
+            lifecycle.context.discovery.do_send(resume);
+        }));
     }
 }
 

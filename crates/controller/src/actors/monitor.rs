@@ -81,8 +81,7 @@ impl Monitor {
     fn run(&self, ctx: &mut Context<Self>) {
         let task = follow(self.ending.clone(), self.subject.clone(), self.draining.subscribe());
         ctx.spawn(task.into_actor(self).map(|ended, monitor, ctx| match ended {
-            // If the graph has ended, the process is about to end.
-            Ok(Ended::Stopped | Ended::GraphGone) => ctx.stop(),
+            Ok(Ended::Stopped) => ctx.stop(),
             Ok(Ended::Drained) => {
                 let Subject { context, discovery, resource, epoch, .. } = &monitor.subject;
                 context.registry.ended(&resource.group_resource);
@@ -136,11 +135,9 @@ impl Handler<Stop> for Monitor {
 
 /// How the task of a monitor ended.
 enum Ended {
-    /// It was stopped from outside.
+    /// From outside, or because the graph took no more events: the process is about to end.
     Stopped,
     Drained,
-    /// The graph took no more events.
-    GraphGone,
 }
 
 /// Lists and watches a type, each phase on its own thread, until it ends.
@@ -161,8 +158,7 @@ async fn follow(
                 placement.monitor(phase, ending.clone().run_until_cancelled_owned(feed.run(phase)))
             }
             Some(Ok(FeedEnd::Drained)) => return Ok(Ended::Drained),
-            Some(Err(PartitionEnded)) => return Ok(Ended::GraphGone),
-            None => return Ok(Ended::Stopped),
+            Some(Err(PartitionEnded)) | None => return Ok(Ended::Stopped),
         };
     }
 }
