@@ -298,7 +298,7 @@ fn in_pool(stuck: StuckKey, identity: Option<Identity>, ignored: &[GroupResource
 
 fn in_graph(stuck: StuckObject, now: SystemTime) -> Found {
     let StuckObject { object, waited, detail } = stuck;
-    let mut item = item((&object).into(), detail.cause().into(), waited, now);
+    let mut item = item((&object).into(), StuckCause::from(&detail).into(), waited, now);
     item.message = match &detail {
         StuckDetail::Blocked { count, some } => {
             let names: Vec<String> = some.iter().map(ToString::to_string).collect();

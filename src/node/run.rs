@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use crate::node::{NodeCollector, NodeError, NodeOptions, PassResult, Report, amount};
-use kube_gc_client::Api;
+use kube_gc_client::{Api, EventType};
 use kube_gc_observe::telemetry::record;
 
 /// What the loop needs.
@@ -245,7 +245,7 @@ impl NodeEvents {
         ];
         for (reason, message) in messages {
             let Some(message) = message else { continue };
-            if let Err(error) = self.api.warn(&self.node, reason, &message).await {
+            if let Err(error) = self.api.tell(&self.node, EventType::Warning, reason, &message).await {
                 tracing::debug!(%error, reason, "an event could not be recorded");
             }
         }

@@ -9,10 +9,8 @@ use std::time::Duration;
 
 use http::Response;
 use kube::client::ClientBuilder;
-use kube_gc_client::{
-    Api, ApiSettings, Encoding, HighWater, ListWatch, Step, WatchStart, WriteGate, load_config, path_of,
-};
-use kube_gc_core::graph::WatchEvent;
+use kube_gc_client::{Api, ApiSettings, Encoding, ListWatch, Step, WriteGate, load_config, path_of};
+use kube_gc_core::graph::{DeletesProve, WatchEvent};
 use kube_gc_core::object::{Identity, ObjectFacts, ResourceType};
 use kube_gc_testkit::ControlPlane;
 use kube_gc_testkit::cluster::poll;
@@ -61,8 +59,7 @@ impl Encoded {
     /// All objects of a type, read from the server's cache in one piece, and the watch that continues from
     /// there.
     async fn cache(&self, resource: &Arc<ResourceType>) -> (Objects, ListWatch) {
-        let start = WatchStart { high_water: HighWater::default(), aggregated: false };
-        let mut watch = self.api.watch(Arc::clone(resource), start);
+        let mut watch = self.api.watch(Arc::clone(resource), DeletesProve::Absence);
         let mut all = Objects::new();
         loop {
             match next(&mut watch).await {

@@ -83,7 +83,6 @@ pub struct Call<'a> {
     pub action: &'static str,
     pub path: String,
     pub accept: &'static str,
-    /// Content type and body.
     pub body: Option<(&'static str, Vec<u8>)>,
     /// The type under which metrics count the request.
     pub resource: &'a GroupResource,
@@ -158,12 +157,10 @@ impl<'a> Call<'a> {
         Ok(Self { verb, action, path, accept: METADATA, body: None, resource, object, target })
     }
 
-    /// An error of this request.
     pub fn error(&self, class: ErrorClass, message: impl Into<String>, code: Option<u16>) -> ApiError {
         ApiError { class, action: self.action, target: self.described(), message: message.into(), code }
     }
 
-    /// The target in error messages.
     pub fn described(&self) -> String {
         match self.object {
             Some(object) => path::describe(object.group_resource, object.namespace, Some(object.name)),
@@ -214,7 +211,6 @@ impl<'a> Call<'a> {
         self.verb.forms().1 != Method::GET
     }
 
-    /// Classifies an error response.
     pub fn refusal(&self, code: u16, headers: &HeaderMap, body: &[u8]) -> ApiError {
         let encoding = Encoding::of(headers);
         let status = Status::read(encoding, body);
@@ -242,7 +238,6 @@ impl<'a> Call<'a> {
         self.error(ErrorClass::Unusable, message, Some(code))
     }
 
-    /// The HTTP request.
     pub fn request(&self, compressed_lists: bool) -> Result<Request<Body>, ApiError> {
         let mut builder = Request::builder()
             .method(self.verb.forms().1)

@@ -279,9 +279,7 @@ const MOST_PODS: usize = 100;
 /// A pod, and whether requests to it make sense.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LabelledPod {
-    /// Its namespace.
     pub namespace: String,
-    /// Its name.
     pub name: String,
     /// Its containers run, and it is not being deleted.
     pub runs: bool,

@@ -162,19 +162,6 @@ fn proxy(configured: Option<&str>, config: &kube::Config) -> Result<Option<http:
 }
 
 impl Api {
-    /// The same as [`over`](Self::over), with a connection of its own.
-    ///
-    /// # Errors
-    ///
-    /// Certificates or credentials that cannot be used, or an unsupported proxy.
-    pub fn connect(
-        config: kube::Config,
-        settings: ApiSettings,
-        gate: WriteGate,
-    ) -> Result<Self, ConnectError> {
-        Self::over(&Connection::new(config)?, settings, gate)
-    }
-
     /// Sets up the clients; sends nothing yet. Call it on the runtime that will run the
     /// requests: a client stops working when the runtime ends on which it was created.
     ///
@@ -283,7 +270,8 @@ contexts: [{name: one, context: {cluster: a, user: u}}, {name: two, context: {cl
     async fn a_failing_plugin_is_not_reported_as_an_unreachable_server() {
         let plugin = "{exec: {apiVersion: client.authentication.k8s.io/v1, command: /nowhere/login, installHint: buy it}}";
         let config = load(&KUBECONFIG.replace("{token: SECRET}", plugin), Some("one")).await.unwrap();
-        let api = Api::connect(config, ApiSettings::default(), WriteGate::open()).unwrap();
+        let api =
+            Api::over(&Connection::new(config).unwrap(), ApiSettings::default(), WriteGate::open()).unwrap();
         let error = api.probe().await.unwrap_err();
         assert_eq!((error.class, error.code), (ErrorClass::Denied, None), "{error}");
         assert!(error.message.contains("/nowhere/login") && error.message.contains("buy it"), "{error}");

@@ -103,7 +103,7 @@ mod tests {
 
     use super::*;
     use crate::testing::{widget, widget_json, widgets};
-    use crate::{Api, ApiSettings, ErrorClass, LookupResult, WriteGate};
+    use crate::{Api, ApiSettings, Connection, ErrorClass, LookupResult, WriteGate};
 
     #[derive(Debug, thiserror::Error)]
     #[error("cannot read the answer")]
@@ -123,7 +123,8 @@ mod tests {
     async fn api(listener: &TcpListener) -> Api {
         let url = format!("http://{}", listener.local_addr().unwrap());
         let config = kube::Config::new(url.parse().unwrap());
-        let api = Api::connect(config, ApiSettings::default(), WriteGate::open()).unwrap();
+        let api =
+            Api::over(&Connection::new(config).unwrap(), ApiSettings::default(), WriteGate::open()).unwrap();
         api.restore_fence().follow(&widgets());
         api
     }

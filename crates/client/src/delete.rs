@@ -15,11 +15,9 @@ use kube_gc_decode::Status;
 /// The result of a DELETE.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Deleted {
-    /// The object is gone.
     Removed,
     /// The object is being deleted, and kept by finalizers or its grace period.
     Pending(ObjectFacts),
-    /// The object was gone before.
     AlreadyGone(AbsenceProof),
 }
 

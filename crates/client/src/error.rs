@@ -108,7 +108,6 @@ impl ApiError {
         matches!(self.class, ErrorClass::Throttled { .. }) && !self.message.contains("disruption budget")
     }
 
-    /// Whether the request got no answer.
     pub fn is_unanswered(&self) -> bool {
         self.class == ErrorClass::Transient && self.code.is_none()
     }
@@ -149,7 +148,6 @@ impl ApiError {
 /// What is known of the effect of a write that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// The write was not sent.
     NotSent,
     /// The write was sent, and its result is not known.
     Unknown,

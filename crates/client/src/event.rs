@@ -33,24 +33,11 @@ const EVENT_MESSAGE_LIMIT: usize = 1024;
 /// The type of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub enum EventType {
-    /// Something needs attention.
     Warning,
-    /// For information.
     Normal,
 }
 
 impl Api {
-    /// Records a warning about an object: a core/v1 Event of the component
-    /// `EVENT_COMPONENT`, in the object's namespace or, for cluster-scoped objects, in
-    /// `default`. Repeating a warning increments the count of the existing event.
-    ///
-    /// # Errors
-    ///
-    /// The event could not be recorded. Nothing depends on it.
-    pub async fn warn(&self, about: &Identity, reason: &str, message: &str) -> Result<(), ApiError> {
-        self.tell(about, EventType::Warning, reason, message).await
-    }
-
     /// Records an event, or logs why that failed. False if it may be recorded later, for example because
     /// another replica writes now.
     pub async fn has_told(&self, about: &Identity, kind: EventType, reason: &str, message: &str) -> bool {
@@ -78,11 +65,13 @@ impl Api {
         }
     }
 
-    /// Records an event of any type, as [`warn`](Self::warn) does.
+    /// Records a core/v1 Event of the component `EVENT_COMPONENT` about an object, in its namespace
+    /// or, for cluster-scoped objects, in `default`. Repeating it increments the count of the
+    /// existing event.
     ///
     /// # Errors
     ///
-    /// See [`warn`](Self::warn).
+    /// The event could not be recorded. Nothing depends on it.
     pub async fn tell(
         &self,
         about: &Identity,
@@ -358,7 +347,11 @@ mod tests {
     #[tokio::test]
     async fn a_warning_is_an_event_of_the_control_planes_component() {
         let server = Server::replying([Reply::code(201, "{}")]);
-        server.api().warn(&widget(), "OwnerRefInvalidNamespace", "no such owner").await.unwrap();
+        server
+            .api()
+            .tell(&widget(), EventType::Warning, "OwnerRefInvalidNamespace", "no such owner")
+            .await
+            .unwrap();
         let request = &server.seen()[0];
         assert_eq!(request.line(), "POST /api/v1/namespaces/ns/events?fieldManager=kube-gc");
         let event = request.json();
@@ -377,7 +370,7 @@ mod tests {
         about.namespace = None;
         about.name = "System:Node".into();
         let server = Server::replying([Reply::code(201, "{}")]);
-        server.api().warn(&about, "r", "m").await.unwrap();
+        server.api().tell(&about, EventType::Warning, "r", "m").await.unwrap();
         let request = &server.seen()[0];
         assert!(request.path.starts_with("/api/v1/namespaces/default/events"));
         assert!(request.json()["metadata"]["name"].as_str().unwrap().starts_with("system-node."));
@@ -389,7 +382,7 @@ mod tests {
         let exists = Reply::status(409, "already exists", "{}");
         let event = Reply::ok(r#"{"metadata":{"resourceVersion":"4"},"count":2}"#);
         let server = Server::replying([exists, event, Reply::ok("{}")]);
-        server.api().warn(&widget(), "r", "m").await.unwrap();
+        server.api().tell(&widget(), EventType::Warning, "r", "m").await.unwrap();
         let requests = server.seen();
         let methods: Vec<&str> = requests.iter().map(|request| request.method.as_str()).collect();
         assert_eq!(methods, ["POST", "PATCH", "PATCH"], "no right to get events is needed");

@@ -6,6 +6,8 @@
 //! must know ([`ErrorClass`]). An object's body is never logged; the server's error message
 //! is.
 
+#![allow(missing_docs, reason = "a comment has to say more than the name; the crate is not published")]
+
 mod call;
 mod client;
 mod commands;
@@ -53,7 +55,7 @@ pub use event::{EventRecorder, EventType, OWNER_REF_INVALID_NAMESPACE};
 pub use kube_gc_config::WatchProtocol;
 pub use kube_gc_decode::Encoding;
 pub use limits::{HangHook, RateLimiter};
-pub use list_watch::{ListWatch, Phase, Step, WatchStart};
+pub use list_watch::{ListWatch, Phase, Step};
 pub use namespaces::{LiveNamespace, Page, PageItem};
 pub use order::{DeleteOrder, Ground};
 pub use patch::{Finalizer, Patched, References};

@@ -10,7 +10,6 @@ use kube_gc_decode::{Decoded, Encoding, ListReader};
 /// A list that expires this often before its last page is too large to be read.
 const ATTEMPTS: u32 = 3;
 
-/// What is listed.
 #[derive(Clone, Copy)]
 pub(super) struct Selection<'a> {
     pub resource: &'a ResourceType,

@@ -22,12 +22,10 @@ use kube_gc_decode::{Keyed, Metadata, Object, or_default, read_json};
 pub struct LiveNamespace {
     /// The whole object: a PUT sends back what it does not change.
     object: Value,
-    /// Its uid.
     pub uid: Uid,
 }
 
 impl LiveNamespace {
-    /// Its version.
     pub fn version(&self) -> Option<ResourceVersion> {
         ResourceVersion::parse(self.text("/metadata/resourceVersion")?)
     }
@@ -49,7 +47,6 @@ impl LiveNamespace {
         self.list("/spec/finalizers").any(|finalizer| finalizer == FINALIZER)
     }
 
-    /// The conditions in the status.
     pub fn conditions(&self) -> Vec<Condition> {
         let text = |condition: &Value, field: &str| condition[field].as_str().unwrap_or_default().to_owned();
         let conditions = self.list("/status/conditions").map(|condition| Condition {
@@ -222,16 +219,6 @@ impl Api {
         }
         Ok(missing)
     }
-
-    /// The name of a pod that runs kube-controller-manager, by the label that kubeadm and others set.
-    ///
-    /// # Errors
-    ///
-    /// Whether there is one is not known.
-    pub async fn controller_manager_pod(&self) -> Result<Option<String>, ApiError> {
-        let pods = self.pods_labelled("kube-system", "component=kube-controller-manager").await?;
-        Ok(pods.into_iter().next().map(|pod| pod.name))
-    }
 }
 
 fn live(namespace: &Identity, answer: &Answer) -> Result<LiveNamespace, ApiError> {
@@ -251,15 +238,12 @@ const PAGE: u32 = 500;
 /// One object in a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PageItem {
-    /// Its name.
     pub name: String,
     /// Its uid; some aggregated APIs give none.
     pub uid: Option<Uid>,
     /// Its version; some aggregated APIs give none.
     pub version: Option<ResourceVersion>,
-    /// Whether it is being deleted.
     pub being_deleted: bool,
-    /// Its finalizers.
     pub finalizers: Vec<String>,
 }
 

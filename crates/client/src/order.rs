@@ -12,7 +12,6 @@ use kube_gc_core::verdict::Confirmation;
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub enum Ground<'a> {
-    /// The owner is absent.
     Absent(AbsenceProof),
     /// A live read has confirmed that the owner waits for its dependents.
     Waiting(&'a Confirmation),
@@ -61,7 +60,6 @@ impl DeleteOrder {
         Self { object, policy: PropagationPolicy::Background }
     }
 
-    /// The object.
     pub const fn object(&self) -> &Identity {
         &self.object
     }
@@ -70,7 +68,6 @@ impl DeleteOrder {
         self.policy
     }
 
-    /// An order that a test needs.
     #[cfg(any(test, feature = "test-util"))]
     pub fn of_test(object: &Identity, policy: PropagationPolicy) -> Self {
         Self { object: object.clone(), policy }

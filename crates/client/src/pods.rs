@@ -17,8 +17,8 @@ use tokio::task::AbortHandle;
 use super::client::Api;
 use super::error::{ApiError, ErrorClass};
 use super::list::Selection;
-use super::list_watch::{ListWatch, Step, WatchStart, Watched};
-use super::restore_fence::HighWater;
+use super::list_watch::{ListWatch, Step, Watched};
+use kube_gc_core::graph::DeletesProve;
 use kube_gc_core::object::{ResourceType, ResourceVersion, Scope};
 use kube_gc_decode::{Change, Decoded, Encoding, Keyed, Object, read_json};
 use kube_gc_node::PodRef;
@@ -36,7 +36,6 @@ fn of_node(node: &str) -> String {
     format!("spec.nodeName={node}")
 }
 
-/// The type of pods.
 fn pod_type() -> Arc<ResourceType> {
     ResourceType::of("pods", "v1", "Pod", Scope::Namespaced)
 }
@@ -173,17 +172,14 @@ struct Known {
     state: State,
 }
 
-/// By uid.
 type Pods = BTreeMap<String, Pod>;
 
 #[derive(Debug, Default)]
 enum State {
-    /// They were not listed yet.
     #[default]
     Unlisted,
     /// They were listed, and a watch follows them.
     Current,
-    /// They cannot be listed or watched now.
     Failed(ApiError),
 }
 
@@ -219,8 +215,7 @@ impl Api {
         let (sender, known) = watch::channel(Known::default());
         let selection = (FIELD_SELECTOR, of_node(node));
         // Nothing that it shows is a proof, as with an aggregated API. So no write waits for it.
-        let start = WatchStart { high_water: HighWater::default(), aggregated: true };
-        let list_watch = self.watch_selected(pod_type(), Some(selection), start);
+        let list_watch = self.watch_selected(pod_type(), Some(selection), DeletesProve::Nothing);
         let task = tokio::spawn(follow(list_watch, sender).boxed()).abort_handle();
         PodWatch(Arc::new(Inner { known, limit: self.settings().request_timeout, task }))
     }

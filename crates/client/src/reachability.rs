@@ -212,7 +212,6 @@ const SAID_EVERY: Duration = Duration::from_secs(30);
 /// Whether a request may be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Admission {
-    /// Yes.
     Pass,
     /// A probe is due, and the caller is to send it.
     Probe,
@@ -244,7 +243,6 @@ struct Outage {
 }
 
 impl Outages {
-    /// Whether requests are held.
     pub const fn is_down(&self) -> bool {
         self.outage.is_some()
     }
@@ -319,7 +317,6 @@ impl Outages {
         Admission::Probe
     }
 
-    /// A probe failed.
     pub fn probe_failed(&mut self, now: Instant, error: String) {
         if let Some(outage) = &mut self.outage {
             outage.error = error;

@@ -21,9 +21,7 @@ use kube_gc_decode::{Decoded, Encoding, Envelope, ListReader, Object};
 /// The result of a live look-up of an identity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LookupResult<T = ObjectFacts> {
-    /// The object exists.
     Found(T),
-    /// The object is proved absent.
     Absent(AbsenceProof),
 }
 
@@ -41,7 +39,6 @@ impl AbsenceProof {
 
 #[cfg(any(test, feature = "test-util"))]
 impl AbsenceProof {
-    /// A proof that a test needs.
     pub const fn of_test() -> Self {
         Self(())
     }

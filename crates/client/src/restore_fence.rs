@@ -53,7 +53,6 @@ struct Inner {
 
 #[derive(Debug, Default)]
 struct State {
-    /// The number of the latest disturbance.
     latest: u64,
     /// The latest disturbance that all actors have acknowledged.
     acknowledged: u64,
@@ -372,7 +371,6 @@ impl Api {
 pub struct HighWater(Arc<DashMap<GroupResource, ResourceVersion>>);
 
 impl HighWater {
-    /// The last version seen of a type.
     pub fn get(&self, resource: &GroupResource) -> Option<ResourceVersion> {
         self.0.get(resource).map(|version| version.clone())
     }

@@ -23,7 +23,6 @@ pub const EVENT_COMPONENT: &str = "garbage-collector-controller";
 /// Settings of an [`Api`](super::Api). `config/default.toml` has their defaults.
 #[derive(Clone, Debug)]
 pub struct ApiSettings {
-    /// The time limit of a unary request.
     pub request_timeout: Duration,
     /// Objects per page of a paged list, and per delivered batch of any list.
     pub page_size: u32,
@@ -33,24 +32,20 @@ pub struct ApiSettings {
     pub compressed_lists: bool,
     /// Whether monitors ask for their lists as streams, until the server refuses it.
     pub streaming_lists: bool,
-    /// The HTTP version of watches.
     pub watch_protocol: WatchProtocol,
     /// Requests about single objects per second; 0 means unlimited.
     pub qps: u32,
     /// The burst of these requests; 0 means as many as [`qps`](Self::qps).
     pub burst: u32,
-    /// Timing of lists and watches.
     pub watch: WatchSettings,
     /// The seed of all jitter; random by default.
     pub seed: u64,
-    /// The clock of event timestamps.
     pub clock: WallClock,
 }
 
 /// A clock for the time of day.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WallClock {
-    /// The operating system's clock.
     #[default]
     System,
     /// A given time plus what has passed on tokio's clock, for simulations.
@@ -58,7 +53,6 @@ pub enum WallClock {
 }
 
 impl WallClock {
-    /// The time of day.
     pub fn now(&self) -> SystemTime {
         match self {
             Self::System => SystemTime::now(),
@@ -99,7 +93,6 @@ impl From<&Settings> for ApiSettings {
     }
 }
 
-/// Timing of lists and watches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WatchSettings {
     /// The least `timeoutSeconds` of a watch. Each watch uses a random value, so that they do not
@@ -107,7 +100,6 @@ pub struct WatchSettings {
     pub shortest: Duration,
     /// The greatest `timeoutSeconds` of a watch.
     pub longest: Duration,
-    /// The first wait after a failure.
     pub least_backoff: Duration,
     /// The longest wait after repeated failures.
     pub greatest_backoff: Duration,
@@ -116,21 +108,14 @@ pub struct WatchSettings {
 /// The verb of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Verb {
-    /// Reads an object.
     Get,
-    /// Lists a collection, or a page of it.
     List,
-    /// Opens a watch.
     Watch,
-    /// Deletes an object.
     Delete,
-    /// Patches an object.
     Patch,
-    /// Creates an event.
     Create,
     /// Replaces a part of an object, by PUT.
     Update,
-    /// Deletes a collection.
     DeleteCollection,
     /// Reads the server's version and discovery documents.
     Discover,
@@ -158,12 +143,10 @@ impl Verb {
 pub struct Jitter(Mutex<fastrand::Rng>);
 
 impl Jitter {
-    /// The stream of this seed.
     pub fn new(seed: u64) -> Self {
         Self(Mutex::new(fastrand::Rng::with_seed(seed)))
     }
 
-    /// A stream with a random seed.
     pub fn random() -> Self {
         Self(Mutex::new(fastrand::Rng::new()))
     }
@@ -172,7 +155,6 @@ impl Jitter {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A seed for another stream.
     pub fn seed(&self) -> u64 {
         self.rng().u64(..)
     }

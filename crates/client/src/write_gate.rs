@@ -87,7 +87,6 @@ pub enum GateClosed {
 }
 
 impl GateClosed {
-    /// The label value in metrics.
     pub const fn reason(self) -> &'static str {
         match self {
             Self::DryRun => "dry_run",
@@ -166,7 +165,6 @@ impl WriteGate {
         self.0.paused.store(true, Ordering::SeqCst);
     }
 
-    /// Ends a pause.
     pub fn resume(&self) {
         self.0.paused.store(false, Ordering::SeqCst);
     }
@@ -208,12 +206,10 @@ impl WriteGate {
         });
     }
 
-    /// Receives the role of this process.
     pub fn role(&self) -> watch::Receiver<ReplicaRole> {
         self.0.role.subscribe()
     }
 
-    /// Whether a write needs a lease.
     pub fn needs_lease(&self) -> bool {
         self.0.lease.is_some()
     }
@@ -304,7 +300,6 @@ impl Clock {
         Self::Runtime(tokio::time::Instant::now())
     }
 
-    /// The present moment.
     pub fn now(&self) -> Duration {
         match self {
             Self::Boot => since_boot(),

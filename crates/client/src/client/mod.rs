@@ -40,7 +40,6 @@ pub struct Clients {
     pub unary: Sender,
     /// For lists. It should decompress.
     pub lists: Sender,
-    /// For watches.
     pub watches: Sender,
 }
 
@@ -74,7 +73,6 @@ struct Options {
     /// The slot that requests about single objects have already. Otherwise each waits for the rate and
     /// concurrency limits right before it is sent.
     slot: Option<Arc<Slot>>,
-    /// The time limit of a request.
     limit: Duration,
     /// The latest acknowledged disturbance when the write was decided.
     decided_under: Option<u64>,
@@ -153,7 +151,6 @@ impl Api {
         self.0.limits.is_aggregated(resource)
     }
 
-    /// Limits and preferences of this client.
     pub fn settings(&self) -> &ApiSettings {
         &self.0.settings
     }

@@ -3,7 +3,7 @@ use kube::client::Body;
 
 use super::*;
 use crate::testing::{Part, Reply, Server, order, widget, widget_json};
-use crate::{Clock, ErrorClass, ReplicaRole};
+use crate::{Clock, ErrorClass, EventType, ReplicaRole};
 use kube_gc_observe::telemetry::DeletionLag;
 
 #[tokio::test(start_paused = true)]
@@ -29,7 +29,7 @@ async fn no_write_passes_a_closed_gate() {
         let widget = widget();
         let error = api.delete(&order(&widget), None).await.unwrap_err();
         assert_eq!(error.class, class);
-        assert_eq!(api.warn(&widget, "r", "m").await.unwrap_err().class, class);
+        assert_eq!(api.tell(&widget, EventType::Warning, "r", "m").await.unwrap_err().class, class);
         assert!(server.seen().is_empty());
         assert!(api.look_up(&widget).await.is_ok(), "reads need no gate");
     }

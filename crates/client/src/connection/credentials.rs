@@ -222,11 +222,8 @@ pub struct State {
     pub version: u64,
     /// Another one with each client certificate.
     generation: u64,
-    /// The header of each request.
     pub authorization: Option<HeaderValue>,
-    /// The client certificate and its key.
     pub identity: Option<Arc<CertifiedKey>>,
-    /// Which servers are trusted.
     pub trust: Trust,
     has_plugin: bool,
     /// When the credentials of the plugin end; `None` if they do not.

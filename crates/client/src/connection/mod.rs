@@ -107,12 +107,7 @@ pub enum ConnectError {
     Config(String),
     /// The configuration cannot be turned into a client.
     #[error("cannot set up the connection to {server}: {cause}")]
-    Client {
-        /// The server's URL.
-        server: String,
-        /// The cause.
-        cause: String,
-    },
+    Client { server: String, cause: String },
 }
 
 /// Why there are no credentials. The message contains no part of them.
@@ -252,7 +247,8 @@ mod tests {
             let mut config = kube::Config::new(url.parse().unwrap());
             config.auth_info.token_file = token.path().to_str().map(str::to_owned);
             let gate = WriteGate::open();
-            let api = Api::connect(config, ApiSettings::default(), gate.clone()).unwrap();
+            let api =
+                Api::over(&Connection::new(config).unwrap(), ApiSettings::default(), gate.clone()).unwrap();
             std::fs::write(token.path(), "new").unwrap();
             let server = async {
                 let pause = || {

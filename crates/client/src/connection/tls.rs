@@ -89,7 +89,6 @@ impl ServerCertVerifier for Latest {
     }
 }
 
-/// Which servers are trusted.
 #[derive(Debug)]
 pub enum Trust {
     /// All: the kubeconfig asks for that.

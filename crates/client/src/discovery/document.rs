@@ -17,7 +17,6 @@ pub(super) struct Group {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Version {
     pub name: Box<str>,
-    /// What it serves.
     pub resources: Arc<[Served]>,
     /// Whether `resources` comes from a current document. If not, it must be requested
     /// separately.

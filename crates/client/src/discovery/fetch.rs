@@ -11,6 +11,7 @@ use crate::call::{Call, JSON};
 use crate::client::Api;
 use crate::error::{ApiError, ErrorClass};
 use crate::path;
+use kube_gc_core::graph::DeletesProve;
 use kube_gc_core::object::{GroupResource, ResourceType, Scope};
 use kube_gc_core::text::bounded;
 use kube_gc_insight::{Outside, Unseen};
@@ -29,7 +30,6 @@ pub struct GroupFailure {
     pub group: Box<str>,
     /// The version; `None` for all versions of the group.
     pub version: Option<Box<str>>,
-    /// The server's message.
     pub error: String,
 }
 
@@ -70,18 +70,16 @@ impl GroupFailure {
     }
 }
 
-/// All groups, including those of which only earlier documents are known.
-pub(super) struct Fetched {
-    pub groups: Vec<Group>,
-    pub failures: Vec<GroupFailure>,
-}
-
-/// Requests all documents.
+/// Requests all documents. Returns all groups, including those of which only earlier documents are
+/// known, and what could not be read.
 ///
 /// # Errors
 ///
 /// Nothing could be read.
-pub(super) async fn groups(api: &Api, previous: &[Group]) -> Result<Fetched, ApiError> {
+pub(super) async fn groups(
+    api: &Api,
+    previous: &[Group],
+) -> Result<(Vec<Group>, Vec<GroupFailure>), ApiError> {
     let (core, named) = tokio::join!(root(api, "/api"), root(api, "/apis"));
     let mut failures = Vec::new();
     let mut first_error = None;
@@ -129,7 +127,7 @@ pub(super) async fn groups(api: &Api, previous: &[Group]) -> Result<Fetched, Api
         return Err(first_error.unwrap_or_else(error));
     }
     groups.extend(kept);
-    Ok(Fetched { groups, failures })
+    Ok((groups, failures))
 }
 
 /// The parts of which nothing was ever read.
@@ -232,11 +230,12 @@ impl Services {
         Some(Self(services.iter().map(service).collect()))
     }
 
-    /// True unless the API server is known to serve the version itself. If this is wrong, it
+    /// Nothing unless the API server is known to serve the version itself. If this is wrong, it
     /// costs one GET for each owner that seems absent.
-    pub fn is_aggregated(&self, group: &str, version: &str) -> bool {
+    pub fn deletes_prove(&self, group: &str, version: &str) -> DeletesProve {
         let service = self.0.get(&(group.into(), version.into()));
-        service.copied().unwrap_or_else(|| !BUILT_IN.contains(&group))
+        let is_aggregated = service.copied().unwrap_or_else(|| !BUILT_IN.contains(&group));
+        if is_aggregated { DeletesProve::Nothing } else { DeletesProve::Absence }
     }
 }
 
@@ -256,13 +255,10 @@ pub(super) async fn services(api: &Api) -> Option<Services> {
 /// The object that defines a type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Definition {
-    /// The CustomResourceDefinition of this type.
     Crd(GroupResource),
     /// The APIService of a group version. Every version of a named group has one.
     ApiService {
-        /// The group.
         group: Box<str>,
-        /// The version.
         version: Box<str>,
     },
 }

@@ -19,6 +19,7 @@ use fetch::Services;
 use super::client::Api;
 use super::error::ApiError;
 pub use fetch::{Definition, GroupFailure};
+use kube_gc_core::graph::DeletesProve;
 use kube_gc_core::object::{Catalog, GroupResource, ResourceType, Scope, ServedKind};
 
 /// The result of one discovery.
@@ -48,7 +49,7 @@ impl Api {
     /// Nothing could be discovered. The caller keeps what it knows.
     pub async fn discover(&self, previous: Option<&Discovered>) -> Result<Discovered, ApiError> {
         let previous_groups = previous.map_or(&[][..], |previous| &previous.groups);
-        let fetch::Fetched { groups, failures } = fetch::groups(self, previous_groups).await?;
+        let (groups, failures) = fetch::groups(self, previous_groups).await?;
         let never_read = fetch::never_read(&groups, &failures);
         // After the groups: a group that has just appeared then has its `APIService` already.
         let services = match fetch::services(self).await {
@@ -62,7 +63,7 @@ impl Api {
 
     /// Notes which types aggregated APIs serve.
     pub fn set_aggregated(&self, watchable: &[Watchable]) {
-        let groups = watchable.iter().filter(|watchable| watchable.aggregated);
+        let groups = watchable.iter().filter(|watchable| watchable.deletes_prove == DeletesProve::Nothing);
         self.0.limits.set_aggregated(groups.map(|watchable| &*watchable.resource.group_resource.group));
     }
 }
@@ -70,11 +71,9 @@ impl Api {
 /// A type that can be collected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Watchable {
-    /// The type.
     pub resource: Arc<ResourceType>,
-    /// Whether an aggregated API serves the type, or may serve it. A deletion in its watch is not
-    /// proof of absence.
-    pub aggregated: bool,
+    /// Nothing, if an aggregated API serves the type, or may serve it.
+    pub deletes_prove: DeletesProve,
 }
 
 /// Makes the catalog and the list of the types that can be collected.
@@ -96,8 +95,8 @@ fn select(groups: &[Group], services: &Services) -> (Catalog, Vec<Watchable>) {
         let Some(&(version, served)) = chosen.or(versions.first()) else { continue };
         let chosen = Arc::new(describe(&group_resource, version, served));
         if served.is_watchable() {
-            let aggregated = services.is_aggregated(&group_resource.group, version);
-            watchable.push(Watchable { resource: Arc::clone(&chosen), aggregated });
+            let deletes_prove = services.deletes_prove(&group_resource.group, version);
+            watchable.push(Watchable { resource: Arc::clone(&chosen), deletes_prove });
         }
         let kinds = if served.can("delete") { &mut deletable } else { &mut others };
         kinds.push(ServedKind { version: version.into(), resource: Arc::clone(&chosen) });
@@ -173,9 +172,7 @@ impl Discovered {
 /// A namespaced type whose objects can be deleted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContentType {
-    /// The type, in the version to use.
     pub resource: Arc<ResourceType>,
-    /// Whether its objects can be listed.
     pub can_list: bool,
     /// Whether all its objects can be deleted by one request.
     pub can_delete_collection: bool,
@@ -188,7 +185,6 @@ pub struct ContentTypes {
     pub types: Vec<ContentType>,
     /// The parts of the API that could not be discovered, with the reason.
     pub undiscovered: Vec<(String, String)>,
-    /// Group versions that are not valid.
     pub unparsed: Vec<String>,
 }
 
@@ -200,7 +196,7 @@ impl Api {
     ///
     /// Nothing could be discovered.
     pub async fn content_types(&self) -> Result<ContentTypes, ApiError> {
-        let fetch::Fetched { groups, failures } = fetch::groups(self, &[]).await?;
+        let (groups, failures) = fetch::groups(self, &[]).await?;
         let mut undiscovered: Vec<_> =
             failures.into_iter().map(|failure| (failure.part(), failure.error)).collect();
         undiscovered.sort();

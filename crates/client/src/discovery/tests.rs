@@ -220,7 +220,7 @@ async fn nothing_discovered_is_an_error() {
 }
 
 fn aggregated(discovered: &Discovered) -> Vec<bool> {
-    discovered.watchable.iter().map(|watchable| watchable.aggregated).collect()
+    discovered.watchable.iter().map(|watchable| watchable.deletes_prove == DeletesProve::Nothing).collect()
 }
 
 #[tokio::test]

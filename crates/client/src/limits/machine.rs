@@ -18,11 +18,9 @@ use kube_gc_core::object::GroupResource;
 pub enum Outcome<'a> {
     /// The server handled it, whatever the result.
     Served,
-    /// The server has too much to do.
     Rejected,
     /// It got no answer, or the server failed.
     Failed(&'a ApiError),
-    /// It was not sent.
     NotSent,
 }
 
@@ -190,7 +188,6 @@ pub struct Refusal {
 #[derive(Debug)]
 pub struct Admitted {
     of: Compartment,
-    /// The name of its object.
     name: String,
     began: Instant,
     /// How long it may take before it hangs.
@@ -220,10 +217,8 @@ struct Entry {
 #[derive(Debug)]
 struct Failure {
     at: Instant,
-    /// How long it took.
     took: Duration,
     error: String,
-    /// The name of its object.
     name: String,
 }
 

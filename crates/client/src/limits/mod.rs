@@ -40,7 +40,6 @@ use machine::{Admitted, Compartment, Compartments, Outcome, Refusal, Window};
 pub(super) struct Limits {
     kubernetes: Arc<Server>,
     events: Arc<Server>,
-    /// By API group.
     aggregated: RwLock<HashMap<Box<str>, Arc<Server>>>,
     compartments: Mutex<Compartments>,
 }

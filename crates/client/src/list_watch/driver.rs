@@ -12,14 +12,12 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
 use super::machine::Machine;
-use super::{
-    Action, End, ListFrom, Listing, Opens, Phase, Stage, Step, StreamedList, WatchStart, Watched, Watching,
-};
+use super::{Action, End, ListFrom, Listing, Opens, Phase, Stage, Step, StreamedList, Watched, Watching};
 use crate::call::{Call, JSON, list_accept, watch_accept};
 use crate::client::Api;
 use crate::error::{ApiError, ErrorClass};
 use crate::settings::Verb;
-use kube_gc_core::graph::WatchEvent;
+use kube_gc_core::graph::{DeletesProve, WatchEvent};
 use kube_gc_core::object::{ResourceType, ResourceVersion};
 use kube_gc_decode::{Encoding, ListReader, WatchReader};
 use kube_gc_observe::telemetry::EventMetrics;
@@ -55,9 +53,10 @@ pub struct ListWatch<E = WatchEvent> {
 
 impl Api {
     /// Follows a resource type: lists it, and watches it from there on. Sends nothing before the
-    /// first [`next_in`](ListWatch::next_in).
-    pub fn watch(&self, resource: Arc<ResourceType>, start: WatchStart) -> ListWatch {
-        self.watch_selected(resource, None, start)
+    /// first [`next_in`](ListWatch::next_in). Of a type whose deletions prove nothing, the versions
+    /// may go back at any time.
+    pub fn watch(&self, resource: Arc<ResourceType>, deletes_prove: DeletesProve) -> ListWatch {
+        self.watch_selected(resource, None, deletes_prove)
     }
 
     /// The same for the objects of a selection.
@@ -65,12 +64,13 @@ impl Api {
         &self,
         resource: Arc<ResourceType>,
         selection: Option<Parameter>,
-        start: WatchStart,
+        deletes_prove: DeletesProve,
     ) -> ListWatch<E> {
         let seed = self.0.jitter.seed();
         let metrics = EventMetrics::new(&resource.group_resource);
         let (streaming, watch) = (self.0.streaming_lists.clone(), self.settings().watch.clone());
-        let machine = Machine::new(Arc::clone(&resource), start, streaming, watch, seed);
+        let (high_water, aggregated) = (self.high_water().clone(), deletes_prove == DeletesProve::Nothing);
+        let machine = Machine::new(Arc::clone(&resource), high_water, aggregated, streaming, watch, seed);
         ListWatch {
             api: self.clone(),
             resource,
@@ -89,11 +89,6 @@ impl Api {
 }
 
 impl<E: Watched> ListWatch<E> {
-    /// The type that it follows.
-    pub fn resource(&self) -> &Arc<ResourceType> {
-        &self.resource
-    }
-
     /// When the data of the last step arrived.
     pub const fn arrived(&self) -> Instant {
         self.arrived

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::pace::{LEAST_INTERVAL, RequestPace};
-use super::{Action, End, ListFreshness, ListFrom, Step, WatchStart};
+use super::{Action, End, ListFreshness, ListFrom, Step};
 use crate::error::{ApiError, ErrorClass};
 use crate::list::{OBJECTS_OF_AGGREGATED, Pagination};
 use crate::restore_fence::HighWater;
@@ -76,15 +76,16 @@ pub(super) struct Machine {
 impl Machine {
     pub fn new(
         resource: Arc<ResourceType>,
-        start: WatchStart,
+        high_water: HighWater,
+        aggregated: bool,
         streaming: Arc<AtomicBool>,
         settings: WatchSettings,
         seed: u64,
     ) -> Self {
         Self {
             resource,
-            high_water: start.high_water,
-            aggregated: start.aggregated,
+            high_water,
+            aggregated,
             pace: RequestPace::new(settings, seed),
             plan: Plan::List { consistent: false },
             streaming,
@@ -103,7 +104,6 @@ impl Machine {
         }
     }
 
-    /// The next action.
     pub fn action(&mut self, now: Instant) -> Action {
         if let Some(wait) = self.pace.wait(now) {
             return Action::Wait(wait);
@@ -240,7 +240,6 @@ impl Machine {
         Some(Step::InitDone { resource_version: version })
     }
 
-    /// A list could not be read.
     pub fn list_failed<E>(&mut self, error: ApiError, now: Instant) -> Option<Step<E>> {
         let streamed = std::mem::take(&mut self.streamed);
         if streamed {
@@ -387,7 +386,6 @@ impl Machine {
         }
     }
 
-    /// A request failed.
     pub fn failed<E>(&mut self, error: ApiError, now: Instant) -> Step<E> {
         let retry_after = match error.class {
             ErrorClass::Throttled { retry_after } => retry_after,

@@ -17,7 +17,6 @@ use kube::client::Body;
 use tokio::time::Instant;
 
 use super::error::ApiError;
-use super::restore_fence::HighWater;
 pub use driver::ListWatch;
 use kube_gc_core::graph::WatchEvent;
 use kube_gc_core::object::ResourceVersion;
@@ -46,22 +45,11 @@ impl Watched for WatchEvent {
     }
 }
 
-/// Where a [`ListWatch`] starts from.
-#[derive(Clone, Debug)]
-pub struct WatchStart {
-    /// The versions seen so far.
-    pub high_water: HighWater,
-    /// Whether an aggregated API serves the type. Its versions may go back at any time.
-    pub aggregated: bool,
-}
-
 /// Which of the two is being read: a list takes much CPU for a short time, a watch little for
 /// a long time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// The list, or the wait before it.
     List,
-    /// The watch.
     Watch,
 }
 
@@ -78,9 +66,7 @@ pub enum Step<E = WatchEvent> {
     },
     /// Objects of the list. A streamed list may also delete one that it has shown before.
     InitApply(Vec<E>),
-    /// The list is complete.
     InitDone {
-        /// The list's version.
         resource_version: Option<ResourceVersion>,
     },
     /// What the watch showed, in order: at least one `Apply` or `Delete`, and all that had
@@ -88,7 +74,6 @@ pub enum Step<E = WatchEvent> {
     Events(Vec<E>),
     /// The watch has shown everything up to this version.
     Bookmark {
-        /// The version.
         resource_version: Option<ResourceVersion>,
     },
     /// What had failed works again: the watch was resumed, or begins after a list.
@@ -98,22 +83,17 @@ pub enum Step<E = WatchEvent> {
     /// The watch cannot be resumed, because the server no longer has the events after the last
     /// version seen. The type is listed again.
     Expired {
-        /// The server's error.
         error: ApiError,
     },
     /// Something failed and is retried.
     Failed {
-        /// The error.
         error: ApiError,
-        /// The time until the retry.
         retry_in: Duration,
     },
     /// The server's store went back in time: it was restored from a backup. Before any further
     /// write, every absence must be forgotten and the graph rebuilt. The type is listed again.
     StoreRestored {
-        /// The last version seen.
         seen: ResourceVersion,
-        /// The version now.
         found: ResourceVersion,
     },
 }
@@ -163,7 +143,6 @@ enum ListFreshness {
 /// How a watch ended.
 #[derive(Clone, Debug)]
 enum End {
-    /// The server closed it.
     Closed,
     /// It did not end in time, and nothing arrived.
     Silent,
@@ -220,7 +199,6 @@ struct Listing<E> {
     batch: Vec<E>,
     /// Bytes that arrived since the last batch.
     unread: usize,
-    /// The number of objects on this page.
     objects: usize,
     /// Whether this is the first page, whose version decides whether the list is valid.
     first: bool,

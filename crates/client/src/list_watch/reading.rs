@@ -21,7 +21,6 @@ const LARGEST_BATCH: usize = 500;
 pub(super) const LONGEST_BATCH: usize = 4 << 20;
 
 impl<E: Watched> ListWatch<E> {
-    /// Reads the next part of the list.
     pub(super) async fn read_list(&mut self) {
         let limit = self.api.settings().request_timeout;
         let page_size = usize::try_from(self.api.settings().page_size.max(1)).unwrap_or(usize::MAX);

@@ -76,7 +76,6 @@ impl References {
 /// The result of a patch of owner references or finalizers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Patched {
-    /// The patched object.
     Changed(ObjectFacts),
     /// A live read showed nothing to change, or that the object of a finalizer is not being deleted.
     Unneeded(ObjectFacts),
@@ -369,14 +368,11 @@ fn left(facts: &ObjectFacts, edit: impl Fn(&OwnerReference) -> Edit) -> Option<S
 /// A finalizer of the garbage collector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Finalizer {
-    /// `foregroundDeletion`.
     Foreground,
-    /// `orphan`.
     Orphan,
 }
 
 impl Finalizer {
-    /// The name in `metadata.finalizers`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Foreground => FOREGROUND_FINALIZER,

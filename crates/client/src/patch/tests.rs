@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::testing::{Reply, Server, widget, widget_json};
+use kube_gc_core::graph::DeletesProve;
 
 const OWNERS: &str = r#","ownerReferences":[
     {"apiVersion":"v1","kind":"A","name":"a","uid":"ua","blockOwnerDeletion":true,"later":{"x": 1.0}},
@@ -249,7 +250,8 @@ async fn an_object_of_an_aggregated_api_is_read_before_it_is_patched() {
         let api = server.api();
         let resource = widget().resource;
         assert_eq!(api.requests_for_patch(&resource.group_resource, &owners), 1);
-        api.set_aggregated(&[crate::Watchable { resource: Arc::clone(&resource), aggregated: true }]);
+        let deletes_prove = DeletesProve::Nothing;
+        api.set_aggregated(&[crate::Watchable { resource: Arc::clone(&resource), deletes_prove }]);
         assert_eq!(api.requests_for_patch(&resource.group_resource, &owners), 2);
         let patched = api.remove_references(&widget(), &owners, Some(&version)).await;
         assert_eq!(server.seen().len(), requests, "{:?}", server.requests());

@@ -1,7 +1,8 @@
 use super::*;
-use crate::list_watch::{ListWatch, Step, WatchStart};
+use crate::list_watch::{ListWatch, Step};
 use crate::testing::{Part, ReceivedRequest, Reply, Server, lines, order, widget, widget_json, widgets};
-use crate::{Api, ApiError, ApiSettings, Deleted, ErrorClass, Finalizer, GateClosed};
+use crate::{Api, ApiError, ApiSettings, Deleted, ErrorClass, EventType, Finalizer, GateClosed};
+use kube_gc_core::graph::DeletesProve;
 
 fn list(version: u64) -> Reply {
     Reply::ok(format!(r#"{{"kind":"List","metadata":{{"resourceVersion":"{version}"}},"items":[]}}"#))
@@ -19,9 +20,8 @@ fn server(mut then: impl FnMut(&ReceivedRequest) -> Reply + Send + 'static) -> S
     })
 }
 
-async fn follow(api: &Api, resource: &Arc<ResourceType>, aggregated: bool) -> ListWatch {
-    let mut watch =
-        api.watch(Arc::clone(resource), WatchStart { high_water: api.high_water().clone(), aggregated });
+async fn follow(api: &Api, resource: &Arc<ResourceType>, deletes_prove: DeletesProve) -> ListWatch {
+    let mut watch = api.watch(Arc::clone(resource), deletes_prove);
     while !matches!(watch.next().await, Some(Step::Failed { .. })) {}
     watch
 }
@@ -37,7 +37,7 @@ fn storing(version: u64) -> Server {
 /// A client whose watch of widgets has just broken.
 async fn broken(server: &Server) -> Api {
     let api = server.api();
-    follow(&api, &widgets(), false).await;
+    follow(&api, &widgets(), DeletesProve::Absence).await;
     api
 }
 
@@ -112,7 +112,7 @@ async fn an_unlistable_type_does_not_keep_the_fence_raised() {
             _ => list(60),
         });
         let api = server.api();
-        let mut watch = follow(&api, &widgets(), false).await;
+        let mut watch = follow(&api, &widgets(), DeletesProve::Absence).await;
         if broken == "widgets" {
             assert!(matches!(watch.next().await, Some(Step::Failed { .. })));
         }
@@ -144,7 +144,7 @@ async fn one_list_answers_all_waiting_writes_and_defers_them_if_it_fails() {
 async fn neither_an_event_nor_a_write_through_a_closed_gate_causes_a_list() {
     let server = server(|_| Reply::code(201, "{}"));
     let api = broken(&server).await;
-    api.warn(&widget(), "OwnerRefInvalidNamespace", "no such owner").await.unwrap();
+    api.tell(&widget(), EventType::Warning, "r", "no such owner").await.unwrap();
     api.gate().pause();
     assert_eq!(delete(&api).await.unwrap_err().class, ErrorClass::GateClosed);
     assert_eq!(asked(&server), ["POST events?fieldManager=kube-gc"]);
@@ -161,7 +161,7 @@ async fn a_monitors_own_list_lowers_the_fence() {
         Reply::ok(widget_json("")),
     ]);
     let api = server.api();
-    let mut watch = follow(&api, &widgets(), false).await;
+    let mut watch = follow(&api, &widgets(), DeletesProve::Absence).await;
     assert!(matches!(watch.next().await, Some(Step::Bookmark { .. })));
     delete(&api).await.unwrap();
     assert_eq!(asked(&server), ["DELETE w"]);
@@ -172,7 +172,7 @@ async fn a_monitors_own_list_lowers_the_fence() {
 async fn versions_of_aggregated_apis_are_not_those_of_the_store() {
     let server = server(|_| Reply::ok(widget_json("")));
     let api = server.api();
-    follow(&api, &widgets(), true).await;
+    follow(&api, &widgets(), DeletesProve::Nothing).await;
     delete(&api).await.unwrap();
     assert_eq!(asked(&server), ["DELETE w"]);
 }
@@ -183,7 +183,7 @@ async fn any_older_list_proves_a_restore() {
     for (version, proves) in [(59, true), (60, false)] {
         let server = server(move |_| list(version));
         let api = server.api();
-        let watch = follow(&api, &widgets(), false).await;
+        let watch = follow(&api, &widgets(), DeletesProve::Absence).await;
         let restores = api.restore_fence().restores();
         let listed = api.list(&widgets(), None, None, |_| {}).await;
         assert_eq!(listed.is_err_and(|error| error.class == ErrorClass::GateClosed), proves);
@@ -196,14 +196,17 @@ async fn any_older_list_proves_a_restore() {
 /// Rule 1.23. The object is at version 7.
 #[tokio::test(start_paused = true)]
 async fn an_object_at_a_lower_version_than_was_seen_proves_a_restore() {
-    for (seen, aggregated, proves) in
-        [(Some(8), false, true), (Some(7), false, false), (None, false, false), (Some(8), true, false)]
-    {
+    for (seen, deletes_prove, proves) in [
+        (Some(8), DeletesProve::Absence, true),
+        (Some(7), DeletesProve::Absence, false),
+        (None, DeletesProve::Absence, false),
+        (Some(8), DeletesProve::Nothing, false),
+    ] {
         let seen = seen.map(ResourceVersion::number);
         for removes_finalizer in [false, true] {
             let server = server(|_| Reply::ok(widget_json("")));
             let api = server.api();
-            follow(&api, &widgets(), aggregated).await;
+            follow(&api, &widgets(), deletes_prove).await;
             let restores = api.restore_fence().restores();
             let error = if removes_finalizer {
                 api.remove_finalizer(&widget(), seen.as_ref(), Finalizer::Foreground).await.err()
@@ -228,8 +231,7 @@ async fn an_answered_request_does_not_raise_the_fence() {
             _ => Reply::ok(widget_json("")),
         });
         let api = server.api();
-        let start = WatchStart { high_water: api.high_water().clone(), aggregated: false };
-        let mut watch = api.watch(widgets(), start);
+        let mut watch = api.watch(widgets(), DeletesProve::Absence);
         while !matches!(watch.next().await, Some(Step::Failed { .. } | Step::Expired { .. })) {}
         delete(&api).await.unwrap();
     }
@@ -247,7 +249,7 @@ async fn a_decision_from_before_watches_broke_is_not_sent_after_the_check() {
     let server = storing(1_000_000);
     let api = server.api();
     let before = api.under(api.restore_fence().acknowledged());
-    follow(&api, &widgets(), false).await;
+    follow(&api, &widgets(), DeletesProve::Absence).await;
     told_of_all(api.restore_fence());
     delete(&api).await.unwrap_err();
     assert_eq!(api.restore_fence().disturbance().found, Some(ResourceVersion::number(1_000_000)));
@@ -332,8 +334,7 @@ async fn a_watch_that_expires_early_raises_the_fence() {
         _ => Reply::ok(widget_json("")),
     });
     let api = server.api();
-    let start = WatchStart { high_water: api.high_water().clone(), aggregated: false };
-    let mut watch = api.watch(widgets(), start);
+    let mut watch = api.watch(widgets(), DeletesProve::Absence);
     while !matches!(watch.next().await, Some(Step::Expired { .. })) {}
     assert_eq!(api.restore_fence().disturbance().number, 1);
     assert_eq!(delete(&api).await.unwrap_err().class, ErrorClass::Fenced);

@@ -205,7 +205,6 @@ async fn timely<T>(
     connected.unwrap_or_else(|_| Err(format!("no connection within {limit:?}").into()))
 }
 
-/// Sends requests.
 struct Transport {
     credentials: Arc<Credentials>,
     http1: Connector,
@@ -226,7 +225,6 @@ struct Http2 {
     patience: Duration,
 }
 
-/// The connections in use.
 struct Connections {
     /// The client certificate to which they belong.
     generation: u64,
@@ -326,7 +324,6 @@ impl Transport {
         Ok(Self { credentials, http1, idle, http2, connections })
     }
 
-    /// Sends watches.
     fn shared(connection: &Connection, settings: &ApiSettings, pings: Pings) -> Result<Self, BoxError> {
         let config = connection.config();
         // TLS negotiates it.

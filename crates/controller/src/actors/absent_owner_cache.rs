@@ -30,7 +30,6 @@ impl<P: Clone> IdentityCache<P> {
         Self { entries: DashMap::new(), capacity, clock: AtomicU64::new(0) }
     }
 
-    /// Inserts an identity.
     pub fn remember(&self, identity: &impl Hash, known: P) {
         let now = self.tick();
         self.entries.insert(Digest::of(identity), (AtomicU64::new(now), known));
@@ -52,7 +51,6 @@ impl<P: Clone> IdentityCache<P> {
         self.get(identity).is_some()
     }
 
-    /// Removes an identity.
     pub fn forget(&self, identity: &Identity) {
         self.entries.remove(&Digest::of(identity));
     }
@@ -62,7 +60,6 @@ impl<P: Clone> IdentityCache<P> {
         self.entries.clear();
     }
 
-    /// The number of identities.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
@@ -99,7 +96,6 @@ impl AbsentOwnerCache {
         Self { absent: IdentityCache::new(capacity), orphaned: IdentityCache::new(capacity) }
     }
 
-    /// Forgets everything.
     pub fn clear(&self) {
         let Self { absent, orphaned } = self;
         absent.clear();

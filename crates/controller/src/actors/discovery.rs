@@ -24,7 +24,7 @@ use crate::actors::pool::{AskParked, PoolCommand, PoolRecipients};
 use crate::actors::registry::RoundTypes;
 use crate::actors::supervision::Vital;
 use kube_gc_client::{Discovered, Watchable};
-use kube_gc_core::graph::{DeletesProve, Epoch};
+use kube_gc_core::graph::Epoch;
 use kube_gc_core::object::{Catalog, GroupResource, ResourceType};
 use kube_gc_observe::telemetry::record;
 
@@ -38,13 +38,9 @@ const FIRST_RETRY: Duration = Duration::from_millis(500);
 /// What discovery acts on.
 #[derive(Clone, Debug)]
 pub struct DiscoveryContext {
-    /// What its monitors need.
     pub monitors: MonitorContext,
-    /// The pools whose keys it wakes.
     pub pools: Vec<PoolRecipients>,
-    /// Receives the progress of the monitors.
     pub progress: Recipient<SyncProgress>,
-    /// The time between two regular discoveries.
     pub interval: Duration,
     /// Types that are neither watched nor written.
     pub ignored: Vec<GroupResource>,
@@ -65,17 +61,12 @@ pub struct DiscoveryStatus {
 
 #[derive(Debug)]
 struct Running {
-    resource: Arc<ResourceType>,
-    deletes_prove: DeletesProve,
+    watched: Watchable,
     address: Addr<Monitor>,
     epoch: Epoch,
     draining: bool,
     /// Whether another monitor of the type follows, because the type is still served.
     replaced: bool,
-}
-
-const fn worth_of_deletes(watchable: &Watchable) -> DeletesProve {
-    if watchable.aggregated { DeletesProve::Nothing } else { DeletesProve::Absence }
 }
 
 /// Discovers the served types every interval, and at once when a CRD or an APIService changes.
@@ -255,7 +246,7 @@ impl Discovery {
     fn missing_in(&self, discovered: &Discovered) -> Vec<Arc<ResourceType>> {
         let offered: BTreeSet<_> =
             discovered.watchable.iter().map(|watchable| &watchable.resource.group_resource).collect();
-        let monitored = self.monitors.values().map(|running| &running.resource);
+        let monitored = self.monitors.values().map(|running| &running.watched.resource);
         let known: BTreeMap<_, _> = self
             .unserved
             .types()

@@ -23,9 +23,7 @@ const KEYS_PER_MESSAGE: usize = 4096;
 /// Where a partition's effects go.
 #[derive(Debug, Clone)]
 pub struct EffectSinks {
-    /// The delete pool.
     pub delete: Recipient<Enqueue>,
-    /// The orphan pool.
     pub orphan: Recipient<Enqueue>,
     /// Owners that were proved absent, and owners whose dependents were orphaned.
     pub absent_owners: Arc<AbsentOwnerCache>,
@@ -70,11 +68,8 @@ impl Question {
 /// Changes from a monitor.
 #[derive(Debug)]
 pub struct TakeInChanges {
-    /// The monitored type.
     pub resource: Arc<ResourceType>,
-    /// The monitor's epoch.
     pub epoch: Epoch,
-    /// The changes, in order.
     pub changes: Vec<Arrived>,
     /// Counts them until they are applied.
     pub waiting: Waiting,
@@ -83,7 +78,6 @@ pub struct TakeInChanges {
 /// The size of a partition.
 #[derive(Clone, Copy, Debug)]
 pub struct PartitionStatus {
-    /// Sizes.
     pub stats: Stats,
     /// Links that partition 0 has not applied yet.
     pub unapplied_links: usize,

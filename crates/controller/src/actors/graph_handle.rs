@@ -68,7 +68,6 @@ impl GraphHandle {
         self.sharding.of(namespace)
     }
 
-    /// All partitions.
     pub fn partitions(&self) -> impl Iterator<Item = PartitionId> + use<> {
         self.sharding.all()
     }
@@ -117,7 +116,6 @@ impl GraphHandle {
         self.ask(self.sharding.of(key.namespace.as_ref()), question).await
     }
 
-    /// Asks every partition.
     pub async fn ask_all<A: Send + 'static>(
         &self,
         question: impl FnOnce(&mut Partition, &mut Effects) -> A + Clone + Send + 'static,

@@ -66,7 +66,6 @@ impl GraphQueue {
         self.0.changes.load(Ordering::SeqCst)
     }
 
-    /// Sets the gauges.
     pub fn sample(&self) {
         let now = Instant::now();
         let working: Vec<(Instant, usize)> = self.working().values().copied().collect();

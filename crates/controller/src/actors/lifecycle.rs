@@ -31,17 +31,12 @@ use kube_gc_observe::telemetry::{Structured, record};
 pub struct LifecycleContext {
     /// The API server: its write gate, its restore fence, its outages.
     pub api: Api,
-    /// The graph.
     pub graph: GraphHandle,
     /// Owners that were proved absent, and owners whose dependents were orphaned.
     pub absent_owners: Arc<AbsentOwnerCache>,
-    /// The state of the monitors.
     pub registry: Registry,
-    /// Discovery, which owns the monitors.
     pub discovery: Recipient<DiscoveryMessage>,
-    /// Ends the monitors.
     pub stop_monitors: Recipient<StopMonitors>,
-    /// The pools.
     pub pools: Vec<PoolRecipients>,
 }
 
@@ -256,13 +251,12 @@ impl Lifecycle {
         self.opened = None;
         self.rebuilds += 1;
         let forget = forget_everything(self.context.clone());
-        ctx.spawn(forget.into_actor(self).map(|(), lifecycle, _| lifecycle.begin_again()));
-    }
-
-    fn begin_again(&mut self) {
-        // In this order: discovery reports progress only after it resumed.
-        self.phase.send_replace(Phase::Syncing);
-        self.context.discovery.do_send(DiscoveryMessage::Resume { rebuild: self.rebuilds });
+        ctx.spawn(forget.into_actor(self).map(|(), lifecycle, _| {
+            // In this order: discovery reports progress only after it resumed.
+            lifecycle.phase.send_replace(Phase::Syncing);
+            let resume = DiscoveryMessage::Resume { rebuild: lifecycle.rebuilds };
+            lifecycle.context.discovery.do_send(resume);
+        }));
     }
 }
 

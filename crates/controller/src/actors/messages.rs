@@ -37,13 +37,10 @@ pub struct StopMonitors;
 /// What discovery will show once a change is served.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ExpectedDiscovery {
-    /// The resource is served.
     Served(GroupResource),
-    /// The resource is not served.
     NotServed(GroupResource),
     /// Something about this group is different.
     Changed {
-        /// The API group.
         group: Box<str>,
     },
 }

@@ -11,7 +11,6 @@ const EVERY: Duration = Duration::from_secs(1);
 
 /// What the actor samples.
 pub trait Sample: Clone + Send + Unpin + 'static {
-    /// Sets the gauges.
     fn sample(&mut self) -> impl Future<Output = ()> + Send;
 }
 

@@ -31,15 +31,11 @@ const RESTART_AFTER: Duration = Duration::from_secs(5);
 /// What every monitor needs.
 #[derive(Clone, Debug)]
 pub struct MonitorContext {
-    /// The API server.
     pub api: Api,
-    /// The graph.
     pub graph: GraphHandle,
     /// Counts the changes that wait for the graph.
     pub graph_queue: GraphQueue,
-    /// Receives the state of the monitor.
     pub registry: Registry,
-    /// Where its list and watch run.
     pub placement: Placement,
 }
 
@@ -50,11 +46,8 @@ pub struct Subject {
     pub context: MonitorContext,
     /// Learns what the monitor sees of the served types, and how it is.
     pub discovery: Recipient<DiscoveryMessage>,
-    /// The type.
     pub resource: Arc<ResourceType>,
-    /// The epoch of the monitor.
     pub epoch: Epoch,
-    /// What DELETED events of the type prove.
     pub deletes_prove: DeletesProve,
 }
 
@@ -79,7 +72,6 @@ pub struct Monitor {
 }
 
 impl Monitor {
-    /// Starts a monitor.
     pub fn start(subject: Subject) -> Addr<Self> {
         let (draining, _) = watch::channel(false);
         let (ending, ended) = (CancellationToken::new(), CancellationToken::new());
@@ -89,8 +81,7 @@ impl Monitor {
     fn run(&self, ctx: &mut Context<Self>) {
         let task = follow(self.ending.clone(), self.subject.clone(), self.draining.subscribe());
         ctx.spawn(task.into_actor(self).map(|ended, monitor, ctx| match ended {
-            // If the graph has ended, the process is about to end.
-            Ok(Ended::Stopped | Ended::GraphGone) => ctx.stop(),
+            Ok(Ended::Stopped) => ctx.stop(),
             Ok(Ended::Drained) => {
                 let Subject { context, discovery, resource, epoch, .. } = &monitor.subject;
                 context.registry.ended(&resource.group_resource);
@@ -144,11 +135,9 @@ impl Handler<Stop> for Monitor {
 
 /// How the task of a monitor ended.
 enum Ended {
-    /// It was stopped from outside.
+    /// From outside, or because the graph took no more events: the process is about to end.
     Stopped,
     Drained,
-    /// The graph took no more events.
-    GraphGone,
 }
 
 /// Lists and watches a type, each phase on its own thread, until it ends.
@@ -169,8 +158,7 @@ async fn follow(
                 placement.monitor(phase, ending.clone().run_until_cancelled_owned(feed.run(phase)))
             }
             Some(Ok(FeedEnd::Drained)) => return Ok(Ended::Drained),
-            Some(Err(PartitionEnded)) => return Ok(Ended::GraphGone),
-            None => return Ok(Ended::Stopped),
+            Some(Err(PartitionEnded)) | None => return Ok(Ended::Stopped),
         };
     }
 }

@@ -27,7 +27,6 @@ pub type Outcome = Completion<StuckReason>;
 
 /// What the workers of a pool do with a key.
 pub trait Work: Send + Sync + 'static {
-    /// The queue's name.
     const QUEUE: Queue;
 
     /// The reason why every key of this pool counts as stuck until it is done, if it does; see

@@ -15,7 +15,6 @@ use kube_gc_core::object::{Catalog, GroupResource, ObjectFacts, ResourceType, Re
 /// The state of one monitor.
 #[derive(Clone, Debug)]
 pub struct MonitorState {
-    /// Its type.
     pub resource: Arc<ResourceType>,
     /// Whether its list, and the links that follow from it, are in the graph.
     pub synced: bool,
@@ -345,7 +344,6 @@ pub struct RoundTypes {
 /// One type that a round has to list.
 #[derive(Clone, Debug)]
 pub struct RoundType {
-    /// The type.
     pub resource: Arc<ResourceType>,
     /// How it is followed.
     pub followed: Followed,

@@ -62,7 +62,6 @@ struct State {
 }
 
 impl Brake {
-    /// A brake with these limits.
     pub fn new(limits: Limits) -> Self {
         let (ledger, lease) = (Ledger::new(limits), LastRead::default());
         Self(Arc::new(Inner {
@@ -75,7 +74,6 @@ impl Brake {
         }))
     }
 
-    /// Its limits.
     pub fn limits(&self) -> &Limits {
         &self.0.limits
     }
@@ -221,7 +219,6 @@ impl Reservation {
         self.result = DeletionResult::Unknown;
     }
 
-    /// It was answered.
     pub fn answered(&mut self, answer: &Result<Deleted, ApiError>) {
         self.result = match answer {
             Ok(Deleted::Removed | Deleted::Pending(_)) => DeletionResult::TookEffect,

@@ -29,15 +29,12 @@ pub enum Evidence {
 /// One reference, classified.
 #[derive(Clone, Debug)]
 pub struct Classified {
-    /// The class.
     pub class: ReferenceClass,
-    /// What the class rests on.
     pub evidence: Evidence,
     /// What an absent owner's class rests on.
     pub proof: Option<AbsenceProof>,
     /// What a waiting owner's class rests on.
     pub confirmed: Option<Box<Confirmation>>,
-    /// Why it could not be looked up.
     pub failure: Option<Arc<ApiError>>,
 }
 

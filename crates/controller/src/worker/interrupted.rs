@@ -13,13 +13,10 @@ use kube_gc_observe::telemetry::StuckReason;
 /// Why a worker stopped before it had finished a key.
 #[derive(Clone, Debug)]
 pub enum Interrupted {
-    /// A request failed.
     Api(ApiError),
-    /// A partition of the graph has ended.
     Graph(PartitionEnded),
     /// What the decision rests on has changed. The key is re-evaluated.
     Changed(&'static str),
-    /// The brake is engaged.
     Braked(Arc<str>),
 }
 
@@ -41,7 +38,6 @@ impl Interrupted {
         matches!(self, Self::Api(ApiError { class: ErrorClass::Deferred { .. }, .. }))
     }
 
-    /// What becomes of the key.
     pub fn outcome(self) -> Outcome {
         match self {
             Self::Changed(what) => Completion::retry(StuckReason::Conflict, what),

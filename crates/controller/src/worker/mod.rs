@@ -31,23 +31,16 @@ pub use self::decision::DecisionObserver;
 /// What the workers of all pools share.
 #[derive(Clone, Debug)]
 pub struct WorkContext {
-    /// The API server.
     pub api: Api,
-    /// The graph.
     pub graph: GraphHandle,
     /// Owners that were proved absent, and owners whose dependents were orphaned.
     pub absent_owners: Arc<AbsentOwnerCache>,
-    /// How far each monitor is.
     pub registry: Registry,
-    /// Owners that may still be in admission.
     pub births: Births,
-    /// Limits how much is deleted.
     pub brake: Brake,
     /// Limits how many dependents are patched at a time.
     pub releases: Releases,
-    /// Records decisions.
     pub decisions: DecisionRecorder,
-    /// Warns about owners in another namespace.
     pub namespace_check: NamespaceCheck,
 }
 

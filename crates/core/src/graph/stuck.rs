@@ -17,19 +17,6 @@ use super::node::{Node, NodeId, Presence};
 /// How many blocking dependents are listed for one object.
 const NAMED: usize = 3;
 
-/// Why an object is stuck.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum StuckCause {
-    /// Dependents block its foreground deletion.
-    Blocked,
-    /// It is cluster-scoped and names an owner of a namespaced kind.
-    InvalidScope,
-    /// It has to be evaluated, and the event of our own last write has not arrived.
-    UnseenWrite,
-    /// It was deleted and is still there, held by others.
-    Held,
-}
-
 impl StuckCause {
     pub const ALL: [Self; 4] = [Self::Blocked, Self::InvalidScope, Self::UnseenWrite, Self::Held];
 }
@@ -105,29 +92,19 @@ pub struct StuckObject {
     pub detail: StuckDetail,
 }
 
-/// What an object is stuck on.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What an object is stuck on; without the details, its [`StuckCause`].
+#[derive(Clone, Debug, PartialEq, Eq, strum::EnumDiscriminants)]
+#[strum_discriminants(name(StuckCause))]
 pub enum StuckDetail {
-    /// Dependents block it; `some` are examples.
+    /// Dependents block its foreground deletion; `some` are examples.
     Blocked { count: usize, some: Vec<Identity> },
-    /// References that can never become valid; `some` are the first.
+    /// It is cluster-scoped and names owners of a namespaced kind; `some` are the first references.
     InvalidScope { count: usize, some: Vec<OwnerReference> },
-    /// The event of our own write has not arrived.
+    /// It has to be evaluated, and the event of our own last write has not arrived.
     UnseenWrite,
     /// It was deleted and is still there; `by_finalizers` of others, or else by its kubelet or
     /// whatever else ends it.
     Held { by_finalizers: bool },
-}
-
-impl StuckDetail {
-    pub const fn cause(&self) -> StuckCause {
-        match self {
-            Self::Blocked { .. } => StuckCause::Blocked,
-            Self::InvalidScope { .. } => StuckCause::InvalidScope,
-            Self::UnseenWrite => StuckCause::UnseenWrite,
-            Self::Held { .. } => StuckCause::Held,
-        }
-    }
 }
 
 /// Keeps the first `most` items of each group.

@@ -373,10 +373,6 @@ impl<R: Copy + Ord> Mailbox<R> {
         self.entries.len()
     }
 
-    pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
-    }
-
     /// How often a key was queued, without additions that were merged.
     pub const fn adds_total(&self) -> u64 {
         self.adds_total

@@ -246,10 +246,6 @@ impl Agenda {
         self.entries.len() - usize::from(self.entries.contains_key(&TurnOf::Storage))
     }
 
-    pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
-    }
-
     /// Those that have a turn, or are about to without having to wait for somebody else, with the uid of
     /// a namespace.
     pub fn busy(&self) -> impl Iterator<Item = (&TurnOf, &Option<Uid>)> {

@@ -12,7 +12,6 @@
 //! They implement rules 4.1 to 4.33 of `docs/semantics.md`.
 
 mod class;
-mod confirm;
 mod conflict;
 mod decide;
 #[cfg(any(test, feature = "test-util"))]
@@ -20,8 +19,7 @@ pub mod testing;
 #[cfg(test)]
 mod tests;
 
-pub use class::{ReferenceClass, from_live, from_state, named};
-pub use confirm::Confirmation;
+pub use class::{Confirmation, ReferenceClass, from_live, from_state, named};
 pub use conflict::{
     AfterConflict, Basis, CONFLICTS_BEFORE_UID_ALONE, Dependents, after_conflict, after_patch,
 };

@@ -133,7 +133,7 @@ proptest! {
                 }
             });
             let settings = ApiSettings { seed, streaming_lists, page_size: 2, ..ApiSettings::default() };
-            let mut watch = server.api_with(settings, WriteGate::open()).watch(widgets(), seen_up_to(0));
+            let mut watch = server.api_with(settings, WriteGate::open()).watch(widgets(), DeletesProve::Absence);
             let (mut picture, mut listing) = (BTreeMap::new(), BTreeMap::new());
             let mut until = Instant::now() + Duration::from_secs(1_000_000);
             while let Ok(step) = tokio::time::timeout_at(until, watch.next()).await {

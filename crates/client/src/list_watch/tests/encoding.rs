@@ -68,7 +68,7 @@ async fn each_answer_is_read_in_its_own_encoding() {
     // The end of a streamed list, too.
     let server = Server::replying([protobuf_watch(&[&added, &bookmark(5), &super::streaming::end("12")])]);
     let settings = ApiSettings { streaming_lists: true, ..ApiSettings::default() };
-    let mut watch = server.api_with(settings, WriteGate::open()).watch(widgets(), seen_up_to(0));
+    let mut watch = server.api_with(settings, WriteGate::open()).watch(widgets(), DeletesProve::Absence);
     follows(&mut watch, "began; items c; listed 12").await;
 }
 
@@ -132,7 +132,7 @@ async fn json_only_and_compression_can_be_configured() {
     ] {
         let server = Server::replying([list(10, &[])]);
         let settings = ApiSettings { encoding, compressed_lists, ..paged() };
-        let mut watch = server.api_with(settings, WriteGate::open()).watch(widgets(), seen_up_to(0));
+        let mut watch = server.api_with(settings, WriteGate::open()).watch(widgets(), DeletesProve::Absence);
         follows(&mut watch, "began; listed 10").await;
         assert_eq!(server.seen()[0].header("accept-encoding"), accepts);
         assert_eq!(asked_for_protobuf(&server), [encoding == Encoding::Protobuf]);

@@ -3,13 +3,15 @@ use super::*;
 #[tokio::test(start_paused = true)]
 async fn a_type_is_listed_from_the_cache_and_watched_from_there() {
     let events = [event("ADDED", "c", 11), event("DELETED", "a", 12)];
-    let start = seen_up_to(0);
     let parts =
         [lines([&events[0], &events[1]]), Part::Pause(Duration::from_secs(9)), lines([&bookmark(20)])];
     let replies = vec![list(10, &["a", "b"]), Reply::stream(parts)];
     let steps = "began; items a,b; listed 10; +c -a; bookmark 20";
-    let server = play(start.clone(), replies, steps, "list 0; watch 10").await;
-    assert_eq!(start.high_water.get(&widgets().group_resource), Some(ResourceVersion::number(20)));
+    let server = Server::replying(replies);
+    let api = server.api();
+    follows(&mut watch_from(&api, seen_up_to(0)), steps).await;
+    assert_asked(&server, "list 0; watch 10");
+    assert_eq!(api.high_water().get(&widgets().group_resource), Some(ResourceVersion::number(20)));
     let requests = server.seen();
     assert_eq!(requests[0].query("limit"), None);
     assert_eq!(requests[0].query("resourceVersionMatch"), Some("NotOlderThan"));
@@ -169,7 +171,7 @@ async fn an_aggregated_api_whose_versions_went_back_is_listed_again() {
         let broken = Reply::stream([lines([&event("ADDED", "b", 60)]), Part::Break]);
         let server = Server::replying([list(50, &["a"]), broken, Reply::ok(now.clone()), Reply::ok(now)]);
         let api = server.api();
-        let mut watch = api.watch(widgets(), aggregated(0));
+        let mut watch = api.watch(widgets(), DeletesProve::Nothing);
         follows(&mut watch, "began; items a; listed 50; +b; failed transient").await;
         let _ = tokio::time::timeout(Duration::from_secs(60), watch.next()).await;
         assert_asked(&server, &format!("list 0; watch 50; check; {expected}"));

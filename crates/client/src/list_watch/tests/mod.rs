@@ -13,8 +13,8 @@ use tokio::time::Instant;
 
 use super::*;
 use crate::testing::{Part, ReceivedRequest, Reply, Server, lines, paged, widgets};
-use crate::{ApiSettings, ErrorClass, HighWater, WatchSettings, WriteGate};
-use kube_gc_core::graph::WatchEvent;
+use crate::{Api, ApiSettings, ErrorClass, WatchSettings, WriteGate};
+use kube_gc_core::graph::{DeletesProve, WatchEvent};
 use kube_gc_core::object::ResourceVersion;
 
 fn item(name: &str, version: u64) -> String {
@@ -52,25 +52,26 @@ fn too_large() -> Reply {
     Reply::status(504, "Timeout: Too large resource version: 50, current: 7", details)
 }
 
-fn start(high_water: &HighWater) -> WatchStart {
-    WatchStart { high_water: high_water.clone(), aggregated: false }
+/// Which version was seen before; 0 stands for none.
+type Start = (u64, DeletesProve);
+
+fn seen_up_to(version: u64) -> Start {
+    (version, DeletesProve::Absence)
 }
 
-/// After this version was seen; 0 stands for none.
-fn seen_up_to(version: u64) -> WatchStart {
-    let high_water = HighWater::default();
+fn aggregated(version: u64) -> Start {
+    (version, DeletesProve::Nothing)
+}
+
+fn watch_from(api: &Api, (version, deletes_prove): Start) -> ListWatch {
     if version > 0 {
-        high_water.advance(&widgets().group_resource, &ResourceVersion::number(version));
+        api.high_water().advance(&widgets().group_resource, &ResourceVersion::number(version));
     }
-    start(&high_water)
-}
-
-fn aggregated(version: u64) -> WatchStart {
-    WatchStart { aggregated: true, ..seen_up_to(version) }
+    api.watch(widgets(), deletes_prove)
 }
 
 fn watch(server: &Server) -> ListWatch {
-    server.api().watch(widgets(), seen_up_to(0))
+    watch_from(&server.api(), seen_up_to(0))
 }
 
 /// A step in a line.
@@ -112,9 +113,9 @@ async fn follows(watch: &mut ListWatch, expected: &str) {
 }
 
 /// Fails unless these steps follow from these replies, after these requests at first.
-async fn play(start: WatchStart, replies: Vec<Reply>, expected: &str, requests: &str) -> Server {
+async fn play(start: Start, replies: Vec<Reply>, expected: &str, requests: &str) -> Server {
     let server = Server::replying(replies);
-    follows(&mut server.api().watch(widgets(), start), expected).await;
+    follows(&mut watch_from(&server.api(), start), expected).await;
     assert_asked(&server, requests);
     server
 }

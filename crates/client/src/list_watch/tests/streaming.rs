@@ -12,13 +12,13 @@ pub(super) fn end(version: &str) -> String {
     )
 }
 
-fn streaming(server: &Server, page_size: u32, start: WatchStart) -> ListWatch {
+fn streaming(server: &Server, page_size: u32, start: Start) -> ListWatch {
     let settings = ApiSettings { seed: 1, page_size, streaming_lists: true, ..ApiSettings::default() };
-    server.api_with(settings, WriteGate::open()).watch(widgets(), start)
+    watch_from(&server.api_with(settings, WriteGate::open()), start)
 }
 
 /// Fails unless these steps follow from these replies, after these requests at first.
-async fn stream(start: WatchStart, replies: Vec<Reply>, expected: &str, requests: &str) -> Server {
+async fn stream(start: Start, replies: Vec<Reply>, expected: &str, requests: &str) -> Server {
     let server = Server::replying(replies);
     follows(&mut streaming(&server, 2, start), expected).await;
     assert_asked(&server, requests);
@@ -134,7 +134,7 @@ async fn a_refusal_of_streamed_lists_is_remembered_for_all_types() {
         let gadgets =
             ResourceType { group_resource: GroupResource::parse("gadgets"), ..(*widgets()).clone() };
         for resource in [widgets(), Arc::new(gadgets)] {
-            follows(&mut api.watch(resource, seen_up_to(0)), "began; items a; listed 10").await;
+            follows(&mut api.watch(resource, DeletesProve::Absence), "began; items a; listed 10").await;
         }
         assert_eq!(server.seen().iter().map(kind).collect::<Vec<_>>(), ["stream 0", "list 0", "list 0"]);
     }

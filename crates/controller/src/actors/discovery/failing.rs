@@ -12,11 +12,8 @@ const EVERYTHING: &str = "*";
 /// A part of the API that cannot be discovered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DiscoveryFailure {
-    /// The part, and the error of the server.
     pub failure: GroupFailure,
-    /// When the failure began.
     pub since: SystemTime,
-    /// Whether a warning was logged.
     pub is_logged: bool,
 }
 
@@ -95,7 +92,6 @@ pub(super) fn log(before: &[DiscoveryFailure], now: &mut [DiscoveryFailure], is_
     }
 }
 
-/// Updates the metrics.
 pub(super) fn record(before: &[DiscoveryFailure], now: &[DiscoveryFailure]) {
     for DiscoveryFailure { failure, .. } in before {
         if !now.iter().any(|failing| failing.is_about(failure)) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
 
-use super::{Discovery, Running, unserved, worth_of_deletes};
+use super::{Discovery, Running, unserved};
 use crate::actors::messages::SyncProgress;
 use crate::actors::monitor::{Drain, Monitor, Stop, Subject};
 use crate::actors::registry::{Followed, RoundType, RoundTypes};
@@ -31,12 +31,14 @@ impl Discovery {
         let mut outdated = Vec::new();
         for (name, running) in &mut self.monitors {
             match wanted.get(name) {
-                Some(watchable)
-                    if running.resource == watchable.resource
-                        && running.deletes_prove == worth_of_deletes(watchable) => {}
+                Some(watchable) if running.watched == **watchable => {}
                 _ if running.draining => {}
                 Some(_)
-                    if unserved::is_version_kept(&running.resource, &discovered.catalog, &self.catalog) => {}
+                    if unserved::is_version_kept(
+                        &running.watched.resource,
+                        &discovered.catalog,
+                        &self.catalog,
+                    ) => {}
                 Some(_) => {
                     tracing::info!(resource = %name, "the version or the server of this type has changed; kube-gc lists it again");
                     running.draining = true;
@@ -69,17 +71,13 @@ impl Discovery {
                 self.remove_type(other, Epoch(self.last_epoch), ctx);
                 continue;
             }
-            self.start_monitor(&watchable.resource, worth_of_deletes(watchable), ctx);
+            self.start_monitor(watchable, ctx);
         }
         self.synced_changed();
     }
 
-    pub(super) fn start_monitor(
-        &mut self,
-        resource: &Arc<ResourceType>,
-        deletes_prove: DeletesProve,
-        ctx: &mut Context<Self>,
-    ) {
+    fn start_monitor(&mut self, watched: &Watchable, ctx: &mut Context<Self>) {
+        let Watchable { resource, deletes_prove } = watched;
         self.last_epoch += 1;
         let epoch = Epoch(self.last_epoch);
         tracing::debug!(resource = %resource.group_resource, version = %resource.version, "monitor started");
@@ -88,16 +86,9 @@ impl Discovery {
             discovery: ctx.address().recipient(),
             resource: Arc::clone(resource),
             epoch,
-            deletes_prove,
+            deletes_prove: *deletes_prove,
         });
-        let running = Running {
-            resource: Arc::clone(resource),
-            deletes_prove,
-            address,
-            epoch,
-            draining: false,
-            replaced: false,
-        };
+        let running = Running { watched: watched.clone(), address, epoch, draining: false, replaced: false };
         self.monitors.insert(resource.group_resource.clone(), running);
     }
 
@@ -109,7 +100,7 @@ impl Discovery {
         }
         let Some(running) = self.monitors.remove(name) else { return };
         self.context.monitors.registry.ended(name);
-        if running.replaced && running.deletes_prove == DeletesProve::Nothing {
+        if running.replaced && running.watched.deletes_prove == DeletesProve::Nothing {
             // The next server has resource versions of its own.
             self.context.monitors.api.high_water().forget(name);
         }
@@ -118,7 +109,7 @@ impl Discovery {
         let is_back = self.discovered.as_ref().is_some_and(|discovered| {
             discovered.watchable.iter().any(|watchable| {
                 let resource = &watchable.resource;
-                resource.group_resource == *name && resource.scope == running.resource.scope
+                resource.group_resource == *name && resource.scope == running.watched.resource.scope
             })
         });
         if running.replaced || is_back {
@@ -127,7 +118,7 @@ impl Discovery {
                 return;
             }
         }
-        self.remove_type(running.resource, epoch, ctx);
+        self.remove_type(running.watched.resource, epoch, ctx);
     }
 
     /// Removes types that are gone and have no monitor. The others are removed when their monitors
@@ -182,7 +173,7 @@ impl Discovery {
                     (true, false) => Followed::NoLonger,
                     (true, true) => Followed::Synced,
                 };
-                RoundType { resource: Arc::clone(&running.resource), followed }
+                RoundType { resource: Arc::clone(&running.watched.resource), followed }
             })
             .collect();
         // A missing type that is still monitored is in the list above.

@@ -63,7 +63,6 @@ impl Missing {
 /// What a discovery answer lacks, and what was found out about that.
 #[derive(Debug, Default)]
 pub(super) struct Absences {
-    /// Known types.
     pub missing: Vec<Arc<ResourceType>>,
     /// Those of them that are proved to be gone.
     pub gone: BTreeSet<GroupResource>,
@@ -198,7 +197,6 @@ impl Unserved {
         self.types.contains_key(resource)
     }
 
-    /// The types that are kept.
     pub(super) fn types(&self) -> impl Iterator<Item = &Arc<ResourceType>> {
         self.types.values().map(|(resource, _)| resource)
     }

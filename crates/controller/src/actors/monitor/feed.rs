@@ -11,8 +11,8 @@ use super::{MonitorContext, Subject};
 use crate::actors::batch::Batches;
 use crate::actors::graph_handle::PartitionEnded;
 use crate::actors::messages::{DiscoveryMessage, ExpectedDiscovery};
-use kube_gc_client::{ApiError, ErrorClass, ListWatch, Phase, Step, WatchStart};
-use kube_gc_core::graph::{DeletesProve, WatchEvent};
+use kube_gc_client::{ApiError, ErrorClass, ListWatch, Phase, Step};
+use kube_gc_core::graph::WatchEvent;
 use kube_gc_core::namespaces::TurnOf;
 use kube_gc_core::object::{GroupResource, ObjectFacts, ResourceType, ResourceVersion};
 use kube_gc_observe::telemetry::record;
@@ -66,11 +66,7 @@ impl Feed {
         let (graph, started) = (context.graph.clone(), Arc::clone(&resource));
         graph.ask_all(move |graph, _| graph.monitor_started(&started, epoch, deletes_prove)).await?;
         let batches = Batches::new(graph, Arc::clone(&resource), epoch, &context.graph_queue);
-        let start = WatchStart {
-            high_water: context.api.high_water().clone(),
-            aggregated: deletes_prove == DeletesProve::Nothing,
-        };
-        let list_watch = context.api.watch(Arc::clone(&resource), start);
+        let list_watch = context.api.watch(Arc::clone(&resource), deletes_prove);
         Ok(Box::new(Self {
             context,
             discovery,
@@ -141,7 +137,6 @@ impl Feed {
         self.applied();
     }
 
-    /// Handles one step of the list and watch.
     fn step(&mut self, step: Step) {
         let at = self.list_watch.arrived();
         let resource = &self.resource.group_resource;
@@ -300,7 +295,6 @@ struct FailureLog(Option<Streak>);
 struct Streak {
     since: Instant,
     failures: u64,
-    /// Whether a warning was logged.
     is_logged: bool,
 }
 

@@ -19,7 +19,6 @@ messages!(AskPool => Vec<(Queue, PoolStatus)>, AskStuck => StuckKeys);
 pub struct AskPool {
     /// The maximum number of failing keys to name.
     pub failing: usize,
-    /// Counts only these keys.
     pub only: Option<Arc<Only>>,
 }
 
@@ -28,7 +27,6 @@ pub struct AskPool {
 pub struct Only {
     /// All keys of these namespaces; those without one for `None`.
     pub namespaces: HashSet<Option<Namespace>>,
-    /// Single keys.
     pub keys: HashSet<Key>,
 }
 
@@ -58,7 +56,6 @@ pub struct PoolStatus {
     pub retries: u64,
     /// How long the oldest ready key has waited for a worker.
     pub oldest_ready: Option<Duration>,
-    /// Keys whose last try failed.
     pub failing: Vec<StuckKey>,
 }
 
@@ -124,7 +121,6 @@ impl<W: Work> Handler<AskPool> for Pool<W> {
 /// Asks a pool for its stuck keys. The cost of an answer grows with the number of its keys.
 #[derive(Clone, Debug, Default)]
 pub struct AskStuck {
-    /// Which of them.
     pub filter: StuckFilter,
     /// Names only keys that are stuck for this reason. All are counted.
     pub only: Option<StuckReason>,
@@ -133,7 +129,6 @@ pub struct AskStuck {
 /// The answer to [`AskStuck`].
 #[derive(Clone, Debug, Default)]
 pub struct StuckKeys {
-    /// The number of stuck keys for each reason.
     pub tallies: Vec<(StuckReason, StuckCount)>,
     /// The keys that the question selects.
     pub named: Vec<StuckKey>,
@@ -142,9 +137,7 @@ pub struct StuckKeys {
 /// A key that cannot be finished now.
 #[derive(Clone, Debug)]
 pub struct StuckKey {
-    /// Its key.
     pub key: Key,
-    /// Why it cannot.
     pub reason: StuckReason,
     /// The time since the first try failed, or since it was queued.
     pub waited: Duration,

@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 
 use super::*;
 use kube_gc_client::testing::{Reply, Server, order, widget};
-use kube_gc_client::{AbsenceProof, ErrorClass};
+use kube_gc_client::{AbsenceProof, Connection, ErrorClass};
 use kube_gc_core::brake::lease::{ENGAGED, NAMESPACES};
 
 fn brake(per_minute: u32) -> Brake {
@@ -62,7 +62,8 @@ async fn a_deletion_without_a_connection_does_not_count() {
     let port = deaf.local_addr().unwrap().port();
     let config = kube::Config::new(format!("http://127.0.0.1:{port}").parse().unwrap());
     let settings = kube_gc_client::ApiSettings::default();
-    let api = Api::connect(config, settings, kube_gc_client::WriteGate::open()).unwrap();
+    let api =
+        Api::over(&Connection::new(config).unwrap(), settings, kube_gc_client::WriteGate::open()).unwrap();
     let deleted = api.delete(&order(&widget()), None).await;
     assert_eq!(deleted.as_ref().map_err(|error| error.class), Err(ErrorClass::Transient));
     assert!(!counts(&deleted), "{deleted:?}");

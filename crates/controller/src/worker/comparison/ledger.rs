@@ -44,13 +44,9 @@ pub struct Tally {
 /// A disagreement: kube-gc would do something that the other collector has not done.
 #[derive(Clone, Debug)]
 pub struct Disagreement {
-    /// The object and the action.
     pub subject: Arc<Subject>,
-    /// The last decision that says so.
     pub decision: DecisionRecord,
-    /// When it was decided first.
     pub predicted: SystemTime,
-    /// When the disagreement was found.
     pub found: SystemTime,
 }
 
@@ -66,7 +62,6 @@ pub enum ObjectState {
 /// What a look at an object leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// It is settled.
     Settled(ComparisonResult),
     /// Another look later.
     Later,
@@ -77,7 +72,6 @@ pub enum Next {
 #[derive(Debug)]
 struct Prediction {
     decision: DecisionRecord,
-    /// When it was decided first.
     at: SystemTime,
     since: Duration,
     /// Whether the same was decided since the last [`Next::Decide`].
@@ -199,12 +193,10 @@ impl Ledger {
         self.disagreements.truncate(DISAGREEMENTS_AT_MOST);
     }
 
-    /// How many predictions wait to be settled.
     pub fn pending(&self) -> usize {
         self.pending.len()
     }
 
-    /// How many came to what.
     pub const fn tally(&self) -> Tally {
         self.tally
     }
@@ -219,7 +211,6 @@ impl Ledger {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, strum::IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
 pub enum PredictedAction {
-    /// It would have been deleted.
     Delete,
     /// It would have lost these references.
     RemoveReferences(RemovedReferences),
@@ -255,9 +246,7 @@ impl PredictedAction {
 /// One object, identified by its uid, and what would have been done to it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Subject {
-    /// The object.
     pub object: Identity,
-    /// What would have been done.
     pub action: PredictedAction,
 }
 

@@ -51,7 +51,6 @@ impl DecisionRecorder {
 pub struct DecisionLine<'a> {
     pub(super) object: &'a Identity,
     pub(super) action: &'static str,
-    /// The propagation policy.
     pub(super) policy: Option<PropagationPolicy>,
     /// The finalizer that it is about.
     pub(super) finalizer: Option<Finalizer>,

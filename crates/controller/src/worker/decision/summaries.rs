@@ -158,7 +158,6 @@ struct Period {
     lines: DecisionLines,
     /// When it began, with a decision. `None` after a period and before a decision.
     began: Option<Instant>,
-    /// Its decisions.
     decisions: u32,
     /// Until when there are summaries because of the decisions of the last period.
     summaries_until: Option<Instant>,

@@ -43,7 +43,6 @@ struct Open<'a> {
     /// The references that name it: hardly ever more than one.
     indices: SmallVec<[usize; 1]>,
     identity: &'a Identity,
-    /// What the graph knows of it.
     state: OwnerState,
 }
 

@@ -30,21 +30,17 @@ const AT_MOST: Duration = Duration::from_secs(5);
 /// kind does not delay the others.
 pub(super) const LOOK_UPS_AT_ONCE: usize = 8;
 
-/// When a look-up was sent.
 #[derive(Clone, Debug)]
 pub struct SentAt {
     /// A caller that joins a look-up gets an answer that is as old as the request.
     pub at: Instant,
-    /// The latest disturbance then.
     pub under: u64,
 }
 
 /// What a look-up found.
 #[derive(Clone, Debug)]
 pub struct LookedUp {
-    /// When it was sent.
     pub asked: SentAt,
-    /// The answer.
     pub answer: Result<LookupResult, ApiError>,
 }
 
@@ -205,7 +201,6 @@ const KNOWN_AT_MOST: usize = 16_384;
 /// remember.
 #[derive(Clone, Debug)]
 pub struct Births {
-    /// The longest admission.
     grace: Duration,
     /// Since when dependents are known to name owners. Our own clock ends the wait, whatever they say
     /// of their age.
@@ -284,7 +279,6 @@ pub struct Confirmations {
 type Confirmed = (u64, Confirmation);
 
 impl Confirmations {
-    /// An empty store.
     pub fn new(restore_fence: RestoreFence) -> Self {
         let entries = Arc::new(IdentityCache::new(CONFIRMED_AT_MOST));
         Self { entries, origin: Instant::now(), restore_fence }

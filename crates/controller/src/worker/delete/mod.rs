@@ -57,7 +57,6 @@ impl Work for DeleteWork {
 }
 
 impl DeleteWork {
-    /// The work of the delete pool.
     pub fn new(context: WorkContext) -> Self {
         let look_ups =
             LookUps::new(context.api.clone(), Arc::clone(&context.absent_owners), context.births.clone());

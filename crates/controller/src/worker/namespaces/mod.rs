@@ -242,7 +242,11 @@ pub async fn find_rival(
     let leader = lease.as_ref().and_then(|lease| lease.rival(before, now));
     let rival = match leader {
         Some(leader) => Some(leader),
-        None => api.controller_manager_pod().await?.map(|name| Rival::Pod { name }),
+        // The label that kubeadm and others set.
+        None => {
+            let pods = api.pods_labelled("kube-system", "component=kube-controller-manager").await?;
+            pods.into_iter().next().map(|pod| Rival::Pod { name: pod.name })
+        }
     };
     Ok((rival, lease))
 }

@@ -21,11 +21,8 @@ const LOOKS: usize = 4;
 /// Why a turn ended before its time.
 #[derive(Debug)]
 pub(super) enum Stop {
-    /// A request failed.
     Api(ApiError),
-    /// Another controller finalizes namespaces.
     Rival(Rival),
-    /// It panicked.
     Broken(String),
 }
 

@@ -31,7 +31,6 @@ pub type Found = HashMap<Uid, Seen>;
 /// The dependents of one owner.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
-    /// How many were late.
     pub late: usize,
     /// Why one of these could not be released.
     pub unreleased: Option<ApiError>,
@@ -48,13 +47,10 @@ impl Seen {
 /// What a look needs.
 #[derive(Clone, Copy, Debug)]
 pub struct Looker<'a> {
-    /// What releases late dependents.
     pub context: &'a WorkContext,
     /// Where; `None`: everywhere.
     pub namespace: Option<&'a Namespace>,
-    /// Resolves references.
     pub catalog: &'a Catalog,
-    /// Whose dependents are looked for.
     pub owners: &'a Owners<'a>,
 }
 

@@ -17,7 +17,7 @@ use crate::worker::WorkContext;
 use crate::worker::after_finalizer_removal;
 use crate::worker::decision::{DecisionLine, LoggedAs};
 use crate::worker::interrupted::{Interrupted, deferred};
-use kube_gc_client::{ApiError, ErrorClass, Finalizer, LookupResult, Patched, References};
+use kube_gc_client::{ApiError, ErrorClass, EventType, Finalizer, LookupResult, Patched, References};
 use kube_gc_core::graph::{DependentId, DependentView, Effects, ObjectSnapshot, Partition, Snapshot};
 use kube_gc_core::mailbox::Completion;
 use kube_gc_core::mutation::{self, Mutation};
@@ -144,7 +144,8 @@ impl OrphanWork {
         let parts = unlistable::names(&parts);
         let message =
             format!("kube-gc did not look for dependents in {parts}; dependents there may be deleted later");
-        if let Err(error) = self.context.api.within(WARNING).warn(owner, NOT_LOOKED_FOR, &message).await {
+        let api = self.context.api.within(WARNING);
+        if let Err(error) = api.tell(owner, EventType::Warning, NOT_LOOKED_FOR, &message).await {
             let object = Structured::object(owner);
             tracing::debug!(object = object.logged(), %error, "cannot create the Warning event about this object");
         }
@@ -267,7 +268,6 @@ fn log_orphaned(owner: &Identity, dependents: usize, confirmed: &Confirmed, show
 #[derive(Debug, Default)]
 struct Released {
     count: usize,
-    /// Their types.
     types: BTreeSet<GroupResource>,
 }
 

@@ -186,6 +186,5 @@ impl Lister {
 pub struct Confirmed {
     /// Dependents that the graph had not shown; they are released.
     pub late: usize,
-    /// What could not be listed.
     pub unlisted: Vec<Unlisted>,
 }

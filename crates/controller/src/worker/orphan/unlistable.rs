@@ -32,11 +32,9 @@ const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
 /// A part of the API that a round could not list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unlisted {
-    /// The group version or the type.
     pub what: String,
     /// Why it could not be listed, in the server's words.
     why: String,
-    /// The type, if it was discovered.
     resource: Option<GroupResource>,
     /// What the graph has of it. A watch may continue while lists fail, for example when a conversion
     /// webhook broke later.

@@ -25,11 +25,9 @@ impl World {
             if filter.limit == ALL {
                 assert_eq!(counts.iter().map(|(_, count)| count.count).sum::<usize>(), objects.len());
             }
-            waiting.extend(
-                objects.into_iter().map(|stuck| {
-                    (stuck.object.name.to_string(), stuck.detail.cause(), stuck.waited.as_secs())
-                }),
-            );
+            waiting.extend(objects.into_iter().map(|stuck| {
+                (stuck.object.name.to_string(), StuckCause::from(&stuck.detail), stuck.waited.as_secs())
+            }));
         }
         waiting
     }

@@ -338,7 +338,7 @@ fn drain(mailbox: &mut TestMailbox, running: &[Key]) -> Result<(), TestCaseError
         left -= 1;
     }
     prop_assert_eq!(left, 0);
-    prop_assert!(mailbox.is_empty());
+    prop_assert_eq!(mailbox.len(), 0);
     prop_assert_eq!(mailbox.next_due(), None);
     Ok(())
 }

@@ -44,19 +44,6 @@ fn what_follows_a_conflict_depends_on_what_a_read_shows() {
     }
 }
 
-/// Rule 4.25.
-#[test]
-fn a_conflict_after_changed_dependents_causes_a_new_decision() {
-    let (any, deleting_dependents) = (true, true);
-    for dependents in
-        [Dependents { any, deleting_dependents: false }, Dependents { any, deleting_dependents }]
-    {
-        let sent = ResourceVersion::number(10);
-        let after = after_conflict(&Basis::of(&item(2)), Some(&sent), Some(&facts(2, 11)), dependents, 1);
-        assert_eq!(after, AfterConflict::Reevaluate);
-    }
-}
-
 /// Rule 4.27.
 #[test]
 fn after_five_conflicts_over_unrelated_fields_the_uid_alone_decides() {
@@ -76,25 +63,6 @@ fn after_five_conflicts_over_unrelated_fields_the_uid_alone_decides() {
         }
     }
     assert_eq!(sent, None);
-    let after = after_conflict(&basis, None, Some(&facts(2, 16)), Dependents::default(), 6);
-    assert_eq!(after, AfterConflict::Backoff, "a 409 although only the uid was bound");
-}
-
-/// Rule 4.27.
-#[test]
-fn the_uid_alone_never_deletes_over_changed_references() {
-    let (basis, sent) = (Basis::of(&item(2)), ResourceVersion::number(14));
-    let after = after_conflict(&basis, Some(&sent), Some(&facts(3, 15)), Dependents::default(), 5);
-    assert_eq!(after, AfterConflict::Reevaluate);
-}
-
-#[test]
-fn a_conflict_with_the_uid_alone_still_notices_a_deletion() {
-    let basis = Basis::of(&item(2));
-    let after = |read| after_conflict(&basis, None, read, Dependents::default(), 1);
-    assert_eq!(after(None), AfterConflict::Absent);
-    let going = ObjectFacts { being_deleted: true, ..facts(2, 11) };
-    assert_eq!(after(Some(&going)), AfterConflict::BeingDeleted);
 }
 
 fn unblocked(owners: usize, at: u64) -> ObjectFacts {
@@ -105,54 +73,64 @@ fn unblocked(owners: usize, at: u64) -> ObjectFacts {
     facts
 }
 
-/// Rule 4.23.
+/// Rules 4.25 and 4.27.
 #[test]
-fn the_version_a_patch_returned_counts_if_the_references_are_the_expected_ones() {
-    let expected = Basis::of(&item(2)).without_blocking();
-    assert_eq!(after_patch(&expected, &unblocked(2, 11)), version(11));
-    let mut reversed = unblocked(2, 11);
-    reversed.owners.reverse();
-    assert_eq!(after_patch(&expected, &reversed), version(11));
+fn a_conflict_is_compared_with_what_was_decided_and_sent() {
+    use AfterConflict::{Absent, Backoff, BeingDeleted, DeleteWith, Reevaluate};
+    let (decided, patched) = (Basis::of(&item(2)), Basis::of(&item(2)).without_blocking());
+    let none = Dependents::default();
+    let any = Dependents { any: true, ..none };
+    let going = ObjectFacts { being_deleted: true, ..facts(2, 11) };
+    for (basis, sent, read, dependents, conflicts, expected) in [
+        (&decided, Some(10), Some(facts(2, 11)), any, 1, Reevaluate),
+        (
+            &decided,
+            Some(10),
+            Some(facts(2, 11)),
+            Dependents { deleting_dependents: true, ..any },
+            1,
+            Reevaluate,
+        ),
+        // The uid alone never deletes over changed references, and notices a deletion.
+        (&decided, Some(14), Some(facts(3, 15)), none, 5, Reevaluate),
+        (&decided, None, Some(facts(2, 16)), none, 6, Backoff),
+        (&decided, None, None, none, 1, Absent),
+        (&decided, None, Some(going), none, 1, BeingDeleted),
+        // After our own patch.
+        (&patched, Some(11), Some(unblocked(2, 12)), none, 1, DeleteWith(ResourceVersion::number(12))),
+        (&patched, Some(11), Some(facts(2, 12)), none, 1, Reevaluate),
+    ] {
+        let sent = sent.map(ResourceVersion::number);
+        let after = after_conflict(basis, sent.as_ref(), read.as_ref(), dependents, conflicts);
+        assert_eq!(after, expected, "{sent:?}, {read:?}");
+    }
 }
 
+/// Rule 4.23.
 #[test]
-fn references_that_became_identical_are_expected_once() {
+fn the_version_a_patch_returned_counts_if_nothing_else_has_changed() {
+    let expected = Basis::of(&item(2)).without_blocking();
+    let cases: [(Change, _); 8] = [
+        (|_| (), version(11)),
+        (|facts| facts.owners.reverse(), version(11)),
+        // A solid owner was added, or one still blocks.
+        (|facts| *facts = unblocked(3, 11), None),
+        (|facts| facts.owners[0].block_owner_deletion = true, None),
+        (|facts| facts.uid = uid(9), None),
+        (|facts| facts.being_deleted = true, None),
+        (|facts| facts.finalizers = ORPHAN, None),
+        (|facts| facts.resource_version = None, None),
+    ];
+    for (index, (change, version)) in cases.into_iter().enumerate() {
+        let mut facts = unblocked(2, 11);
+        change(&mut facts);
+        assert_eq!(after_patch(&expected, &facts), version, "case {index}");
+    }
+    // References that became identical are expected once.
     let mut twice = item(1);
     twice.references.push(twice.references[0].clone());
     twice.references[1].reference.block_owner_deletion = false;
     assert_eq!(after_patch(&Basis::of(&twice).without_blocking(), &unblocked(1, 11)), version(11));
-}
-
-/// Rule 4.23.
-#[test]
-fn a_solid_owner_that_was_added_next_to_our_patch_prevents_the_deletion() {
-    let expected = Basis::of(&item(2)).without_blocking();
-    assert_eq!(after_patch(&expected, &unblocked(3, 11)), None);
-    assert_eq!(after_patch(&expected, &facts(2, 11)), None, "still blocking");
-}
-
-#[test]
-fn any_other_change_next_to_our_patch_causes_a_new_decision() {
-    let expected = Basis::of(&item(2)).without_blocking();
-    let cases: [fn(&mut ObjectFacts); 4] = [
-        |facts| facts.uid = uid(9),
-        |facts| facts.being_deleted = true,
-        |facts| facts.finalizers = ORPHAN,
-        |facts| facts.resource_version = None,
-    ];
-    for (index, case) in cases.into_iter().enumerate() {
-        let mut facts = unblocked(2, 11);
-        case(&mut facts);
-        assert_eq!(after_patch(&expected, &facts), None, "case {index}");
-    }
-}
-
-#[test]
-fn a_conflict_after_our_patch_is_compared_with_the_result_of_the_patch() {
-    let (basis, sent) = (Basis::of(&item(2)).without_blocking(), ResourceVersion::number(11));
-    let after = |facts| after_conflict(&basis, Some(&sent), Some(&facts), Dependents::default(), 1);
-    assert_eq!(after(unblocked(2, 12)), AfterConflict::DeleteWith(ResourceVersion::number(12)));
-    assert_eq!(after(facts(2, 12)), AfterConflict::Reevaluate);
 }
 
 const ASKED: Duration = Duration::from_secs(100);

@@ -1,7 +1,7 @@
 //! The precheck, the classes and the decision table.
 
 use super::*;
-use crate::object::PropagationPolicy::{Background, Foreground, Orphan};
+use crate::object::PropagationPolicy;
 use crate::verdict::ReferenceClass::{Absent, InvalidScope, Orphaned, Solid, Unresolved, Waiting};
 use crate::verdict::{
     Decision, IdleReason, KeepReason, ParkReason, Precheck, ReferenceClass, decide, from_live, from_state,
@@ -72,21 +72,6 @@ fn a_live_owner_waits_only_if_it_is_being_deleted_in_the_foreground() {
     }
 }
 
-/// Decides on an object with these classes after `change`.
-fn decided(classes: &[ReferenceClass], change: impl Fn(&mut ObjectSnapshot)) -> Decision {
-    let mut item = item(classes.len());
-    change(&mut item);
-    decide(&item, classes)
-}
-
-fn plain(classes: &[ReferenceClass]) -> Decision {
-    decided(classes, |_| ())
-}
-
-const fn delete(policy: crate::object::PropagationPolicy) -> Decision {
-    Decision::Delete { policy, stop_blocking_first: false }
-}
-
 const fn remove(remove: Vec<usize>, confirm_solid: Option<usize>) -> Decision {
     Decision::RemoveReferences { remove, confirm_solid }
 }
@@ -97,6 +82,7 @@ fn a_decision_follows_from_the_classes_of_all_references() {
     let unresolved = || Decision::Park(ParkReason::Unresolved);
     let report = |invalid_scope| Decision::Report { invalid_scope };
     let owned = || Decision::Keep(KeepReason::Owned);
+    let delete = Decision::Delete { policy: PropagationPolicy::Background, stop_blocking_first: false };
     let cases: [(&[ReferenceClass], Decision); 21] = [
         // Rule 4.14: some solid, and none absent or waiting.
         (&[Solid], owned()),
@@ -119,7 +105,7 @@ fn a_decision_follows_from_the_classes_of_all_references() {
         (&[Absent, InvalidScope], report(vec![1])),
         (&[Waiting, InvalidScope], report(vec![1])),
         // Rule 4.20: waiting, without dependents.
-        (&[Waiting], delete(Background)),
+        (&[Waiting], delete),
         // Rule 5.11: orphaned references go first, and the others wait for the next evaluation.
         (&[Orphaned], remove(vec![0], None)),
         (&[Absent, Orphaned], remove(vec![1], None)),
@@ -129,7 +115,7 @@ fn a_decision_follows_from_the_classes_of_all_references() {
         (&[], Decision::Keep(KeepReason::NoReferences)),
     ];
     for (classes, expected) in cases {
-        assert_eq!(plain(classes), expected, "{classes:?}");
+        assert_eq!(decide(&item(classes.len()), classes), expected, "{classes:?}");
     }
     // Rule 4.9: a missing class does not count as absent.
     for (owners, classes) in [(2, &[Absent][..]), (1, &[]), (1, &[Absent, Solid])] {
@@ -137,60 +123,12 @@ fn a_decision_follows_from_the_classes_of_all_references() {
     }
 }
 
-/// Rule 4.18.
-#[test]
-fn waiting_with_dependents_is_deleted_in_the_foreground() {
-    for classes in [&[Waiting][..], &[Absent, Waiting]] {
-        assert_eq!(decided(classes, |item| item.has_dependents = true), delete(Foreground), "{classes:?}");
-    }
-}
-
-/// Rule 4.19.
-#[test]
-fn a_possible_cycle_stops_blocking_before_it_is_deleted() {
-    let cycle = |item: &mut ObjectSnapshot| {
-        item.has_dependents = true;
-        item.has_dependent_deleting_dependents = true;
-    };
-    let expected = Decision::Delete { policy: Foreground, stop_blocking_first: true };
-    assert_eq!(decided(&[Absent, Waiting], cycle), expected);
-    let nothing_to_patch = |item: &mut ObjectSnapshot| {
-        cycle(item);
-        item.references[0].reference.block_owner_deletion = false;
-    };
-    assert_eq!(decided(&[Waiting], nothing_to_patch), delete(Foreground));
-}
-
-/// Rule 4.20.
-#[test]
-fn its_own_orphan_finalizer_is_honoured_even_if_its_owner_waits() {
-    for finalizers in [ORPHAN, BOTH] {
-        let change = |item: &mut ObjectSnapshot| {
-            item.finalizers = finalizers;
-            item.has_dependents = true;
-            item.has_dependent_deleting_dependents = true;
-        };
-        assert_eq!(decided(&[Waiting], change), delete(Orphan));
-        assert_eq!(decided(&[Absent], change), delete(Orphan));
-    }
-}
-
-/// Rule 4.20.
-#[test]
-fn all_absent_is_deleted_by_the_policy_of_its_finalizers() {
-    let with = |finalizers| decided(&[Absent, Absent], |item| item.finalizers = finalizers);
-    assert_eq!(with(Finalizers::default()), delete(Background));
-    assert_eq!(with(FOREGROUND), delete(Foreground));
-    assert_eq!(with(ORPHAN), delete(Orphan));
-    assert_eq!(decided(&[Absent], |item| item.has_dependents = true), delete(Background));
-}
-
 /// Rule 4.1.
 #[test]
 fn no_decision_is_made_about_an_object_in_deletion() {
     for deletion in [DeletionState::Terminating, DeletionState::DeletingDependents, DeletionState::Orphaning]
     {
-        let decision = decided(&[Absent], |item| item.deletion = deletion);
-        assert_eq!(decision, Decision::Keep(KeepReason::BeingDeleted));
+        let item = ObjectSnapshot { deletion, ..item(1) };
+        assert_eq!(decide(&item, &[Absent]), Decision::Keep(KeepReason::BeingDeleted));
     }
 }

@@ -4,12 +4,16 @@ use crate::actors::tests::in_system;
 use crate::worker::delete::tests::scene::{FOREGROUND, Scene, Thing};
 use kube_gc_client::testing::{Reply, Server};
 use kube_gc_client::{ApiSettings, Watchable};
+use kube_gc_core::graph::DeletesProve;
 use kube_gc_core::mailbox::Completion;
 use kube_gc_observe::telemetry::StuckReason;
 
 /// Decides on an object of an owner that is gone, while a GET shows the object in another state.
 /// Returns the outcome, the requests, and the precondition of the last one.
-fn decide(now: &Thing, is_aggregated: bool) -> (Completion<StuckReason>, Vec<String>, serde_json::Value) {
+fn decide(
+    now: &Thing,
+    deletes_prove: DeletesProve,
+) -> (Completion<StuckReason>, Vec<String>, serde_json::Value) {
     let now = now.reply();
     in_system(async move {
         let gone = Thing::new("gone", 1, &[]);
@@ -21,7 +25,7 @@ fn decide(now: &Thing, is_aggregated: bool) -> (Completion<StuckReason>, Vec<Str
         let settings = ApiSettings { seed: 1, ..ApiSettings::default() };
         let scene = Scene::set(&server, settings, &[&gone, &dependent]).await;
         let resource = dependent.identity.resource.clone();
-        scene.work.context.api.set_aggregated(&[Watchable { resource, aggregated: is_aggregated }]);
+        scene.work.context.api.set_aggregated(&[Watchable { resource, deletes_prove }]);
         scene.lose(&Thing { version: 101, ..gone }).await;
         let outcome = scene.decide(&dependent).await;
         let requests = server.seen().into_iter().map(|seen| seen.method);
@@ -43,12 +47,12 @@ fn dependent(version: u64, owners: &[&Thing]) -> Thing {
 fn an_object_of_an_aggregated_api_is_read_right_before_its_delete_and_others_are_not() {
     let gone = Thing::new("gone", 1, &[]);
     let unchanged = dependent(2, &[&gone]);
-    let (outcome, requests, version) = decide(&unchanged, true);
+    let (outcome, requests, version) = decide(&unchanged, DeletesProve::Nothing);
     assert!(matches!(outcome, Completion::Done), "{outcome:?}");
     assert_eq!((requests, version), (vec!["GET".into(), "DELETE".into()], "2".into()));
-    let (_, requests, version) = decide(&unchanged, false);
+    let (_, requests, version) = decide(&unchanged, DeletesProve::Absence);
     assert_eq!((requests, version), (vec!["DELETE".into()], "2".into()), "no GET for ordinary types");
-    let (_, requests, version) = decide(&dependent(3, &[&gone]), true);
+    let (_, requests, version) = decide(&dependent(3, &[&gone]), DeletesProve::Nothing);
     assert_eq!((requests, version), (vec!["GET".into(), "DELETE".into()], "3".into()), "as it is now");
 }
 
@@ -65,7 +69,7 @@ fn a_changed_object_is_not_deleted() {
         Thing { version: 3, ..re_created },
         unchanged.deleted(3, FOREGROUND),
     ] {
-        let (_, requests, _) = decide(&now, true);
+        let (_, requests, _) = decide(&now, DeletesProve::Nothing);
         assert_eq!(requests, ["GET"], "{now:?}");
     }
 }

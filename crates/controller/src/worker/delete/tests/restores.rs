@@ -8,7 +8,8 @@ use tokio::time::sleep;
 use super::scene::{FOREGROUND, Scene, Thing};
 use crate::actors::tests::in_system;
 use kube_gc_client::testing::{Part, Reply, Server, paged};
-use kube_gc_client::{ApiSettings, Step, WatchStart};
+use kube_gc_client::{ApiSettings, Step};
+use kube_gc_core::graph::DeletesProve;
 use kube_gc_core::mailbox::{Completion, Wait};
 
 /// The dependents of an owner that waits, while GETs show it like this.
@@ -25,8 +26,7 @@ async fn dependents_of(
     let settings = ApiSettings { qps: 1, burst: 1, ..paged() };
     let scene = Scene::set(&server, settings, &[owner, &dependents[0], &dependents[1]]).await;
     let api = &scene.work.context.api;
-    let start = WatchStart { high_water: api.high_water().clone(), aggregated: false };
-    let mut watch = api.watch(Arc::clone(&owner.identity.resource), start);
+    let mut watch = api.watch(Arc::clone(&owner.identity.resource), DeletesProve::Absence);
     while !matches!(watch.next().await, Some(Step::Failed { .. })) {}
     (scene, dependents)
 }
