@@ -1,4 +1,5 @@
-//! Carries out a plan, step by step, and records what came of it.
+//! Carries out a plan, step by step, and records what came of it. `image` alone removes images, `remove` alone
+//! containers and sandboxes, and `files` alone logs and symlinks.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -104,7 +105,7 @@ impl NodeCollector {
         }
         let count = |is: fn(&Outcome) -> bool| items.iter().filter(|item| is(&item.outcome)).count();
         let unlisted = api_error.filter(|_| look.api_error.is_none());
-        let note = unlisted.map(|error| format!("pods could not be listed before each image: {error}"));
+        let note = unlisted.map(|error| note!("pods could not be listed before each image: {error}"));
         let gained = before.zip(usage).map(|(before, now)| now.available.saturating_sub(before.available));
         Ok(PassResult {
             removed: count(|outcome| matches!(outcome, Outcome::Removed)),

@@ -31,7 +31,7 @@ pub struct Report {
     /// Why nothing is removed; `null` if something may be.
     pub dry_run: Option<String>,
     /// What could not be seen.
-    pub notes: Vec<String>,
+    pub notes: Vec<Note>,
     /// The plan.
     #[serde(flatten)]
     pub plan: Arc<Plan>,
@@ -40,6 +40,17 @@ pub struct Report {
     /// What a person has asked for, as flags.
     #[serde(skip)]
     pub asked: String,
+}
+
+/// What could not be seen, for people.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct Note {
+    /// What does not change while it lasts: the sentence without the error and whatever else is filled in.
+    #[serde(skip)]
+    pub(super) kind: &'static str,
+    /// The sentence.
+    pub text: String,
 }
 
 /// What came of a plan.
@@ -74,7 +85,7 @@ pub struct PassResult {
     pub usage: Option<Usage>,
     /// What could not be seen meanwhile; the report has it with its other notes.
     #[serde(skip)]
-    pub note: Option<String>,
+    pub note: Option<Note>,
 }
 
 impl Report {

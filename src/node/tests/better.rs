@@ -16,7 +16,7 @@ async fn b1_dead_containers_of_gone_pods_go_although_no_list_fits_into_a_message
     let images = node.images(18, 50);
     node.rules.limits.containers = 150;
     let (look, carried) = node.pass().await;
-    assert!(look.notes.iter().any(|note| note.contains("B1")), "{:?}", look.notes);
+    assert!(look.notes.iter().any(|note| note.text.contains("B1")), "{:?}", look.notes);
     // Images, sandboxes and logs wait.
     assert_eq!(carried.removed, 150);
     assert!(removed(&carried).iter().all(|(what, _)| *what == What::Container));
@@ -226,7 +226,7 @@ async fn a_runtime_that_does_not_tell_sizes_is_not_asked_for_ever_and_containers
     node.server.fault(server::Fault::every(Rpc::ListContainerStats, fail));
     let mut collector = node.collector().await;
     let look = collector.look(now()).await.unwrap();
-    assert!(look.notes.iter().any(|note| note.contains("have written")), "{:?}", look.notes);
+    assert!(look.notes.iter().any(|note| note.text.contains("have written")), "{:?}", look.notes);
     assert_eq!((bytes(&look, &id), rule(&look, What::Container, &id).as_str()), (None, "C3"));
     for _ in 0..2 {
         let later = Moment { wall: now().wall.plus(HOUR), ..now() };

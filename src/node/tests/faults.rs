@@ -57,7 +57,7 @@ async fn a_runtime_that_did_not_know_its_file_systems_at_the_start_is_asked_agai
     let mut collector = NodeCollector::new(client, node.rules, false, None, node.ledger);
     let look = collector.look(now()).await.unwrap();
     assert!(
-        look.plan.usage.is_none() && look.notes[0].contains("where images are stored"),
+        look.plan.usage.is_none() && look.notes[0].text.contains("where images are stored"),
         "{:?}",
         look.notes
     );
@@ -77,7 +77,7 @@ async fn a_runtime_that_did_not_know_its_file_systems_at_the_start_is_asked_agai
             }
         };
         assert_eq!(look.plan.usage.is_some(), is_known);
-        assert!(look.notes[0].contains(said), "{:?}", look.notes);
+        assert!(look.notes[0].text.contains(said), "{:?}", look.notes);
     }
 }
 
@@ -422,7 +422,11 @@ async fn an_api_server_that_was_never_read_means_that_no_pod_is_gone_and_no_imag
     let source = source(kube::Client::try_from(unreachable).unwrap());
     let mut collector = node.collector_with(Some(source)).await;
     let look = collector.look(now()).await.unwrap();
-    assert!(look.api_error.is_some() && look.notes[0].contains("none counts as gone"), "{:?}", look.notes);
+    assert!(
+        look.api_error.is_some() && look.notes[0].text.contains("none counts as gone"),
+        "{:?}",
+        look.notes
+    );
     collector.carry_out(&look, Scope::All, &CancellationToken::new()).await.unwrap();
     assert_eq!(node.container_ids(), set(&of_gone[2..]));
     assert_eq!((node.sandbox_ids().len(), node.image_ids().len()), (1, 19));
@@ -449,7 +453,7 @@ async fn a_container_that_cannot_be_asked_what_it_mounts_keeps_all_images() {
     let fail = server::Effect::Fail(server::Code::Unknown, "no".to_owned());
     node.server.fault(server::Fault::every(Rpc::ContainerStatus, fail));
     let (look, carried) = node.pass().await;
-    assert!(look.notes[0].contains("cannot be asked which images it mounts"), "{:?}", look.notes);
+    assert!(look.notes[0].text.contains("cannot be asked which images it mounts"), "{:?}", look.notes);
     assert_eq!(removed(&carried), []);
     assert_eq!(rule(&look, What::Image, &images[0]), "safety 1");
 }

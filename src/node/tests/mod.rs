@@ -29,7 +29,7 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::files::Logs;
-use super::{Disk, Look, NodeCollector, NodeOptions, PassResult, PodSource, StateFile, now};
+use super::{Disk, Look, NodeCollector, NodeOptions, Note, PassResult, PodSource, StateFile, now};
 use kube_gc_client::{Api, ApiSettings, WriteGate};
 
 const NODE: &str = "node-1";
