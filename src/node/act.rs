@@ -115,7 +115,6 @@ impl NodeCollector {
             missing_bytes,
             missing_inodes,
             unmeasured,
-            unlabelled: look.unlabelled.is_some(),
             interrupted,
             seconds: (start.elapsed().as_secs_f64() * 1000.0).floor() / 1000.0,
             items,
@@ -158,10 +157,10 @@ impl NodeCollector {
         Err(format!("the container runtime left {MOST_UNANSWERED} calls in a row unanswered"))
     }
 
-    async fn measure(&mut self, patience: Duration, until: Option<u64>, on: &mut Progress<'_>) {
+    async fn measure(&mut self, patience: Duration, until: u64, on: &mut Progress<'_>) {
         let measured = async {
             let disk = self.disk(&mut Vec::new()).await.ok_or("it is not known where images are stored")?;
-            disk::measure(&*disk, on.usage, until, patience).await
+            disk::measure(&*disk, until, patience).await
         };
         let Some(measured) = on.cancel.run_until_cancelled(measured).await else { return };
         let measured = measured.map_err(|problem| tracing::warn!("{problem}")).ok();

@@ -49,7 +49,9 @@ impl Disk for Measured {
         match &self.containers {
             Some(containers) if *containers != self.images && device(containers) != device(&self.images) => {
                 let usage = usage(containers);
-                ContainerDisk::Own(usage.map_err(|text| notes.push(Note { kind: "layers", text })).ok())
+                ContainerDisk::Own(
+                    usage.map_err(|text| notes.push(Note { kind: "layers", is_gap: true, text })).ok(),
+                )
             }
             _ => ContainerDisk::OfImages,
         }
@@ -81,12 +83,13 @@ const IN_DIRECTORY: [&str; 7] = ["overlayfs", "native", "btrfs", "zfs", "aufs", 
 fn blind_spot(images: &Path) -> Option<Note> {
     let snapshotter = images.file_name()?.to_str()?.strip_prefix("io.containerd.snapshotter.v1.")?;
     (!IN_DIRECTORY.contains(&snapshotter)).then(|| {
-        note!(
+        let note = note!(
             "the snapshotter {} may store images outside of the file system at {}, which is the one that is \
              measured; then `high`, `low`, pressure and `--free` do not hold",
             word(snapshotter),
             images.display()
-        )
+        );
+        Note { is_gap: false, ..note }
     })
 }
 
@@ -112,14 +115,8 @@ pub async fn of_runtime(client: &Client) -> Result<Arc<dyn Disk>, Note> {
     Ok(Arc::new(Measured { images, containers: first(answer.container_filesystems) }))
 }
 
-/// Measures once more after something was removed: at once if `before` is missing, otherwise until `wanted`
-/// bytes are available, or the file system shows a change, or the patience is over (B3).
-pub async fn measure(
-    disk: &dyn Disk,
-    before: Option<Usage>,
-    wanted: Option<u64>,
-    patience: Duration,
-) -> Result<Usage, String> {
+/// Measures once more after something was removed, when `wanted` bytes are available or the patience is over (B3).
+pub async fn measure(disk: &dyn Disk, wanted: u64, patience: Duration) -> Result<Usage, String> {
     const FIRST_PAUSE: Duration = Duration::from_millis(5);
     const LONGEST_PAUSE: Duration = Duration::from_millis(100);
     let until = Instant::now() + patience;
@@ -127,11 +124,7 @@ pub async fn measure(
     loop {
         let usage = disk.usage()?;
         let now = Instant::now();
-        let is_shown = match wanted {
-            Some(wanted) => usage.available >= wanted,
-            None => before.is_none_or(|before| before != usage),
-        };
-        if patience.is_zero() || is_shown || now >= until {
+        if usage.available >= wanted || now >= until {
             return Ok(usage);
         }
         sleep(pause.min(until - now)).await;
@@ -186,17 +179,14 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn b3_it_waits_until_the_file_system_shows_the_removal_and_no_longer_than_two_seconds() {
-        let before = Usage { capacity: 100, available: 1, inodes: 0, inodes_free: 0 };
         let start = Instant::now();
-        let disk = Falling(Mutex::new(vec![1, 1, 1, 7]));
         let patience = Duration::from_secs(2);
-        assert_eq!(measure(&disk, Some(before), None, patience).await.unwrap().available, 7);
+        let disk = Falling(Mutex::new(vec![9, 1, 2, 10, 17]));
+        assert_eq!(measure(&disk, 10, patience).await.unwrap().available, 10);
         assert!(start.elapsed() < Duration::from_millis(100));
-        let disk = Falling(Mutex::new(vec![1, 2, 3, 7]));
-        assert_eq!(measure(&disk, Some(before), Some(3), patience).await.unwrap().available, 3);
         let start = Instant::now();
-        let disk = Falling(Mutex::new(vec![1]));
-        assert_eq!(measure(&disk, Some(before), None, patience).await.unwrap().available, 1);
+        let disk = Falling(Mutex::new(vec![1, 2, 1]));
+        assert_eq!(measure(&disk, 10, patience).await.unwrap().available, 1);
         assert_eq!(start.elapsed(), patience);
     }
 }

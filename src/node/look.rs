@@ -33,8 +33,6 @@ pub struct Look {
     pub(super) files: Files,
     /// The invariants that the plan breaks: none, unless there is a bug.
     pub(super) violations: Vec<String>,
-    /// Why images stay whose labels are not told.
-    pub(super) unlabelled: Option<Note>,
 }
 
 impl NodeCollector {
@@ -84,12 +82,13 @@ impl NodeCollector {
             runtime.sandbox_image = SandboxImage::Unknown;
             vec![note!("it is not known which images are used by others than CRI, so images stay: {error}")]
         }));
+        if let Some(state) = &self.state {
+            self.ledger = state.merged(std::mem::take(&mut self.ledger), &now);
+        }
         self.ledger.observe(&runtime, &pods, &now);
-        let mut unlabelled = None;
         if !self.rules.labels.is_empty() {
             let without = plan(&self.inputs(&runtime, &pods, &files, now.wall));
-            unlabelled = self.learn_labels(&mut runtime, &without).await;
-            notes.extend(unlabelled.clone());
+            notes.extend(self.learn_labels(&mut runtime, &without).await);
         }
         let plan = plan(&self.inputs(&runtime, &pods, &files, now.wall));
         notes.extend(self.lost_logs(&files, &plan));
@@ -97,7 +96,7 @@ impl NodeCollector {
         let broken = safety::check(&self.inputs(&runtime, &pods, &files, now.wall), &plan);
         let violations = broken.iter().map(ToString::to_string).collect::<Vec<_>>();
         notes.extend(violations.iter().map(|violation| note!("{violation}")));
-        Ok(Look { plan: Arc::new(plan), notes, api_error, pods, files, violations, unlabelled })
+        Ok(Look { plan: Arc::new(plan), notes, api_error, pods, files, violations })
     }
 
     /// Notes which of all sandboxes a kubelet has made.
@@ -121,11 +120,12 @@ impl NodeCollector {
         let are_elsewhere = !self.kubelet_pods.is_empty() && !self.kubelet_pods.iter().any(has_logs);
         (are_elsewhere && plan.removals.iter().any(goes_without)).then(|| {
             let go = if plan.effects == Effects::Nothing { "would go" } else { "go" };
-            note!(
+            let note = note!(
                 "no pod has its logs below {}, so containers {go} without their logs; if the kubelet has another \
                  `podLogsDir`, set `node.roots.pods` to it",
                 self.rules.roots.pods
-            )
+            );
+            Note { is_gap: false, ..note }
         })
     }
 
@@ -134,10 +134,11 @@ impl NodeCollector {
         let goes =
             plan.effects != Effects::Nothing && plan.removals.iter().any(|it| it.what() == What::Image);
         (self.rules.beside_kubelet.is_some() && goes).then(|| {
-            note!(
+            let note = note!(
                 "the kubelet (from 1.35 on) keeps its records of how images were pulled until it frees space itself; \
                  until then, revoked credentials open an image that goes here once somebody has pulled it again"
-            )
+            );
+            Note { is_gap: false, ..note }
         })
     }
 
@@ -289,9 +290,11 @@ fn made_by_kubelet(sandbox: &PodSandbox) -> Option<&String> {
 
 /// What was read, or nothing, with a note of this kind.
 fn items<T>(read: Result<Entries<T>, String>, kind: &'static str, notes: &mut Vec<Note>) -> Vec<T> {
+    // That there is no directory is none.
+    let is_gap = read.as_ref().map_or(true, |read| !read.items.is_empty());
     let none = |problem| Entries { items: Vec::new(), problem: Some(problem) };
     let Entries { items, problem } = read.unwrap_or_else(none);
-    notes.extend(problem.map(|text| Note { kind, text }));
+    notes.extend(problem.map(|text| Note { kind, is_gap, text }));
     items
 }
 

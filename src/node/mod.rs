@@ -19,10 +19,10 @@
 //! | `report` | a plan and what came of it, for people and programs |
 //! | `state` | the ages of images, which survive a restart |
 
-/// Makes a note as `format!` makes a text.
+/// Makes a note of a gap as `format!` makes a text.
 macro_rules! note {
     ($kind:literal $($arguments:tt)*) => {
-        $crate::node::Note { kind: $kind, text: format!($kind $($arguments)*) }
+        $crate::node::Note { kind: $kind, is_gap: true, text: format!($kind $($arguments)*) }
     };
 }
 

@@ -92,9 +92,12 @@ impl NodeCollector {
         let listed = runtime.containers.iter().map(|container| container.id.as_str()).collect();
         match self.client.foreign_images(&listed).await {
             Ok(images) => runtime.foreign_images = images,
-            Err(error @ cri::Error::Unimplemented { .. }) => notes.push(note!(
-                "containers that CRI does not list cannot be listed, so their images count as unused: {error}"
-            )),
+            Err(error @ cri::Error::Unimplemented { .. }) => notes.push(Note {
+                is_gap: false,
+                ..note!(
+                    "containers that CRI does not list cannot be listed, so their images count as unused: {error}"
+                )
+            }),
             Err(error) => return Err(error),
         }
         Ok(notes)
