@@ -61,7 +61,7 @@ impl NodeView {
 fn assess(status: &NodeStatus) -> Readiness {
     let mut checks = Vec::new();
     checks.push(match (&status.error, &status.report) {
-        (Some(error), _) => Check::failed("look", error.as_str()),
+        (Some(error), _) => Check::failed("look", error.to_string()),
         (None, None) => Check::failed("look", "the node has not been looked at yet"),
         (None, Some(_)) => Check::fine("look"),
     });
@@ -81,7 +81,7 @@ fn assess(status: &NodeStatus) -> Readiness {
     if let Some(why) = &report.dry_run {
         checks.push(Check::warning("dry run", why.as_str()));
     }
-    checks.extend(report.notes.iter().map(|note| Check::warning("look", note.as_str())));
+    checks.extend(report.notes.iter().map(|note| Check::warning("look", note.text.as_str())));
     if let Some(result) = &report.result {
         if result.missing_bytes > 0 || result.missing_inodes > 0 {
             let missing = amount(result.missing_bytes, result.missing_inodes);

@@ -151,8 +151,7 @@ pub struct StuckItem {
 }
 
 impl StuckItem {
-    /// The same beside an explanation of the object, which says what is refused, and when it was deleted: the graph
-    /// does not keep that, and may have seen a part of the time only.
+    /// The same beside an explanation of the object, which says what is refused.
     pub fn beside(mut self, explanation: &mut Explanation) -> Self {
         let acts = matches!(explanation.outcome, Outcome::Goes | Outcome::LosesReferences);
         if acts && self.attempts.is_some() {
@@ -168,13 +167,6 @@ impl StuckItem {
         if [StuckReason::Held.name(), StuckReason::Blocked.name()].contains(&self.reason) {
             // An explanation does not point to itself.
             self.hint = "what is said above has to end first";
-            let at = explanation.deleted.as_deref();
-            let deleted = at.and_then(|time| humantime::parse_rfc3339_weak(time).ok());
-            if let Some(deleted) = deleted.filter(|deleted| *deleted < self.since.0) {
-                let before = self.since.0.duration_since(deleted).unwrap_or_default();
-                self.waiting_seconds += before.as_secs_f64();
-                self.since = Timestamp(deleted);
-            }
         }
         self
     }

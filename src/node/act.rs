@@ -1,4 +1,5 @@
-//! Carries out a plan, step by step, and records what came of it.
+//! Carries out a plan, step by step, and records what came of it. `image` alone removes images, `remove` alone
+//! containers and sandboxes, and `files` alone logs and symlinks.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -104,7 +105,7 @@ impl NodeCollector {
         }
         let count = |is: fn(&Outcome) -> bool| items.iter().filter(|item| is(&item.outcome)).count();
         let unlisted = api_error.filter(|_| look.api_error.is_none());
-        let note = unlisted.map(|error| format!("pods could not be listed before each image: {error}"));
+        let note = unlisted.map(|error| note!("pods could not be listed before each image: {error}"));
         let gained = before.zip(usage).map(|(before, now)| now.available.saturating_sub(before.available));
         Ok(PassResult {
             removed: count(|outcome| matches!(outcome, Outcome::Removed)),
@@ -114,7 +115,6 @@ impl NodeCollector {
             missing_bytes,
             missing_inodes,
             unmeasured,
-            unlabelled: look.unlabelled.is_some(),
             interrupted,
             seconds: (start.elapsed().as_secs_f64() * 1000.0).floor() / 1000.0,
             items,
@@ -157,10 +157,10 @@ impl NodeCollector {
         Err(format!("the container runtime left {MOST_UNANSWERED} calls in a row unanswered"))
     }
 
-    async fn measure(&mut self, patience: Duration, until: Option<u64>, on: &mut Progress<'_>) {
+    async fn measure(&mut self, patience: Duration, until: u64, on: &mut Progress<'_>) {
         let measured = async {
             let disk = self.disk(&mut Vec::new()).await.ok_or("it is not known where images are stored")?;
-            disk::measure(&*disk, on.usage, until, patience).await
+            disk::measure(&*disk, until, patience).await
         };
         let Some(measured) = on.cancel.run_until_cancelled(measured).await else { return };
         let measured = measured.map_err(|problem| tracing::warn!("{problem}")).ok();

@@ -14,10 +14,10 @@ use rustix::time::{ClockId, clock_gettime};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use super::StateFile;
 use super::disk::{self, Disk};
 use super::files::Logs;
 use super::unlisted::Layer;
+use super::{Note, StateFile};
 use kube_gc_client::{Api, ApiError, PodWatch};
 
 /// How many live GETs are under way at a time.
@@ -85,7 +85,7 @@ impl NodeCollector {
     }
 
     /// Where images and layers are; as it was told before until the runtime of this connection tells.
-    pub(super) async fn disk(&mut self, notes: &mut Vec<String>) -> Option<Arc<dyn Disk>> {
+    pub(super) async fn disk(&mut self, notes: &mut Vec<Note>) -> Option<Arc<dyn Disk>> {
         // Before the call, which may make a new one.
         let connection = self.client.connections();
         if self.disk.as_ref().is_none_or(|(of, _)| *of < connection) {

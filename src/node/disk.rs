@@ -14,6 +14,8 @@ use kube_gc_node::pressure::Usage;
 use kube_gc_node::view::ContainerDisk;
 use tokio::time::{Instant, sleep};
 
+use super::Note;
+
 /// Something that says how full the file systems of the images and of the containers' layers are.
 pub trait Disk: fmt::Debug + Send + Sync {
     /// How full that of the images is now.
@@ -23,7 +25,7 @@ pub trait Disk: fmt::Debug + Send + Sync {
     fn usage(&self) -> Result<Usage, String>;
 
     /// Where the layers of containers are. What cannot be measured is noted.
-    fn of_containers(&self, _notes: &mut Vec<String>) -> ContainerDisk {
+    fn of_containers(&self, _notes: &mut Vec<Note>) -> ContainerDisk {
         ContainerDisk::OfImages
     }
 }
@@ -41,12 +43,15 @@ impl Disk for Measured {
         usage(&self.images)
     }
 
-    fn of_containers(&self, notes: &mut Vec<String>) -> ContainerDisk {
+    fn of_containers(&self, notes: &mut Vec<Note>) -> ContainerDisk {
         notes.extend(blind_spot(&self.images));
         let device = |directory: &PathBuf| std::fs::metadata(directory).map(|metadata| metadata.dev()).ok();
         match &self.containers {
             Some(containers) if *containers != self.images && device(containers) != device(&self.images) => {
-                ContainerDisk::Own(usage(containers).map_err(|problem| notes.push(problem)).ok())
+                let usage = usage(containers);
+                ContainerDisk::Own(
+                    usage.map_err(|text| notes.push(Note { kind: "layers", is_gap: true, text })).ok(),
+                )
             }
             _ => ContainerDisk::OfImages,
         }
@@ -75,15 +80,16 @@ const IN_DIRECTORY: [&str; 7] = ["overlayfs", "native", "btrfs", "zfs", "aufs", 
 
 /// What `statvfs` does not see: containerd names the directory of images after its snapshotter. Others, such as
 /// devmapper, may have a pool or a directory elsewhere.
-fn blind_spot(images: &Path) -> Option<String> {
+fn blind_spot(images: &Path) -> Option<Note> {
     let snapshotter = images.file_name()?.to_str()?.strip_prefix("io.containerd.snapshotter.v1.")?;
     (!IN_DIRECTORY.contains(&snapshotter)).then(|| {
-        format!(
+        let note = note!(
             "the snapshotter {} may store images outside of the file system at {}, which is the one that is \
              measured; then `high`, `low`, pressure and `--free` do not hold",
             word(snapshotter),
             images.display()
-        )
+        );
+        Note { is_gap: false, ..note }
     })
 }
 
@@ -97,26 +103,20 @@ impl Disk for kube_gc_cri::server::CriServer {
 }
 
 /// The file systems that the runtime says its images and containers are on.
-pub async fn of_runtime(client: &Client) -> Result<Arc<dyn Disk>, String> {
-    let unknown = |error| format!("it is not known where images are stored: {error}");
+pub async fn of_runtime(client: &Client) -> Result<Arc<dyn Disk>, Note> {
+    let unknown = |error| note!("it is not known where images are stored: {error}");
     let answer = client.image_filesystems().await.map_err(unknown)?;
     let first = |filesystems: Vec<FilesystemUsage>| {
         let first = filesystems.into_iter().find_map(|filesystem| filesystem.fs_id);
         first.map(|id| PathBuf::from(id.mountpoint)).filter(|directory| directory.is_absolute())
     };
     let images = first(answer.image_filesystems);
-    let images = images.ok_or("the container runtime does not say where images are stored")?;
+    let images = images.ok_or_else(|| note!("the container runtime does not say where images are stored"))?;
     Ok(Arc::new(Measured { images, containers: first(answer.container_filesystems) }))
 }
 
-/// Measures once more after something was removed: at once if `before` is missing, otherwise until `wanted`
-/// bytes are available, or the file system shows a change, or the patience is over (B3).
-pub async fn measure(
-    disk: &dyn Disk,
-    before: Option<Usage>,
-    wanted: Option<u64>,
-    patience: Duration,
-) -> Result<Usage, String> {
+/// Measures once more after something was removed, when `wanted` bytes are available or the patience is over (B3).
+pub async fn measure(disk: &dyn Disk, wanted: u64, patience: Duration) -> Result<Usage, String> {
     const FIRST_PAUSE: Duration = Duration::from_millis(5);
     const LONGEST_PAUSE: Duration = Duration::from_millis(100);
     let until = Instant::now() + patience;
@@ -124,11 +124,7 @@ pub async fn measure(
     loop {
         let usage = disk.usage()?;
         let now = Instant::now();
-        let is_shown = match wanted {
-            Some(wanted) => usage.available >= wanted,
-            None => before.is_none_or(|before| before != usage),
-        };
-        if patience.is_zero() || is_shown || now >= until {
+        if usage.available >= wanted || now >= until {
             return Ok(usage);
         }
         sleep(pause.min(until - now)).await;
@@ -155,7 +151,10 @@ mod tests {
         assert_eq!(of("/", Some("/..")), (ContainerDisk::OfImages, vec![]));
         assert!(matches!(of("/", Some("/proc")), (ContainerDisk::Own(Some(_)), notes) if notes.is_empty()));
         let (disk, notes) = of("/", Some("/no/such/directory"));
-        assert!(disk == ContainerDisk::Own(None) && notes[0].contains("/no/such/directory"), "{notes:?}");
+        assert!(
+            disk == ContainerDisk::Own(None) && notes[0].text.contains("/no/such/directory"),
+            "{notes:?}"
+        );
     }
 
     #[test]
@@ -163,7 +162,7 @@ mod tests {
         let of =
             |name| blind_spot(Path::new(&format!("/var/lib/containerd/io.containerd.snapshotter.v1.{name}")));
         assert_eq!(of("overlayfs"), None);
-        assert!(of("devmapper").is_some_and(|note| note.contains("devmapper")));
+        assert!(of("devmapper").is_some_and(|note| note.text.contains("devmapper")));
         assert_eq!(blind_spot(Path::new("/var/lib/containers/storage/overlay-images")), None);
     }
 
@@ -180,17 +179,14 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn b3_it_waits_until_the_file_system_shows_the_removal_and_no_longer_than_two_seconds() {
-        let before = Usage { capacity: 100, available: 1, inodes: 0, inodes_free: 0 };
         let start = Instant::now();
-        let disk = Falling(Mutex::new(vec![1, 1, 1, 7]));
         let patience = Duration::from_secs(2);
-        assert_eq!(measure(&disk, Some(before), None, patience).await.unwrap().available, 7);
+        let disk = Falling(Mutex::new(vec![9, 1, 2, 10, 17]));
+        assert_eq!(measure(&disk, 10, patience).await.unwrap().available, 10);
         assert!(start.elapsed() < Duration::from_millis(100));
-        let disk = Falling(Mutex::new(vec![1, 2, 3, 7]));
-        assert_eq!(measure(&disk, Some(before), Some(3), patience).await.unwrap().available, 3);
         let start = Instant::now();
-        let disk = Falling(Mutex::new(vec![1]));
-        assert_eq!(measure(&disk, Some(before), None, patience).await.unwrap().available, 1);
+        let disk = Falling(Mutex::new(vec![1, 2, 1]));
+        assert_eq!(measure(&disk, 10, patience).await.unwrap().available, 1);
         assert_eq!(start.elapsed(), patience);
     }
 }

@@ -1,4 +1,4 @@
-//! Looks at one image and at what may use it, and removes it.
+//! Looks at one image and at what may use it, and removes it. Nothing else here removes images, and this no files.
 
 use std::time::Duration;
 

@@ -17,7 +17,7 @@ use kube_gc_node::view::{Extent, Listed, SandboxImage};
 use kube_gc_node::{Files, Moment, PodRef, PodView, RuntimeView, Timestamp, plan, pods};
 
 use super::files::Entries;
-use super::{NodeCollector, NodeError, NodeOptions, blocking, now, view};
+use super::{NodeCollector, NodeError, NodeOptions, Note, blocking, now, view};
 use kube_gc_client::ApiError;
 
 /// What there is on a node, and what has to go.
@@ -26,15 +26,13 @@ pub struct Look {
     /// What has to go, and why.
     pub plan: Arc<Plan>,
     /// What could not be seen, for people.
-    pub notes: Vec<String>,
+    pub notes: Vec<Note>,
     /// Why the API server has not told the pods of this node.
     pub api_error: Option<ApiError>,
     pub(super) pods: PodView,
     pub(super) files: Files,
     /// The invariants that the plan breaks: none, unless there is a bug.
     pub(super) violations: Vec<String>,
-    /// Why images stay whose labels are not told.
-    pub(super) unlabelled: Option<String>,
 }
 
 impl NodeCollector {
@@ -72,7 +70,7 @@ impl NodeCollector {
         // After the runtime, so that a pod that is bound meanwhile is in the list.
         let (pods, api_error) = self.pod_view(&runtime, &files, &mut notes).await;
         if let Some(disk) = self.disk(&mut notes).await {
-            files.image_usage = disk.usage().map_err(|problem| notes.push(problem)).ok();
+            files.image_usage = disk.usage().map_err(|problem| notes.push(note!("{problem}"))).ok();
             files.container_disk = disk.of_containers(&mut notes);
         }
 
@@ -82,22 +80,23 @@ impl NodeCollector {
         let unlisted = self.learn_users(&mut runtime, &pods).await;
         notes.extend(unlisted.unwrap_or_else(|error| {
             runtime.sandbox_image = SandboxImage::Unknown;
-            vec![format!("it is not known which images are used by others than CRI, so images stay: {error}")]
+            vec![note!("it is not known which images are used by others than CRI, so images stay: {error}")]
         }));
+        if let Some(state) = &self.state {
+            self.ledger = state.merged(std::mem::take(&mut self.ledger), &now);
+        }
         self.ledger.observe(&runtime, &pods, &now);
-        let mut unlabelled = None;
         if !self.rules.labels.is_empty() {
             let without = plan(&self.inputs(&runtime, &pods, &files, now.wall));
-            unlabelled = self.learn_labels(&mut runtime, &without).await;
-            notes.extend(unlabelled.clone());
+            notes.extend(self.learn_labels(&mut runtime, &without).await);
         }
         let plan = plan(&self.inputs(&runtime, &pods, &files, now.wall));
         notes.extend(self.lost_logs(&files, &plan));
         notes.extend(self.stale_records(&plan));
         let broken = safety::check(&self.inputs(&runtime, &pods, &files, now.wall), &plan);
         let violations = broken.iter().map(ToString::to_string).collect::<Vec<_>>();
-        notes.extend_from_slice(&violations);
-        Ok(Look { plan: Arc::new(plan), notes, api_error, pods, files, violations, unlabelled })
+        notes.extend(violations.iter().map(|violation| note!("{violation}")));
+        Ok(Look { plan: Arc::new(plan), notes, api_error, pods, files, violations })
     }
 
     /// Notes which of all sandboxes a kubelet has made.
@@ -113,7 +112,7 @@ impl NodeCollector {
 
     /// A note if containers go and their logs stay: a kubelet runs here, and none of its pods has its logs where they
     /// are looked for.
-    fn lost_logs(&self, files: &Files, plan: &Plan) -> Option<String> {
+    fn lost_logs(&self, files: &Files, plan: &Plan) -> Option<Note> {
         let with_logs = files.log_directories.iter().map(|directory| parse_directory(&directory.name).uid);
         let with_logs: HashSet<&str> = with_logs.collect();
         let has_logs = |uid: &String| with_logs.contains(uid.as_str());
@@ -121,22 +120,25 @@ impl NodeCollector {
         let are_elsewhere = !self.kubelet_pods.is_empty() && !self.kubelet_pods.iter().any(has_logs);
         (are_elsewhere && plan.removals.iter().any(goes_without)).then(|| {
             let go = if plan.effects == Effects::Nothing { "would go" } else { "go" };
-            format!(
+            let note = note!(
                 "no pod has its logs below {}, so containers {go} without their logs; if the kubelet has another \
                  `podLogsDir`, set `node.roots.pods` to it",
                 self.rules.roots.pods
-            )
+            );
+            Note { is_gap: false, ..note }
         })
     }
 
     /// A note if images go beside a kubelet, which may have recorded with which credentials they were pulled (KEP-2535).
-    fn stale_records(&self, plan: &Plan) -> Option<String> {
+    fn stale_records(&self, plan: &Plan) -> Option<Note> {
         let goes =
             plan.effects != Effects::Nothing && plan.removals.iter().any(|it| it.what() == What::Image);
         (self.rules.beside_kubelet.is_some() && goes).then(|| {
-            "the kubelet (from 1.35 on) keeps its records of how images were pulled until it frees space itself; \
-             until then, revoked credentials open an image that goes here once somebody has pulled it again"
-                .to_owned()
+            let note = note!(
+                "the kubelet (from 1.35 on) keeps its records of how images were pulled until it frees space itself; \
+                 until then, revoked credentials open an image that goes here once somebody has pulled it again"
+            );
+            Note { is_gap: false, ..note }
         })
     }
 
@@ -152,16 +154,16 @@ impl NodeCollector {
     }
 
     /// The logs and symlinks.
-    async fn files(&self, notes: &mut Vec<String>) -> Files {
+    async fn files(&self, notes: &mut Vec<Note>) -> Files {
         let logs = self.logs.clone();
         let read = move || (logs.directories(None), logs.symlinks(None));
         let Ok((directories, symlinks)) = blocking(read).await else {
-            notes.push("reading the logs failed unexpectedly".to_owned());
+            notes.push(note!("reading the logs failed unexpectedly"));
             return Files::default();
         };
         Files {
-            log_directories: items(directories, notes),
-            log_symlinks: items(symlinks, notes),
+            log_directories: items(directories, "logs", notes),
+            log_symlinks: items(symlinks, "symlinks", notes),
             ..Files::default()
         }
     }
@@ -170,7 +172,7 @@ impl NodeCollector {
     pub(super) async fn runtime_view(
         &mut self,
         keys: &[PodKey],
-        notes: &mut Vec<String>,
+        notes: &mut Vec<Note>,
     ) -> Result<RuntimeView, NodeError> {
         let (lists, images, status) = join3(
             async {
@@ -192,15 +194,14 @@ impl NodeCollector {
             ..RuntimeView::default()
         };
         if runtime.containers_extent == Extent::Slice || runtime.sandboxes_extent == Extent::Slice {
-            notes.push(
+            notes.push(note!(
                 "the container runtime cannot send whole lists; sandboxes, logs and images wait until it can (B1)"
-                    .to_owned(),
-            );
+            ));
         }
         match images {
             Ok(images) => runtime.images = images.into_iter().map(view::image).collect(),
             Err(error @ cri::Error::TooLarge { .. }) => {
-                notes.push(format!("{error}; images stay (B1)"));
+                notes.push(note!("{error}; images stay (B1)"));
                 runtime.images_extent = Extent::Slice;
             }
             Err(error) => return Err(error.into()),
@@ -210,7 +211,7 @@ impl NodeCollector {
                 self.sandbox_image = status.sandbox_image().map_or(SandboxImage::None, SandboxImage::Named);
             }
             Err(error) => {
-                notes.push(format!("the container runtime does not say which image sandboxes use: {error}"));
+                notes.push(note!("the container runtime does not say which image sandboxes use: {error}"));
             }
         }
         runtime.sandbox_image = self.sandbox_image.clone();
@@ -224,7 +225,7 @@ impl NodeCollector {
         &mut self,
         runtime: &RuntimeView,
         files: &Files,
-        notes: &mut Vec<String>,
+        notes: &mut Vec<Note>,
     ) -> (PodView, Option<ApiError>) {
         let Some(source) = &self.pods else { return (PodView::None, None) };
         let told = async {
@@ -252,7 +253,7 @@ impl NodeCollector {
                 let (why, known) = (error.to_string(), self.known_pods());
                 let images =
                     if known.is_some() { "those known last hold their images" } else { "no image goes" };
-                notes.push(format!(
+                notes.push(note!(
                     "the pods of this node are not known, so none counts as gone, and {images}: {why}"
                 ));
                 (PodView::Unavailable { why, known }, Some(error))
@@ -263,7 +264,7 @@ impl NodeCollector {
 
 /// How many pods count as there because nothing confirms the node, or because somebody may not ask for them or
 /// got no answer.
-fn doubts(failure: Option<ApiError>, missing: &[PodRef], pods: &Pods<'_>) -> Vec<String> {
+fn doubts(failure: Option<ApiError>, missing: &[PodRef], pods: &Pods<'_>) -> Vec<Note> {
     let count = |why: UnknownReason| {
         let state = PodState::Unknown(why);
         let count = missing.iter().filter(|pod| pods.state(&pod.uid) == state).count();
@@ -271,10 +272,10 @@ fn doubts(failure: Option<ApiError>, missing: &[PodRef], pods: &Pods<'_>) -> Vec
         (count > 0).then(|| format!("{count} {are} missing in the list, and not proved gone"))
     };
     let unconfirmed = count(UnknownReason::Unconfirmed);
-    let unconfirmed = unconfirmed.map(|what| format!("{what}: {}", UnknownReason::Unconfirmed));
+    let unconfirmed = unconfirmed.map(|what| note!("{what}: {}", UnknownReason::Unconfirmed));
     let unproved = failure.and_then(|why| {
         let right = if why.code == Some(403) { "; allow this user to get pods" } else { "" };
-        count(UnknownReason::Unproved).map(|what| format!("{what}: {why}{right}"))
+        count(UnknownReason::Unproved).map(|what| note!("{what}: {why}{right}"))
     });
     unconfirmed.into_iter().chain(unproved).collect()
 }
@@ -287,11 +288,13 @@ fn made_by_kubelet(sandbox: &PodSandbox) -> Option<&String> {
     sandbox.labels.get(POD_UID).filter(|_| is_ready && is_annotated)
 }
 
-/// What was read, or nothing, with a note.
-fn items<T>(read: Result<Entries<T>, String>, notes: &mut Vec<String>) -> Vec<T> {
+/// What was read, or nothing, with a note of this kind.
+fn items<T>(read: Result<Entries<T>, String>, kind: &'static str, notes: &mut Vec<Note>) -> Vec<T> {
+    // That there is no directory is none.
+    let is_gap = read.as_ref().map_or(true, |read| !read.items.is_empty());
     let none = |problem| Entries { items: Vec::new(), problem: Some(problem) };
     let Entries { items, problem } = read.unwrap_or_else(none);
-    notes.extend(problem);
+    notes.extend(problem.map(|text| Note { kind, is_gap, text }));
     items
 }
 

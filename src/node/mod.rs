@@ -19,6 +19,13 @@
 //! | `report` | a plan and what came of it, for people and programs |
 //! | `state` | the ages of images, which survive a restart |
 
+/// Makes a note of a gap as `format!` makes a text.
+macro_rules! note {
+    ($kind:literal $($arguments:tt)*) => {
+        $crate::node::Note { kind: $kind, is_gap: true, text: format!($kind $($arguments)*) }
+    };
+}
+
 mod act;
 mod collector;
 mod disk;
@@ -37,7 +44,7 @@ pub use collector::{NodeCollector, NodeError, PodSource, blocking, now};
 #[cfg(any(test, feature = "demo"))]
 pub use disk::Disk;
 pub use look::Look;
-pub use report::{PassResult, Report, amount, why_dry};
+pub use report::{Note, PassResult, Report, amount, why_dry};
 pub use settings::{Asked, NodeOptions};
 pub use state::StateFile;
 

@@ -1,4 +1,5 @@
-//! Looks at one candidate, and removes it: a container, a sandbox or a log. For images, see `image`.
+//! Looks at one candidate, and removes it: a container or a sandbox by the runtime, a log or a symlink by `files`,
+//! which alone removes those. `image` alone removes images.
 
 use std::time::Duration;
 

@@ -31,7 +31,7 @@ pub struct Report {
     /// Why nothing is removed; `null` if something may be.
     pub dry_run: Option<String>,
     /// What could not be seen.
-    pub notes: Vec<String>,
+    pub notes: Vec<Note>,
     /// The plan.
     #[serde(flatten)]
     pub plan: Arc<Plan>,
@@ -40,6 +40,20 @@ pub struct Report {
     /// What a person has asked for, as flags.
     #[serde(skip)]
     pub asked: String,
+}
+
+/// What could not be seen, for people.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct Note {
+    /// What does not change while it lasts: the sentence without the error and whatever else is filled in.
+    #[serde(skip)]
+    pub(super) kind: &'static str,
+    /// Whether a pass does not know all that it should.
+    #[serde(skip)]
+    pub(super) is_gap: bool,
+    /// The sentence.
+    pub text: String,
 }
 
 /// What came of a plan.
@@ -61,9 +75,6 @@ pub struct PassResult {
     /// Whether space was to be freed and the file system could not be measured, so that it is not
     /// known whether enough is free.
     pub unmeasured: bool,
-    /// Whether images stay because their labels are not told.
-    #[serde(skip)]
-    pub unlabelled: bool,
     /// Why it ended early.
     pub interrupted: Option<String>,
     /// How long it took, to the millisecond.
@@ -74,7 +85,7 @@ pub struct PassResult {
     pub usage: Option<Usage>,
     /// What could not be seen meanwhile; the report has it with its other notes.
     #[serde(skip)]
-    pub note: Option<String>,
+    pub note: Option<Note>,
 }
 
 impl Report {
@@ -92,6 +103,12 @@ impl Report {
             result: None,
             asked: String::new(),
         }
+    }
+
+    /// Whether all that was wanted was learned and done. In a dry run, nothing was to be done.
+    pub fn is_complete(&self) -> bool {
+        let knows_all = || self.notes.iter().all(|note| !note.is_gap) && !self.plan.leaves_due;
+        self.result.as_ref().is_none_or(|result| result.is_complete() && knows_all())
     }
 
     /// The same with what came of it.
@@ -126,13 +143,12 @@ pub fn why_dry(options: &NodeOptions) -> Option<String> {
 }
 
 impl PassResult {
-    /// Whether all that was wanted was done.
-    pub fn is_complete(&self) -> bool {
+    /// Whether all that it tried was done.
+    fn is_complete(&self) -> bool {
         self.failed == 0
             && self.missing_bytes == 0
             && self.missing_inodes == 0
             && !self.unmeasured
-            && !self.unlabelled
             && self.interrupted.is_none()
     }
 

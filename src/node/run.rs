@@ -1,5 +1,6 @@
 //! The loop of a node: looks at it, plans, acts and records, again and again. Passes never overlap.
 
+use std::mem::discriminant;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use crate::node::{NodeCollector, NodeError, NodeOptions, PassResult, Report, amount};
+use crate::node::{NodeCollector, NodeError, NodeOptions, Note, PassResult, Report, amount};
 use kube_gc_client::{Api, EventType};
 use kube_gc_observe::telemetry::record;
 
@@ -32,7 +33,7 @@ pub struct NodeStatus {
     /// The last plan, and what came of it.
     pub report: Option<Arc<Report>>,
     /// Why the node cannot be looked at now.
-    pub error: Option<String>,
+    pub error: Option<NodeError>,
 }
 
 /// One node, and how it is collected.
@@ -90,7 +91,7 @@ async fn pass(
     events: Option<&NodeEvents>,
     cancel: &CancellationToken,
     last: NodeStatus,
-) -> Result<(Report, bool), String> {
+) -> Result<(Report, bool), NodeError> {
     let start = Instant::now();
     let made = attempt(node, scope, cancel).await;
     let succeeded = made.as_ref().is_ok_and(is_success);
@@ -122,11 +123,11 @@ async fn pass(
             Ok((report, more))
         }
         Err(error) => {
-            let error = error.to_string();
-            if last.error.as_ref() == Some(&error) || cancel.is_cancelled() {
-                tracing::debug!(error, "the node still cannot be looked at");
+            let is_same = last.error.is_some_and(|last| discriminant(&last) == discriminant(&error));
+            if is_same || cancel.is_cancelled() {
+                tracing::debug!(%error, "the node still cannot be looked at");
             } else {
-                tracing::warn!(error, "the node cannot be looked at; nothing is removed");
+                tracing::warn!(%error, "the node cannot be looked at; nothing is removed");
             }
             Err(error)
         }
@@ -205,13 +206,13 @@ fn summarize(report: &Report, last: Option<&Report>) {
     }
     let known = last.map(|last| last.notes.as_slice()).unwrap_or_default();
     for note in report.notes.iter().filter(|note| is_new(note, known)) {
-        tracing::warn!("{note}");
+        tracing::warn!("{}", note.text);
     }
 }
 
-/// Whether no note of the last pass says so. The error after the colon may be another one each time.
-pub(super) fn is_new(note: &str, known: &[String]) -> bool {
-    !known.iter().any(|known| known.split(": ").next() == note.split(": ").next())
+/// Whether no note of the last pass is of this kind. The error in it may be another one each time.
+pub(super) fn is_new(note: &Note, known: &[Note]) -> bool {
+    known.iter().all(|known| known.kind != note.kind)
 }
 
 /// Tells what could not be removed or freed, by events about the node.

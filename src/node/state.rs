@@ -69,6 +69,15 @@ impl StateFile {
         (newest.unwrap_or_default(), problems)
     }
 
+    /// The same with what another process has written since this one wrote: an image is as young as either says.
+    pub(super) fn merged(&self, ledger: Ledger, now: &Moment) -> Ledger {
+        let paths = [&self.path].into_iter().chain(&self.volatile);
+        let contents = paths.filter_map(|path| content(path).ok());
+        let others = contents.filter(|content| self.written.as_ref().is_some_and(|own| own != content));
+        let copies = others.filter_map(|content| Ledger::parse(&content).and_then(|it| it.until(now)).ok());
+        Ledger::newest(copies.chain([ledger]).collect(), now).unwrap_or_default()
+    }
+
     /// Replaces the file in one step, unless it has the same already: a crash leaves either the old or the new
     /// content. That it cannot be written is logged: the ages are then lost with this process.
     pub fn write(&mut self, ledger: &Ledger) {

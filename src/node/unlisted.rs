@@ -11,7 +11,7 @@ use kube_gc_node::users::i1_may_mount;
 use kube_gc_node::view::{ContainerState, Extent};
 use kube_gc_node::{Plan, PodView, Rule, RuntimeView, Timestamp};
 
-use super::{NodeCollector, view};
+use super::{NodeCollector, Note, view};
 
 /// How many containers are asked at a time for what they mount, or images for their labels.
 const STATUSES_AT_A_TIME: usize = 8;
@@ -37,7 +37,7 @@ impl NodeCollector {
         &mut self,
         runtime: &mut RuntimeView,
         now: Timestamp,
-        notes: &mut Vec<String>,
+        notes: &mut Vec<Note>,
     ) {
         let mut is_new = false;
         for container in &mut runtime.containers {
@@ -53,7 +53,7 @@ impl NodeCollector {
             return;
         }
         let sizes = self.client.layer_sizes().await.unwrap_or_else(|error| {
-            notes.push(format!("it is not known how much dead containers have written: {error}"));
+            notes.push(note!("it is not known how much dead containers have written: {error}"));
             HashMap::new()
         });
         for container in &mut runtime.containers {
@@ -85,16 +85,19 @@ impl NodeCollector {
         &mut self,
         runtime: &mut RuntimeView,
         pods: &PodView,
-    ) -> Result<Vec<String>, cri::Error> {
+    ) -> Result<Vec<Note>, cri::Error> {
         // By now, it may be one that mounts images.
         self.client.follow().await?;
         let mut notes = self.learn_volumes(runtime, pods).await;
         let listed = runtime.containers.iter().map(|container| container.id.as_str()).collect();
         match self.client.foreign_images(&listed).await {
             Ok(images) => runtime.foreign_images = images,
-            Err(error @ cri::Error::Unimplemented { .. }) => notes.push(format!(
-                "containers that CRI does not list cannot be listed, so their images count as unused: {error}"
-            )),
+            Err(error @ cri::Error::Unimplemented { .. }) => notes.push(Note {
+                is_gap: false,
+                ..note!(
+                    "containers that CRI does not list cannot be listed, so their images count as unused: {error}"
+                )
+            }),
             Err(error) => return Err(error),
         }
         Ok(notes)
@@ -102,7 +105,7 @@ impl NodeCollector {
 
     /// Asks containers that may mount images, and were not asked before, which these are. A container that cannot be
     /// asked may use any image.
-    async fn learn_volumes(&mut self, runtime: &mut RuntimeView, pods: &PodView) -> Vec<String> {
+    async fn learn_volumes(&mut self, runtime: &mut RuntimeView, pods: &PodView) -> Vec<Note> {
         let client = &self.client;
         let may_mount =
             if client.runtime().mounts_images() { i1_may_mount(runtime, pods) } else { Vec::new() };
@@ -119,7 +122,7 @@ impl NodeCollector {
                 }
                 Err(error) => {
                     let id = word(&container.id);
-                    notes.push(format!(
+                    notes.push(note!(
                         "container {id} cannot be asked which images it mounts, so all images stay: {error}"
                     ));
                     container.image_refs.clear();
@@ -134,7 +137,7 @@ impl NodeCollector {
 
     /// Asks for the labels of images that a plan keeps only because it does not know them. Returns a note if some are
     /// not told.
-    pub(super) async fn learn_labels(&self, runtime: &mut RuntimeView, without: &Plan) -> Option<String> {
+    pub(super) async fn learn_labels(&self, runtime: &mut RuntimeView, without: &Plan) -> Option<Note> {
         let wanted = without.entries.iter().filter(|entry| entry.rule == Rule::Label);
         let wanted: HashSet<&str> = wanted.map(|entry| entry.id.as_str()).collect();
         let images = runtime.images.iter_mut().filter(|image| wanted.contains(image.id.as_str()));
@@ -153,7 +156,7 @@ impl NodeCollector {
                 Err(error) => problem = Some(error),
             }
         }
-        problem.map(|why| format!("images stay whose labels the container runtime does not tell: {why}"))
+        problem.map(|why| note!("images stay whose labels the container runtime does not tell: {why}"))
     }
 }
 

@@ -223,11 +223,11 @@ async fn a_collector_is_asked_directly_and_through_the_api_server() -> Result<()
         [("", found), ("--from collector", found), ("--collector-namespace kube-gc", found), (&url, "")]
     {
         let verdict = "ConfigMap/root is being deleted, and waits for 1 blocking dependent.\n";
-        let said = [verdict, "The collector cannot finish with it (blocked, for", from];
+        let said = [verdict, from];
         caller.says(&format!("explain cm/root {source}"), 0, &said).await?;
     }
     let json = caller.json(&format!("explain cm/root {url}")).await?;
-    ensure!(json["stuck"]["reason"] == "blocked" && json["decisions"].is_array(), "{json}");
+    ensure!(json["decisions"].is_array(), "{json}");
 
     // The times of the server have no fractions of a second.
     stuck(caller, "stuck --older 0s --from lists", 3).await?;

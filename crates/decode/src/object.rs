@@ -1,11 +1,11 @@
 //! One object.
 
-use serde::de::IgnoredAny;
+use serde::{Deserialize, Deserializer};
 
 use super::{Encoding, Keyed, Text, keyed_or_default, or_default, protobuf, read_json};
 use kube_gc_core::object::{
     FOREGROUND_FINALIZER, Finalizers, Namespace, ORPHAN_FINALIZER, ObjectFacts, OwnerReference,
-    ResourceVersion, Uid,
+    ResourceVersion, Uid, seconds,
 };
 
 /// An object of which only the metadata are read; without them, it has none.
@@ -35,8 +35,18 @@ pub struct Metadata<'a> {
     pub owner_references: Vec<Keyed<ReferenceView<'a>>>,
     #[serde(borrow, deserialize_with = "or_default")]
     pub finalizers: Vec<Text<'a>>,
-    pub deletion_timestamp: Option<IgnoredAny>,
+    pub deletion_timestamp: Option<Time>,
     pub deletion_grace_period_seconds: Option<i64>,
+}
+
+/// A time in seconds since 1970, if it is one.
+#[derive(Debug)]
+pub struct Time(pub Option<u64>);
+
+impl<'de> Deserialize<'de> for Time {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Text::deserialize(deserializer).map(|time| Self(seconds(&time)))
+    }
 }
 
 impl Metadata<'_> {
@@ -66,6 +76,7 @@ impl Metadata<'_> {
             held_by_others,
             // Of what no server gives, it is only known that it is not over.
             grace: self.deletion_grace_period_seconds.map(|grace| grace.try_into().unwrap_or(1)),
+            ends: self.deletion_timestamp.as_ref().and_then(|Time(seconds)| *seconds),
         })
     }
 }
@@ -158,7 +169,7 @@ mod tests {
     #[test]
     fn facts_are_what_the_graph_needs_of_an_object() {
         let json = r#"{"kind":"Widget","metadata":{"name":"w","namespace":"ns","uid":"u","resourceVersion":"7",
-            "deletionTimestamp":"t","deletionGracePeriodSeconds":30,"finalizers":["orphan",null],"ownerReferences":[
+            "deletionTimestamp":"2026-01-01T00:00:00Z","deletionGracePeriodSeconds":30,"finalizers":["orphan",null],"ownerReferences":[
             {"apiVersion":"v1","kind":"Pod","name":"p","uid":"o","controller":true,"blockOwnerDeletion":null},
             {"apiVersion":"v1","kind":"Pod","name":"of no uid"}]},"spec":{}}"#;
         let owner = OwnerReference {
@@ -179,6 +190,7 @@ mod tests {
             finalizers: Finalizers { foreground: false, orphan: true },
             held_by_others: true,
             grace: Some(30),
+            ends: Some(1_767_225_600),
         };
         assert_eq!(read(json), Ok(Some(expected)));
         let nothing =

@@ -13,9 +13,8 @@ use std::borrow::Cow;
 use std::fmt;
 
 use prost::Message;
-use serde::de::IgnoredAny;
 
-use super::object::{Metadata, ReferenceView};
+use super::object::{Metadata, ReferenceView, Time};
 use super::status::{Cause, Details};
 use super::watch::{EventType, INITIAL_EVENTS_END};
 use super::{Bookmark, DecodedEvent, Keyed, Status, Text};
@@ -88,15 +87,21 @@ struct ObjectMeta {
     uid: Vec<u8>,
     #[prost(bytes = "vec", tag = "6")]
     resource_version: Vec<u8>,
-    /// A time, of which it matters only whether it is set. The zero time is an empty message.
-    #[prost(bytes = "vec", tag = "9")]
-    deletion_timestamp: Vec<u8>,
+    /// The zero time is an empty message.
+    #[prost(message, tag = "9")]
+    deletion_timestamp: Option<Seconds>,
     #[prost(int64, optional, tag = "10")]
     deletion_grace_period_seconds: Option<i64>,
     #[prost(message, repeated, tag = "13")]
     owner_references: Vec<OwnerReference>,
     #[prost(bytes = "vec", repeated, tag = "14")]
     finalizers: Vec<Vec<u8>>,
+}
+
+#[derive(PartialEq, Message)]
+struct Seconds {
+    #[prost(int64, tag = "1")]
+    since_1970: i64,
 }
 
 #[derive(Message)]
@@ -234,6 +239,7 @@ pub(super) fn read_object(message: &[u8]) -> Result<Metadata<'static>, String> {
             block_owner_deletion,
         })
     };
+    let deleted = meta.deletion_timestamp.filter(|time| *time != Seconds::default());
     Ok(Metadata {
         name: text(meta.name),
         namespace: text(meta.namespace),
@@ -241,7 +247,7 @@ pub(super) fn read_object(message: &[u8]) -> Result<Metadata<'static>, String> {
         resource_version: text(meta.resource_version),
         owner_references: meta.owner_references.into_iter().map(reference).collect(),
         finalizers: meta.finalizers.into_iter().map(text).collect(),
-        deletion_timestamp: (!meta.deletion_timestamp.is_empty()).then_some(IgnoredAny),
+        deletion_timestamp: deleted.map(|Seconds { since_1970 }| Time(since_1970.try_into().ok())),
         deletion_grace_period_seconds: meta.deletion_grace_period_seconds,
     })
 }

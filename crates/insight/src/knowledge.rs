@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use indexmap::IndexSet;
 use serde::{Deserialize, Serialize};
@@ -11,7 +11,7 @@ use crate::contents::NamespaceCondition;
 use crate::name::{LeftOut, ObjectName, Outside, Unseen};
 use kube_gc_core::graph::{NodeView, ObjectSnapshot, OwnerState};
 use kube_gc_core::object::{
-    Catalog, DeletionState, GroupResource, Identity, Key, Namespace, ObjectFacts, Uid,
+    Catalog, DeletionState, GroupResource, Identity, Key, Namespace, ObjectFacts, Uid, seconds,
 };
 
 /// Something that a question has to know.
@@ -139,10 +139,7 @@ impl Details {
     /// The seconds since its grace period has ended; negative before that. `None` if it is not being deleted,
     /// or if the time is not known.
     pub fn overdue(&self) -> Option<i64> {
-        let seconds = |time: &Option<String>| -> Option<i64> {
-            let time = humantime::parse_rfc3339_weak(time.as_ref()?).ok()?;
-            i64::try_from(time.duration_since(SystemTime::UNIX_EPOCH).ok()?.as_secs()).ok()
-        };
+        let seconds = |time: &Option<String>| i64::try_from(seconds(time.as_ref()?)?).ok();
         (seconds(&self.read)? - seconds(&self.deleted)?).checked_sub_unsigned(self.grace)
     }
 }

@@ -257,7 +257,8 @@ fn for_space(
         match goal {
             _ if inputs.rules.all => *decision = Decision::remove(Rule::All, unused(age)),
             Some((goal, _)) if is_reached(freed) => {
-                let reason = format!("unused; what goes before it seems to be enough for {}", goal.rule);
+                let reason =
+                    format!("unused; goes only if what goes before it is not enough for {}", goal.rule);
                 *decision = Decision::keep(goal.rule, reason);
                 selection.in_line.push(index);
                 continue;

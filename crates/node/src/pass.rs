@@ -49,8 +49,8 @@ pub enum Step {
     Measure {
         /// How long to wait at most.
         patience: Duration,
-        /// Until so many bytes are available; nothing: until something has changed.
-        until: Option<u64>,
+        /// Until so many bytes are available.
+        until: u64,
     },
     /// Nothing: the pass is over.
     Done,
@@ -119,10 +119,13 @@ pub struct Pass {
     /// measurement since the last removal.
     measures_at_end: bool,
     patience: Duration,
-    /// How many bytes were available before the pass, if the layers of containers are on the same file system.
-    before: Option<u64>,
-    /// What the layers of removed containers had, until there was time for the file system to show it.
-    layers: u64,
+    /// How many bytes were removed since the last measurement, as far as it is known: others write at the same time, so
+    /// that something has changed says nothing.
+    removed: u64,
+    /// Whether the layers of containers are on the same file system.
+    shares_disk: bool,
+    /// What the plan was made with.
+    before: Option<Usage>,
     last: Option<Usage>,
     /// Whether the file system could not be measured at least once.
     has_missed: bool,
@@ -152,7 +155,6 @@ impl Pass {
         let goal = plan.goal.filter(|_| frees_space || mutation::is(Mutation::ActInDryRun));
         let mut left = [plan.limits.containers; What::COUNT];
         left[What::Image as usize] = plan.limits.images;
-        let shares_disk = plan.container_disk == ContainerDisk::OfImages;
         Self {
             others,
             images,
@@ -161,8 +163,9 @@ impl Pass {
             usage: None,
             measures_at_end: goal.is_some(),
             patience: Duration::ZERO,
-            before: plan.usage.filter(|_| shares_disk).map(|usage| usage.available),
-            layers: 0,
+            removed: 0,
+            shares_disk: plan.container_disk == ContainerDisk::OfImages,
+            before: plan.usage,
             last: None,
             has_missed: false,
             records: Vec::new(),
@@ -182,9 +185,8 @@ impl Pass {
             return Step::Remove(self.others.drain(..count).collect());
         }
         // What dead containers free may be enough, so no image goes before it shows.
-        if let (Some(goal), Some(before), true) = (self.goal, self.before, self.layers > 0) {
-            let until = Some(goal.available.min(before.saturating_add(self.layers)));
-            return Step::Measure { patience: PATIENCE_FOR_LAYERS, until };
+        if self.goal.is_some() && self.patience == PATIENCE_FOR_LAYERS {
+            return self.measure();
         }
         // B3, B6: images go for space only until enough is free.
         let is_reached = |goal: Goal| self.usage.is_some_and(|usage| goal.is_reached(&usage));
@@ -200,12 +202,21 @@ impl Pass {
             None => self.measures_at_end,
         };
         if measures {
-            return Step::Measure { patience: self.patience, until: None };
+            return self.measure();
         }
         if image.is_none() {
             return Step::Done;
         }
         Step::Remove(self.images.drain(..1).collect())
+    }
+
+    /// A measurement when the file system shows what was removed, or enough is free.
+    fn measure(&self) -> Step {
+        let until = self.goal.zip(self.last.or(self.before)).map_or(0, |(goal, last)| {
+            let all = last.available.saturating_add(self.removed);
+            if goal.missing_inodes(&last) > 0 { all } else { all.min(goal.available) }
+        });
+        Step::Measure { patience: self.patience, until }
     }
 
     /// Tells what came of one of the removals that were asked for, if it was tried.
@@ -214,15 +225,23 @@ impl Pass {
         if is_removed && !mutation::is(Mutation::NoLimitOfRemovals) {
             self.left[what as usize] = self.left[what as usize].saturating_sub(1);
         }
+        let bytes = record.candidate.bytes.unwrap_or_default();
         match what {
             What::Image if is_removed => {
+                self.removed = self.removed.saturating_add(bytes);
                 // The last measurement is out of date.
                 self.usage = None;
                 self.measures_at_end = self.goal.is_some();
                 self.patience = PATIENCE;
             }
-            What::Container if is_removed && !mutation::is(Mutation::NoPatienceForLayers) => {
-                self.layers = self.layers.saturating_add(record.candidate.bytes.unwrap_or_default());
+            What::Container
+                if is_removed
+                    && self.shares_disk
+                    && bytes > 0
+                    && !mutation::is(Mutation::NoPatienceForLayers) =>
+            {
+                self.removed = self.removed.saturating_add(bytes);
+                self.patience = PATIENCE_FOR_LAYERS;
             }
             What::Container | What::Sandbox | What::LogDirectory | What::LogSymlink | What::Image => {}
         }
@@ -242,7 +261,7 @@ impl Pass {
     /// measurement, no image goes for space.
     pub fn measured(&mut self, usage: Option<Usage>) {
         self.patience = Duration::ZERO;
-        self.layers = 0;
+        self.removed = 0;
         self.measures_at_end = false;
         self.usage = usage;
         self.last = usage.or(self.last);

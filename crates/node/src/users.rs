@@ -98,8 +98,8 @@ pub fn i1_may_mount(runtime: &RuntimeView, pods: &PodView) -> Vec<usize> {
         .collect()
 }
 
-/// Ends keys of names without a registry, which may be in any.
-const ANY_REGISTRY: &str = "~";
+/// Marks keys of names without a registry, which may be in any.
+const ANY_REGISTRY: char = '~';
 
 /// What a reference to an image may match: an image is meant if it has one of these keys.
 pub fn keys_of_reference(reference: &str) -> Vec<String> {
@@ -123,7 +123,7 @@ pub fn keys_of_reference(reference: &str) -> Vec<String> {
         keys.push(name.full());
         if name.registry.is_none() {
             let longest = suffixes(name.path).last().unwrap_or_default();
-            keys.push(format!("{longest}:{}{ANY_REGISTRY}", name.tag));
+            keys.push(format!("{ANY_REGISTRY}{longest}:{}", name.tag));
         }
     }
     keys
@@ -144,10 +144,8 @@ pub(crate) fn has_key(image: &Image, mut is_wanted: impl FnMut(&str) -> bool) ->
             return is_wanted(digest);
         }
         let parsed = Name::parse(name);
-        // Each other key is an end of this: idle passes do this for each image.
-        let longest = [parsed.path, ":", parsed.tag, ANY_REGISTRY].concat();
         is_wanted(&parsed.full())
-            || suffixes(parsed.path).any(|path| is_wanted(&longest[parsed.path.len() - path.len()..]))
+            || suffixes(parsed.path).any(|path| is_wanted(&format!("{ANY_REGISTRY}{path}:{}", parsed.tag)))
     })
 }
 
@@ -181,9 +179,9 @@ impl<'a> Name<'a> {
     fn full(&self) -> String {
         let Self { registry, path, tag, .. } = self;
         match registry.filter(|registry| !matches!(*registry, "docker.io" | "index.docker.io")) {
-            None if path.contains('/') => ["docker.io/", path, ":", tag].concat(),
-            None => ["docker.io/library/", path, ":", tag].concat(),
-            Some(registry) => [registry, "/", path, ":", tag].concat(),
+            None if path.contains('/') => format!("docker.io/{path}:{tag}"),
+            None => format!("docker.io/library/{path}:{tag}"),
+            Some(registry) => format!("{registry}/{path}:{tag}"),
         }
     }
 }

@@ -15,7 +15,7 @@ use super::report;
 use super::shared::{LogArgs, begin, ended, name};
 use super::text::{columns, json, print};
 use crate::app::{self, Error, ErrorKind, Target};
-use crate::node::{Asked, PassResult, Report};
+use crate::node::{Asked, Report};
 use kube_gc_config::{Loader, PodKnowledge};
 use kube_gc_node::plan::Action;
 use kube_gc_node::rules::Label;
@@ -327,9 +327,7 @@ impl OnceArgs {
         let loader = self.common.loader();
         let settings = begin(loader.flag("--dry-run", "dry_run", self.dry_run.then_some(true)).load())?;
         let report = app::node::once(&self.common.connection, &settings, &self.asked.asked(self.wait))?;
-        let is_complete = |result: &PassResult| result.is_complete() && !report.plan.leaves_due;
-        // In a dry run, nothing was to be done.
-        let is_complete = report.result.as_ref().is_none_or(is_complete);
+        let is_complete = report.is_complete();
         self.shown.print(report, &self.asked, &self.common)?;
         Ok(if is_complete { Exit::Success } else { Exit::Incomplete })
     }

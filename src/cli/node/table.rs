@@ -159,7 +159,7 @@ fn notes(text: &mut String, report: &Report) {
         );
     }
     for note in &report.notes {
-        let _ = writeln!(text, "Note: {}.", Escaped(note.trim_end_matches('.')));
+        let _ = writeln!(text, "Note: {}.", Escaped(note.text.trim_end_matches('.')));
     }
 }
 

@@ -248,7 +248,7 @@ impl Host {
     /// Plans.
     pub async fn look(&mut self) -> Result<Look, String> {
         let look = self.collector.look(node::now()).await.map_err(|error| error.to_string())?;
-        look.notes.first().map_or_else(|| Ok(()), |note| Err(note.clone()))?;
+        look.notes.first().map_or_else(|| Ok(()), |note| Err(note.text.clone()))?;
         Ok(look)
     }
 

@@ -78,7 +78,7 @@ async fn look(
     }
     let mut stuck = Vec::new();
     for reason in StuckReason::ALL.into_iter().filter(|reason| wording(*reason).is_some()) {
-        let named = collector.named_stuck(reason, LOOKED_AT, IN_A_NAMESPACE, StuckReason::OLD).await?;
+        let named = collector.named_stuck(reason, LOOKED_AT, IN_A_NAMESPACE, after).await?;
         stuck.extend(named.into_iter().filter(|object| object.waited >= after));
     }
     for object in recent.due(stuck, Instant::now()) {

@@ -59,15 +59,29 @@ async fn events(node: &Node) -> Vec<(String, String)> {
     found
 }
 
-#[test]
-fn a_note_is_logged_once_whatever_error_it_ends_with() {
-    let known = ["the pods are not known: no answer", "2 pods are missing"].map(str::to_owned);
-    for (note, expected) in [
-        ("the pods are not known: refused", false),
-        ("2 pods are missing", false),
-        ("3 pods are missing", true),
+#[tokio::test]
+async fn one_outage_is_one_warning_though_its_error_and_what_it_is_about_change() {
+    let mut node = Node::set_up();
+    let living = node.pod_that_mounts("registry.example/data:1").await;
+    let containers = node.containers(&living, 2, ContainerState::ContainerRunning);
+    node.upgrade();
+    let mut known = Vec::new();
+    for (container, error, also, expected) in [
+        (0, "no", None, 1),
+        (1, "no: not now", None, 0),
+        (0, "never", Some(Rpc::Status), 1),
+        (1, "no", Some(Rpc::Status), 0),
     ] {
-        assert_eq!(is_new(note, &known), expected, "{note}");
+        let fail = || server::Effect::Fail(server::Code::Unknown, error.to_owned());
+        node.server.clear_faults();
+        node.server.fault(server::Fault::about(Rpc::ContainerStatus, &containers[container], fail()));
+        also.into_iter().for_each(|rpc| node.server.fault(server::Fault::every(rpc, fail())));
+        let notes = node.look().await.notes;
+        let text: String = notes.iter().map(|note| note.text.as_str()).collect();
+        assert!(text.contains(&containers[container]) && text.contains(error), "{text}");
+        let new = notes.iter().filter(|note| is_new(note, &known)).count();
+        assert_eq!(new, expected, "{notes:?} after {known:?}");
+        known = notes;
     }
 }
 
@@ -125,8 +139,8 @@ async fn b9_what_fails_becomes_events_on_the_node_by_the_kubelets_reasons() {
         assert!(found.iter().any(|(_, message)| is_first(message)), "{found:?}");
         // It is ready: a restart would not help.
         assert!(page.ready() && page.verbose("readyz").contains("could not be freed"), "{page:?}");
-        let result = status.report.as_ref().and_then(|report| report.result.clone()).unwrap();
-        assert_eq!((result.failed, result.is_complete()), (2, false));
+        let report = status.report.unwrap();
+        assert!(report.result.as_ref().unwrap().failed == 2 && !report.is_complete());
     }
 }
 

@@ -57,7 +57,7 @@ async fn a_runtime_that_did_not_know_its_file_systems_at_the_start_is_asked_agai
     let mut collector = NodeCollector::new(client, node.rules, false, None, node.ledger);
     let look = collector.look(now()).await.unwrap();
     assert!(
-        look.plan.usage.is_none() && look.notes[0].contains("where images are stored"),
+        look.plan.usage.is_none() && look.notes[0].text.contains("where images are stored"),
         "{:?}",
         look.notes
     );
@@ -77,7 +77,27 @@ async fn a_runtime_that_did_not_know_its_file_systems_at_the_start_is_asked_agai
             }
         };
         assert_eq!(look.plan.usage.is_some(), is_known);
-        assert!(look.notes[0].contains(said), "{:?}", look.notes);
+        assert!(look.notes[0].text.contains(said), "{:?}", look.notes);
+    }
+}
+
+/// With and without `--all`, and however full the disk is.
+#[tokio::test]
+async fn a_pass_that_does_not_learn_all_that_it_should_is_not_complete() {
+    use Rpc::{ImageFsInfo, ListNamespaces, Status};
+    for all in [false, true] {
+        for failing in [None, Some(ImageFsInfo), Some(Status), Some(ListNamespaces)] {
+            let mut node =
+                Node::with(server::Settings { mountpoint: "/".to_owned(), ..server::Settings::default() });
+            (node.rules.all, node.rules.images.high, node.rules.images.low) = (all, 100, 100);
+            let fail = || server::Effect::Fail(server::Code::Unavailable, "made by the test".to_owned());
+            failing.into_iter().for_each(|rpc| node.server.fault(server::Fault::every(rpc, fail())));
+            let client = Client::connect(node.server.endpoint(), client::Settings::default()).await.unwrap();
+            let mut collector = NodeCollector::new(client, node.rules, false, None, node.ledger);
+            let look = collector.look(now()).await.unwrap();
+            let carried = collector.carry_out(&look, Scope::All, &CancellationToken::new()).await.unwrap();
+            assert_eq!(is_complete(&look, &carried), failing.is_none(), "{all} {failing:?} {:?}", look.notes);
+        }
     }
 }
 
@@ -178,7 +198,7 @@ async fn containers_and_sandboxes_that_are_listed_after_their_removal_have_faile
     let failed = carried.items.iter().filter(|item| matches!(item.outcome, Outcome::Failed(_)));
     let failed: BTreeSet<String> = failed.map(|item| item.candidate.id().to_owned()).collect();
     assert_eq!(failed, set(&[of_gone[0].clone(), of_gone[1].clone(), empty.sandbox.clone()]));
-    assert!(!removed(&carried).iter().any(|(_, id)| failed.contains(id)) && !carried.is_complete());
+    assert!(!removed(&carried).iter().any(|(_, id)| failed.contains(id)) && !is_complete(&look, &carried));
 }
 
 /// Another collector is about to remove it.
@@ -204,7 +224,7 @@ async fn a_pass_ends_and_says_why_if_the_runtime_does_not_answer_before_images_g
     let fail = server::Effect::Fail(server::Code::Unavailable, "it has ended".to_owned());
     node.server.fault(server::Fault::nth(Rpc::ListContainers, 2, fail));
     let (look, carried) = node.pass().await;
-    assert!(!planned(&look).is_empty() && carried.items.is_empty() && !carried.is_complete());
+    assert!(!planned(&look).is_empty() && carried.items.is_empty() && !is_complete(&look, &carried));
     assert!(carried.interrupted.is_some_and(|why| why.contains("it has ended")));
 }
 
@@ -235,7 +255,7 @@ async fn an_image_that_a_list_lacks_has_gone_although_the_answer_to_its_removal_
     let lost = server::Effect::Fail(server::Code::Unavailable, "made by the test".to_owned());
     node.server.fault(server::Fault::every(Rpc::RemoveImage, lost));
     let (look, carried) = node.pass().await;
-    assert!(removed(&carried) == planned(&look) && carried.is_complete(), "{carried:?}");
+    assert!(removed(&carried) == planned(&look) && is_complete(&look, &carried), "{carried:?}");
 }
 
 /// It stops no other.
@@ -355,7 +375,7 @@ async fn images_that_leave_the_line_although_they_are_there_have_failed() {
         node.server.fault(server::Fault::nth(Rpc::ImageStatus, 2, again));
         let carried = collector.carry_out(&look, Scope::All, &CancellationToken::new()).await.unwrap();
         let failed = if are_there { 2 } else { 0 };
-        assert_eq!((carried.failed, carried.is_complete()), (failed, !are_there), "{carried:?}");
+        assert_eq!((carried.failed, is_complete(&look, &carried)), (failed, !are_there), "{carried:?}");
         assert_eq!(node.image_ids().len(), failed);
         let failed = carried.items.iter().filter_map(|item| item.outcome.reason());
         assert!(failed.clone().all(|why| why.contains("was not listed")), "{:?}", failed.collect::<Vec<_>>());
@@ -398,6 +418,7 @@ async fn a_pass_that_is_asked_to_end_measures_no_more() {
 #[tokio::test]
 async fn what_another_collector_removes_meanwhile_counts_as_gone() {
     let mut node = Node::set_up();
+    node.pod().await;
     let gone = node.gone_pod();
     let containers = node.containers(&gone, 3, ContainerState::ContainerExited);
     let images = node.images(18, 50);
@@ -409,7 +430,7 @@ async fn what_another_collector_removes_meanwhile_counts_as_gone() {
     });
     let carried = collector.carry_out(&look, Scope::All, &CancellationToken::new()).await.unwrap();
     assert_eq!(removed(&carried), planned(&look));
-    assert!(carried.is_complete() && carried.refused == 0);
+    assert!(is_complete(&look, &carried) && carried.refused == 0);
 }
 
 #[tokio::test]
@@ -422,7 +443,11 @@ async fn an_api_server_that_was_never_read_means_that_no_pod_is_gone_and_no_imag
     let source = source(kube::Client::try_from(unreachable).unwrap());
     let mut collector = node.collector_with(Some(source)).await;
     let look = collector.look(now()).await.unwrap();
-    assert!(look.api_error.is_some() && look.notes[0].contains("none counts as gone"), "{:?}", look.notes);
+    assert!(
+        look.api_error.is_some() && look.notes[0].text.contains("none counts as gone"),
+        "{:?}",
+        look.notes
+    );
     collector.carry_out(&look, Scope::All, &CancellationToken::new()).await.unwrap();
     assert_eq!(node.container_ids(), set(&of_gone[2..]));
     assert_eq!((node.sandbox_ids().len(), node.image_ids().len()), (1, 19));
@@ -449,7 +474,7 @@ async fn a_container_that_cannot_be_asked_what_it_mounts_keeps_all_images() {
     let fail = server::Effect::Fail(server::Code::Unknown, "no".to_owned());
     node.server.fault(server::Fault::every(Rpc::ContainerStatus, fail));
     let (look, carried) = node.pass().await;
-    assert!(look.notes[0].contains("cannot be asked which images it mounts"), "{:?}", look.notes);
+    assert!(look.notes[0].text.contains("cannot be asked which images it mounts"), "{:?}", look.notes);
     assert_eq!(removed(&carried), []);
     assert_eq!(rule(&look, What::Image, &images[0]), "safety 1");
 }

@@ -29,7 +29,7 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::files::Logs;
-use super::{Disk, Look, NodeCollector, NodeOptions, PassResult, PodSource, StateFile, now};
+use super::{Disk, Look, NodeCollector, NodeOptions, Note, PassResult, PodSource, Report, StateFile, now};
 use kube_gc_client::{Api, ApiSettings, WriteGate};
 
 const NODE: &str = "node-1";
@@ -296,6 +296,11 @@ fn image(name: &str, mib: u64) -> NewImage {
         layers: vec![Layer { digest: name.to_owned(), bytes: mib * MIB }],
         ..NewImage::default()
     }
+}
+
+/// Whether `once` exits with 0 then.
+fn is_complete(look: &Look, carried: &PassResult) -> bool {
+    Report::new(&Node::set_up().options(), String::new(), look).with(carried.clone()).is_complete()
 }
 
 /// What has gone, in order.

@@ -23,7 +23,7 @@ async fn a_plan_says_exactly_what_a_pass_then_does() {
 
     let look = node.look().await;
     let before = (node.container_ids(), node.image_ids(), node.sandbox_ids());
-    assert_eq!(look.notes, [""; 0]);
+    assert_eq!(look.notes, []);
     assert!(node.changes().is_empty());
     let (again, carried) = node.pass().await;
     assert_eq!(planned(&look), planned(&again));
@@ -206,7 +206,7 @@ async fn i1_an_image_of_a_container_that_was_not_made_over_cri_stays() {
         let look = node.look().await;
         assert_eq!(planned(&look).is_empty(), stays, "{:?}", look.notes);
         let said = if stays { "images stay" } else { "CRI does not list" };
-        assert!(look.notes[0].contains(said), "{:?}", look.notes);
+        assert!(look.notes[0].text.contains(said), "{:?}", look.notes);
         node.server.clear_faults();
     }
     // Nor if it answers no more by the time of the removal.

@@ -100,7 +100,7 @@ async fn safety_2_a_404_or_403_is_proof_only_if_the_list_has_a_pod_of_the_runtim
         let look = node.collector_with(Some(source)).await.look(now()).await.unwrap();
         let expected = if is_confirmed { "C3" } else { "C5" };
         assert_eq!(rule(&look, What::Container, &of_gone[1]), expected);
-        let is_noted = look.notes.iter().any(|note| note.contains(doubt));
+        let is_noted = look.notes.iter().any(|note| note.text.contains(doubt));
         assert_eq!(is_noted, !is_confirmed, "{:?}", look.notes);
     }
 }
@@ -148,7 +148,7 @@ async fn safety_3_beside_a_kubelet_the_newest_dead_instance_stays() {
         node.rules.beside_kubelet = Some(beside);
         if images != node.image_ids().len() {
             let look = node.collector().await.look(now()).await.unwrap();
-            assert!(look.notes.iter().any(|note| note.contains("records of how images were pulled")));
+            assert!(look.notes.iter().any(|note| note.text.contains("records of how images were pulled")));
         }
         node.pass().await;
         assert_eq!((node.container_ids().len(), node.image_ids().len()), (containers, images), "{beside:?}");
@@ -180,7 +180,7 @@ async fn safety_3_a_ready_sandbox_that_a_kubelet_made_shows_one_wherever_its_log
         let look = node.collector().await.look_beside(&mut options).await.unwrap();
         assert_eq!(look.plan.effects, Effects::Nothing);
         assert!(options.kubelet.unwrap().contains("uid-web"));
-        let is_it = |note: &String| note.contains("would go without") && note.contains("podLogsDir");
+        let is_it = |note: &Note| note.text.contains("would go without") && note.text.contains("podLogsDir");
         assert_eq!(look.notes.iter().any(is_it), is_said, "{:?}", look.notes);
     }
 }

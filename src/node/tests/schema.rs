@@ -5,7 +5,6 @@ use kube_gc_testkit::schema::check;
 use serde_json::Value;
 
 use super::*;
-use crate::node::Report;
 
 const SCHEMA: &str = include_str!("../../../docs/node-plan.schema.json");
 

@@ -198,7 +198,11 @@ async fn b2_while_pods_cannot_be_read_those_known_last_hold_their_images() {
     for _ in 0..2 {
         let look = collector.look(now()).await.unwrap();
         assert_eq!(rule(&look, What::Image, &images[0]), "B2");
-        assert!(look.api_error.is_some() && look.notes[0].contains("those known last"), "{:?}", look.notes);
+        assert!(
+            look.api_error.is_some() && look.notes[0].text.contains("those known last"),
+            "{:?}",
+            look.notes
+        );
         collector.carry_out(&look, Scope::All, &CancellationToken::new()).await.unwrap();
         assert!(node.image_ids().contains(&images[0]) && !node.image_ids().contains(&images[1]));
     }
@@ -227,7 +231,7 @@ async fn b2_an_api_server_that_does_not_answer_is_not_asked_again_in_a_pass() {
     let carried = collector.carry_out(&look, Scope::All, &CancellationToken::new()).await.unwrap();
     assert!(carried.removed > 1 && node.image_ids().contains(&images[0]), "{carried:?}");
     assert_eq!(requests.counts()[..2], [cached, 1]);
-    assert!(carried.note.is_some_and(|note| note.contains("could not be listed before each image")));
+    assert!(carried.note.is_some_and(|note| note.text.contains("could not be listed before each image")));
 }
 
 /// Binds a pod with this image to the node.

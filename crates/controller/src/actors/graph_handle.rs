@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use actix::{Addr, MailboxError};
 use futures::future::try_join_all;
@@ -9,6 +10,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::actors::graph::{GraphActor, PartitionStatus, Question, TakeInChanges, answer};
+use kube_gc_client::WallClock;
 use kube_gc_core::graph::{
     Below, Cursor, Effects, ExpectedChange, Finding, Generation, MemberMark, MemberPage, MembersOf,
     OwnerState, Partition, PartitionId, Ranked, SearchQuery, Sharding, Snapshot, StuckCause, StuckFilter,
@@ -28,7 +30,7 @@ pub struct GraphHandle {
     /// The disturbance under which the reports through this handle were found.
     under: Option<u64>,
     /// The origin of the partitions' clock.
-    began: Instant,
+    began: WallClock,
 }
 
 /// A partition did not answer: it has ended, and the process is ending.
@@ -54,7 +56,8 @@ impl GraphHandle {
                 partition.do_send(Question::new(|actor| actor.meet(cluster)));
             }
         }
-        Self { sharding, partitions: partitions.into(), under: None, began: Instant::now() }
+        let began = WallClock::Since(SystemTime::now(), Instant::now());
+        Self { sharding, partitions: partitions.into(), under: None, began }
     }
 
     /// A handle for work that began under this disturbance. Its reports are void after another
@@ -265,7 +268,7 @@ impl GraphHandle {
 
     /// The stuck objects that are in no queue, by partition.
     pub async fn waiting(&self, filter: StuckFilter, only: Option<StuckCause>) -> Answer<Vec<StuckObjects>> {
-        let now = self.began.elapsed();
+        let now = self.began.now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         self.ask_all(move |graph, _| graph.stuck_objects(now, &filter, only)).await
     }
 

@@ -187,7 +187,7 @@ impl Partition {
     /// Remembers that an object is being deleted, which is stuck if it is still there after its grace period.
     fn note_grace(&mut self, id: NodeId, facts: &ObjectFacts) {
         if facts.being_deleted {
-            self.may_be_stuck.insert(id, facts.grace);
+            self.may_be_stuck.insert(id, (facts.grace, facts.ends));
         }
     }
 

@@ -31,9 +31,9 @@ pub struct Partition {
     pub(super) cycles: Cycles,
     /// Our own writes whose events have not arrived.
     pub(super) expected: KeyedMap<NodeId, Expectation>,
-    /// Nodes that were terminating or had a reference of invalid scope at the last query, or have
-    /// become so since, with the seconds of grace that they were deleted with.
-    pub(super) may_be_stuck: KeyedMap<NodeId, Option<u32>>,
+    /// Nodes that were being deleted or had a reference of invalid scope at the last query, or have
+    /// become so since, with the seconds of grace that they were deleted with, and when these end.
+    pub(super) may_be_stuck: KeyedMap<NodeId, (Option<u32>, Option<u64>)>,
     /// The nodes that were stuck at the last query.
     pub(super) noticed: KeyedMap<NodeId, Noticed>,
     /// The latest break of the watches.

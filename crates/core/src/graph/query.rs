@@ -352,6 +352,7 @@ impl Partition {
     pub fn observed_object(&self, key: &Key) -> Option<ObjectFacts> {
         let id = self.store.find_key(key)?;
         let node = &self.store.nodes[id];
+        let (grace, ends) = self.may_be_stuck.get(&id).copied().unwrap_or_default();
         node.is_observed().then(|| ObjectFacts {
             uid: node.uid.clone(),
             namespace: self.store.namespace(id).cloned(),
@@ -361,7 +362,8 @@ impl Partition {
             being_deleted: node.deletion.is_being_deleted(),
             finalizers: node.finalizers,
             held_by_others: node.held_by_others,
-            grace: self.may_be_stuck.get(&id).copied().flatten(),
+            grace,
+            ends,
         })
     }
 }

@@ -1,6 +1,6 @@
 //! Stuck objects: unfinished, and in no queue, because something else has to happen first.
 //!
-//! Callers ask from time to time and pass the time in. The cost depends on the number of stuck
+//! Callers ask from time to time and pass the time in, since 1970. The cost depends on the number of stuck
 //! objects, not on the number of objects.
 
 use std::collections::HashMap;
@@ -87,7 +87,7 @@ pub struct StuckObjects {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StuckObject {
     pub object: Identity,
-    /// Since the first query that found it stuck, or the end of the grace period that followed.
+    /// Since it was deleted, with its grace period, or else since the first query that found it stuck.
     pub waited: Duration,
     pub detail: StuckDetail,
 }
@@ -131,8 +131,7 @@ impl Partition {
         let mut counts = StuckCause::ALL.map(|cause| (cause, StuckCount::default()));
         for (&id, noticed) in &self.noticed {
             let waited = now.saturating_sub(noticed.since);
-            let is_normal = matches!(noticed.cause, StuckCause::UnseenWrite | StuckCause::Held);
-            let mentioned = !is_normal || waited >= filter.patience;
+            let mentioned = noticed.cause == StuckCause::InvalidScope || waited >= filter.patience;
             let resource = &self.store.resource(id).group_resource;
             if !mentioned || noticed.since > now || !filter.has(self.store.namespace(id), resource) {
                 continue;
@@ -163,8 +162,8 @@ impl Partition {
         let mut may_be_stuck =
             std::mem::replace(&mut self.may_be_stuck, KeyedMap::with_hasher(self.store.hasher));
         may_be_stuck.retain(|&id, _| {
-            let is_terminating = self.store.nodes.get(id).is_some_and(Node::is_terminating);
-            is_terminating || self.has_invalid_scope_reference(id)
+            let is_deleted = self.store.nodes.get(id).is_some_and(|node| node.deletion.is_being_deleted());
+            is_deleted || self.has_invalid_scope_reference(id)
         });
         let candidates = self.expected.keys().chain(may_be_stuck.keys()).chain(self.progress.keys());
         let mut noticed = KeyedMap::with_hasher(self.store.hasher);
@@ -172,9 +171,12 @@ impl Partition {
             let Some(cause) = self.stuck_cause(id) else { continue };
             let uid = &self.store.nodes[id].uid;
             let since = self.noticed.get(&id).filter(|was| was.uid == *uid && was.cause == cause);
-            // In its grace period, nothing holds it.
-            let grace = may_be_stuck.get(&id).filter(|_| cause == StuckCause::Held).copied().flatten();
+            // In its grace period, nothing holds it. If it was there before this collector, only the server knows
+            // when that has ended.
+            let is_deleted = matches!(cause, StuckCause::Held | StuckCause::Blocked);
+            let (grace, ends) = may_be_stuck.get(&id).filter(|_| is_deleted).copied().unwrap_or_default();
             let begins = now + Duration::from_secs(grace.unwrap_or_default().into());
+            let begins = ends.map_or(begins, |ends| begins.min(Duration::from_secs(ends)));
             let since = since.map_or(begins, |was| was.since.min(begins));
             noticed.insert(id, Noticed { uid: uid.clone(), cause, since });
         }

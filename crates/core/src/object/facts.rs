@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use serde::Serialize;
 
@@ -69,6 +70,8 @@ pub struct ObjectFacts {
     pub held_by_others: bool,
     /// The seconds of grace that it was deleted with, in which nothing holds it.
     pub grace: Option<u32>,
+    /// When these end, in seconds since 1970, as `metadata.deletionTimestamp` says.
+    pub ends: Option<u64>,
 }
 
 impl ObjectFacts {
@@ -84,6 +87,12 @@ impl ObjectFacts {
         let Finalizers { foreground, orphan } = self.finalizers;
         self.being_deleted && (foreground || orphan || self.held_by_others || self.grace != Some(0))
     }
+}
+
+/// The seconds since 1970 of a time as the API server writes it.
+pub fn seconds(time: &str) -> Option<u64> {
+    let time = humantime::parse_rfc3339_weak(time).ok()?;
+    Some(time.duration_since(SystemTime::UNIX_EPOCH).ok()?.as_secs())
 }
 
 /// One entry of `metadata.ownerReferences`.

@@ -10,7 +10,9 @@ mod testing;
 
 use serde::{Deserialize, Serialize};
 
-pub use facts::{DeletionState, Disturbance, Finalizers, ObjectFacts, OwnerReference, ResourceVersion};
+pub use facts::{
+    DeletionState, Disturbance, Finalizers, ObjectFacts, OwnerReference, ResourceVersion, seconds,
+};
 pub use hashing::{Digest, HashSeed, Keyed};
 pub(crate) use hashing::{KeyedMap, KeyedSet};
 pub use identity::{Identity, Key, Namespace, Uid};

@@ -57,6 +57,7 @@ pub fn facts(owners: usize, at: u64) -> ObjectFacts {
         finalizers: Finalizers::default(),
         held_by_others: false,
         grace: None,
+        ends: None,
     }
 }
 

@@ -215,11 +215,14 @@ impl StuckReason {
     /// does not.
     pub const fn patience(self, older: Duration) -> Duration {
         match self {
-            Self::Denied | Self::Panicked | Self::Blocked | Self::InvalidScope | Self::Braked => {
-                Duration::ZERO
-            }
+            Self::Denied | Self::Panicked | Self::InvalidScope | Self::Braked => Duration::ZERO,
             Self::Conflict | Self::Failed | Self::Unresolved | Self::NotObserved => Duration::from_secs(2),
-            Self::Deferred | Self::Throttled | Self::Orphaning | Self::UnseenWrite | Self::Held => older,
+            Self::Deferred
+            | Self::Throttled
+            | Self::Blocked
+            | Self::Orphaning
+            | Self::UnseenWrite
+            | Self::Held => older,
         }
     }
 }

@@ -30,7 +30,6 @@ fn pass(missing_bytes: u64) -> (Report, PassResult) {
     let outcomes = [Outcome::Removed, Outcome::Failed("device busy".to_owned()), Outcome::Removed];
     let items = plan.removals.iter().chain(&plan.in_line).cloned().zip(outcomes);
     let result = PassResult {
-        unlabelled: false,
         removed: 2,
         refused: 0,
         failed: 1,

@@ -130,6 +130,7 @@ pub fn seen(of: &Identity, version: u64, owners: Vec<OwnerReference>) -> ObjectF
         finalizers: Finalizers::default(),
         held_by_others: false,
         grace: None,
+        ends: None,
     }
 }
 

@@ -60,6 +60,7 @@ pub fn obj(resource_name: &str, namespace: &str, name: &str) -> Obj {
         finalizers: Finalizers::default(),
         held_by_others: false,
         grace: None,
+        ends: None,
     };
     Obj { resource: resource(resource_name), facts }
 }

@@ -128,6 +128,24 @@ fn what_was_deleted_is_stuck_if_others_hold_it_for_long() {
     assert!(w.partition("ns").may_be_stuck.is_empty(), "no candidate is left");
 }
 
+/// A collector may have started long after that.
+#[test]
+fn what_was_deleted_before_it_was_seen_is_stuck_since_the_end_of_its_grace_period() {
+    let (mut owner, mut held) = (config("owner").foreground(), pod("held").held().terminating());
+    (owner.facts.ends, held.facts.ends, held.facts.grace) = (Some(940), Some(910), Some(30));
+    // The server's clock is ahead, or the time is not known.
+    let (mut ahead, unknown) = (pod("ahead").held().terminating(), pod("unknown").held().terminating());
+    ahead.facts.ends = Some(2000);
+    let mut w = World::of(1, &[&owner, &held, &ahead, &unknown, &pod("p").blocking(&owner)]);
+    let filter = StuckFilter { patience: seconds(60), ..all() };
+    let held = |waited| ("held".to_owned(), StuckCause::Held, waited);
+    let blocked = |waited| ("owner".to_owned(), StuckCause::Blocked, waited);
+    assert_eq!(w.waiting(980, &filter), [held(70)]);
+    assert_eq!(w.waiting(1000, &filter), [held(90), blocked(60)]);
+    assert_eq!(w.waiting(1039, &filter), [held(129), blocked(99)]);
+    assert_eq!(w.waiting(1040, &filter).len(), 4);
+}
+
 #[test]
 fn all_stuck_objects_are_counted_and_the_oldest_are_named() {
     let mut w = World::new(1);
