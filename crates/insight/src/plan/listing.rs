@@ -37,6 +37,22 @@ const REFUSED: [(&str, &str); 5] = [
     ("priorityclasses.scheduling.k8s.io", "system-node-critical"),
 ];
 
+impl Plan {
+    /// Whether the API server refuses to delete an object, whoever asks.
+    pub fn is_refused(of: &Identity) -> bool {
+        REFUSED.contains(&(&*of.resource.group_resource.to_string(), &of.name))
+    }
+
+    /// Says so of these objects. The plan is about others.
+    pub fn refuse(&mut self, refused: &[Identity]) {
+        if !refused.is_empty() {
+            let names = listed(", ", refused.len(), refused.iter().map(ObjectName::from));
+            let space = if self.verdict.is_empty() { "" } else { " " };
+            self.verdict.push_str(&format!("{space}The API server refuses to delete {names}."));
+        }
+    }
+}
+
 /// What the deletion of the roots does to each object that a walk has visited. Lists the claims,
 /// namespaces and definitions that go, and at most `limit` others. An incomplete plan is returned if more
 /// facts are needed.
@@ -69,13 +85,9 @@ pub fn plan(asker: &mut Asker<'_>, walk: &Walk, limit: usize) -> Plan {
         return plan;
     }
     plan.exists = Some(true);
-    let is_refused = |of: &&Identity| REFUSED.contains(&(&*of.resource.group_resource.to_string(), &of.name));
-    if let Some(root) = walk.query.roots.iter().find(is_refused) {
-        let others = if walk.query.roots.len() == 1 { "" } else { " Ask about the others without it." };
-        plan.verdict = format!("The API server refuses to delete {}.{others}", ObjectName::from(root));
-        return plan;
-    }
-    if let Some(consequences) = Consequences::of(asker, walk) {
+    if walk.query.roots.iter().all(Plan::is_refused) {
+        plan.refuse(&walk.query.roots);
+    } else if let Some(consequences) = Consequences::of(asker, walk) {
         consequences.write(asker, &mut plan, limit);
     }
     plan
