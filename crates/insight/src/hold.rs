@@ -211,7 +211,7 @@ pub(super) fn advice_on<'a>(
 }
 
 /// What protects an object from its deletion, if one of its finalizers is for that.
-fn protects(
+pub(super) fn protects(
     asker: &mut Asker<'_>,
     identity: &Identity,
     details: &Details,

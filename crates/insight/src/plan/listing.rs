@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use crate::finalizers::FinalizerReport;
-use crate::hold::grace;
+use crate::hold::{grace, protects};
 use crate::knowledge::{Asker, Live, Particulars};
 use crate::name::ObjectName;
 use crate::plan::answer::{Cascade, Effect, Plan, PlannedObject, TypeEffects, is_precious};
@@ -274,13 +274,20 @@ impl Consequences<'_> {
             object.may_lose = names(&stay.may_lose);
             let is_late = |&&owner: &&Index| {
                 let waits = self.held[owner as usize] != Held::No || !self.after[owner as usize].is_empty();
-                waits && self.modes[owner as usize] != Mode::Foreground && !self.walk.orphans(owner)
+                // Without one that blocks it, it waits for no dependents.
+                let is_first = |&(_, blocking): &(Index, bool)| {
+                    blocking && self.modes[owner as usize] == Mode::Foreground
+                };
+                let is_blocked = self.dependents[owner as usize].iter().any(is_first);
+                waits && !is_blocked && !self.walk.orphans(owner)
             };
             object.after = names(&stay.loses.iter().filter(is_late).copied().collect::<Vec<_>>());
             object.why = stay.why.map(str::to_owned);
         } else if self.is_unsure(place) {
+            let is_first = self.walk.is_root(place) && (place as usize) < LISTED;
+            let users = if is_first { users(asker, visited) } else { None };
             let freed = || "is deleted, and goes when its finalizers do, perhaps at once".to_owned();
-            object.why = Some(self.unconfirmed.get(&place).cloned().unwrap_or_else(freed));
+            object.why = Some(self.unconfirmed.get(&place).cloned().or(users).unwrap_or_else(freed));
         } else if effect == Effect::Unknown {
             let owners = visited.references.iter().filter_map(Reference::visited);
             object.may_lose = names(&owners.filter(|&owner| self.may_go(owner)).collect::<Vec<_>>());
@@ -389,6 +396,14 @@ pub(super) fn foreign(asker: &mut Asker<'_>, visited: &Visited) -> Option<Vec<Fi
     });
     all.extend(in_spec(&live.details.particulars, asker.catalog()));
     Some(all)
+}
+
+/// What uses an object that goes, if a finalizer protects it from that.
+fn users(asker: &mut Asker<'_>, of: &Visited) -> Option<String> {
+    let Some(Live::Found(live)) = asker.live(&of.identity) else { return None };
+    let finalizers = foreign(asker, of)?;
+    let used = protects(asker, &of.identity, &live.details, &finalizers)?;
+    Some(format!("is deleted, and waits for {used}"))
 }
 
 /// The finalizers in the spec of a namespace that its controller does not remove.
