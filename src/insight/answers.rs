@@ -151,7 +151,9 @@ impl Session {
             lists.meet(namespace).await?;
         }
         let selected = match &scope.selector {
-            Some(selector) => Some(lists.select(namespace, filter, selector).await?),
+            Some(of) => {
+                Some(lists.select(namespace, filter, of).await?.into_iter().map(|one| one.uid).collect())
+            }
             None => None,
         };
         let waits = matches!(lists.namespace, Some((_, DeletionState::DeletingDependents)));

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashSet};
 use std::hash::{BuildHasher as _, RandomState};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::StreamExt as _;
@@ -12,7 +12,7 @@ use super::session::{ObjectArgument, Session, TypeFilter, Waiting};
 use kube_gc_client::{ApiError, ErrorClass};
 use kube_gc_core::graph::{OwnerState, SearchQuery, ViewLimits};
 use kube_gc_core::object::{
-    DeletionState, HashSeed, Identity, Key, Namespace, ResourceType, ResourceVersion, Scope, Uid,
+    DeletionState, HashSeed, Identity, Key, Namespace, ObjectFacts, ResourceType, ResourceVersion, Scope, Uid,
 };
 use kube_gc_core::text::{bounded, listed};
 use kube_gc_insight::{
@@ -232,7 +232,8 @@ impl<'a> Lists<'a> {
         Err(InsightError::Forbidden(format!("{what} in {place}")))
     }
 
-    /// Lists the objects that a selector names. What cannot be listed is unseen.
+    /// Lists the objects that a selector names, those of cluster-scoped types if the filter names types. What cannot
+    /// be listed is unseen.
     ///
     /// # Errors
     ///
@@ -242,21 +243,31 @@ impl<'a> Lists<'a> {
         namespace: Option<&Namespace>,
         filter: &TypeFilter,
         selector: &str,
-    ) -> Result<HashSet<Uid>, InsightError> {
+    ) -> Result<Vec<Identity>, InsightError> {
         let (session, interrupted) = (self.session, &self.session.waiting.interrupted);
-        let (types, _) = session.types(namespace, filter);
+        // The namespace itself may be what hangs in it.
+        let itself = self.namespace.as_ref().filter(|(_, deletion)| deletion.is_being_deleted());
+        let itself = itself.map(|(itself, _)| &itself.resource);
+        let (mut types, _) = session.types(None, filter);
+        if namespace.is_some() && filter.only.is_empty() {
+            types.retain(|of| of.scope == Scope::Namespaced || itself == Some(of));
+        }
         let mut lists = futures::stream::iter(types)
             .map(async |resource| {
-                let mut uids = Vec::new();
+                let mut found = Vec::new();
                 let selector = Some(("labelSelector", selector));
-                let list = session.api.list(&resource, namespace, selector, |facts| uids.push(facts.uid));
+                let namespace = namespace.filter(|_| resource.scope == Scope::Namespaced);
+                let visit = |ObjectFacts { namespace, name, uid, .. }| {
+                    found.push(Identity { resource: Arc::clone(&resource), namespace, name, uid });
+                };
+                let list = session.api.list(&resource, namespace, selector, visit);
                 let listed = interrupted.run_until_cancelled(list).await;
-                (resource, uids, listed)
+                (resource, found, listed)
             })
             .buffer_unordered(AT_ONCE);
-        let mut selected = HashSet::new();
-        while let Some((resource, uids, listed)) = lists.next().await {
-            selected.extend(uids);
+        let mut selected = Vec::new();
+        while let Some((resource, found, listed)) = lists.next().await {
+            selected.extend(found);
             if let Some(Err(error)) = &listed
                 && error.class == ErrorClass::Refused
                 && error.code == Some(BAD_REQUEST)

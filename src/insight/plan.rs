@@ -7,7 +7,7 @@ use super::lists::Lists;
 use super::session::{ObjectArgument, Session, TypeFilter};
 use kube_gc_core::brake::Limits;
 use kube_gc_core::graph::ViewLimits;
-use kube_gc_core::object::{Identity, PropagationPolicy};
+use kube_gc_core::object::{Identity, PropagationPolicy, Scope};
 use kube_gc_core::text::listed;
 use kube_gc_insight::{Answer, ObjectName, Plan, PlanQuery, Walk, contents_of, plan};
 
@@ -43,11 +43,15 @@ impl Session {
         let asked = &PlanArgument { filter: self.resolve(&asked.filter)?, ..asked.clone() };
         let mut lists = Lists::new(self, ViewLimits::default());
         let (roots, missing) = lists.roots(asked).await?;
+        let (mut refused, mut roots): (Vec<_>, Vec<_>) = roots.into_iter().partition(Plan::is_refused);
+        if roots.is_empty() {
+            std::mem::swap(&mut refused, &mut roots);
+        }
         lists.most_reads += roots.len();
         // Dependents are in the namespace of their owner, if it has one.
         let mut places = roots.iter().map(|root| root.namespace.as_ref());
         let place = places.next().flatten().filter(|first| places.all(|place| place == Some(*first)));
-        if asked.selected.is_none() && !lists.has_everything {
+        if !lists.has_everything {
             lists.within = match &roots[..] {
                 [root] => contents_of(root).and_then(|contents| contents.namespace),
                 _ => None,
@@ -69,6 +73,7 @@ impl Session {
                 break plan;
             }
         };
+        plan.refuse(&refused);
         if let Some(limits) = &asked.brake {
             let is_known = lists.has_everything && lists.knowledge.outside().is_empty();
             plan.forecast(limits, |resource| is_known.then(|| lists.graph.population(resource) as u64));
@@ -95,16 +100,23 @@ impl Lists<'_> {
             }
         }
         if let Some((types, selector)) = &asked.selected {
-            let mut filter = TypeFilter::default();
+            let (mut filter, mut namespace) = (TypeFilter::default(), None);
             for of_type in types {
-                filter.only.push(self.session.type_named(of_type)?.group_resource.to_string());
+                let named = self.session.type_named(of_type)?;
+                filter.only.push(named.group_resource.to_string());
+                let has_one = named.scope == Scope::Namespaced;
+                namespace = namespace.or(self.session.namespace.as_ref().filter(|_| has_one));
             }
-            let namespace = self.session.namespace.as_ref();
-            let uids = self.select(namespace, &filter, selector).await?;
-            self.list(namespace, &asked.filter).await?;
-            roots.extend(uids.iter().flat_map(|uid| self.graph.holders(uid, 1)));
+            if let Some(namespace) = namespace {
+                self.meet(namespace).await?;
+            }
+            roots = self.select(namespace, &filter, selector).await?;
             roots.sort_by_cached_key(|root| ObjectName::from(root));
-            missing.push(format!("no {} has the labels {selector}", types.join(",")));
+            let types = types.join(",");
+            if roots.is_empty() && self.may_list_nothing() {
+                return Err(InsightError::Forbidden(types));
+            }
+            missing.push(format!("no {types} has the labels {selector}"));
         }
         if roots.is_empty() {
             let why = if missing.is_empty() { "no object is named".to_owned() } else { missing.join("; ") };

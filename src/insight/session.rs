@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 use wildmatch::WildMatch;
 
 use super::InsightError;
-use kube_gc_client::{Api, ApiError, Discovered, GroupFailure};
+use kube_gc_client::{Api, ApiError, Discovered, ErrorClass, GroupFailure};
 use kube_gc_core::object::{GroupResource, Identity, Namespace, ObjectFacts, ResourceType, Scope, Uid};
 use kube_gc_insight::{AbsenceEvidence, LeftOut, Live, LiveObject, ObjectName, Outside};
 
@@ -82,6 +82,8 @@ impl Session {
             Some(404 | 405) if !self.types_to_name().contains(&resource.group_resource.to_string()) => {
                 InsightError::NotCollected(resource.group_resource.to_string())
             }
+            // Nothing was sent: no object can have this name.
+            None if error.class == ErrorClass::Refused => InsightError::NoSuchObject(error.to_string()),
             _ => InsightError::Api(error),
         });
         let Some(live) = read? else {
@@ -267,7 +269,8 @@ impl ObjectArgument {
     pub fn read_all(arguments: &[String]) -> Result<Vec<Self>, String> {
         match arguments {
             [of_type, names @ ..] if !names.is_empty() && !of_type.contains(['/', ':']) => {
-                names.iter().map(|name| Self::named(of_type, name)).collect()
+                let types = of_type.split(',');
+                types.flat_map(|of| names.iter().map(move |name| Self::named(of, name))).collect()
             }
             all => all.iter().map(|one| Self::word(one)).collect(),
         }
@@ -349,6 +352,7 @@ mod tests {
             ObjectArgument::read_all(&words).map(|objects| objects.len())
         };
         assert_eq!((several("deploy a b c"), several("deploy/a svc/b uid:c")), (Ok(3), Ok(3)));
+        assert_eq!(several("deploy,svc a b"), Ok(4));
         assert_eq!(several("web"), Err("\"web\" is not TYPE/NAME, such as deploy/web".to_owned()));
         assert!(several("deploy a/b").is_err() && several("deploy/a b").is_err());
     }

@@ -8,13 +8,14 @@ use tempfile::TempDir;
 
 use super::Ran;
 use crate::conformance::stage::Stage;
-use kube_gc_testkit::{Policy, target};
+use kube_gc_testkit::{Policy, Scope, target};
 
 kube_gc_testkit::scenarios! {
     kubectl_runs_the_plugin,
     the_command_that_removes_a_finalizer_fits_each_object,
     kubectl_completes_the_plugin,
     shells_complete_the_command_line,
+    types_are_those_that_kubectl_means,
 }
 
 /// A directory with the binary under the names that kubectl looks for.
@@ -151,6 +152,26 @@ async fn shells_complete_the_command_line() -> Result<()> {
         (format!("{binary} completion tcsh"), 2, "tcsh"),
     ] {
         says(&stage, &line, code, &[said]).await?;
+    }
+    Ok(())
+}
+
+/// A name of a type goes before a short name of another, in whatever group.
+async fn types_are_those_that_kubectl_means() -> Result<()> {
+    let stage = Stage::set().await?;
+    let ns = stage.cluster.namespace().await?;
+    ns.configmap("x").create().await?;
+    ns.secret("x").create().await?;
+    // The short name of PodDisruptionBudgets.
+    let shadow = stage.cluster.crd("pdb.shadow.example.org", Scope::Namespaced, &["v1"]).await?;
+    ns.object(shadow.resource(), "x").create().await?;
+    for of in
+        ["pdb", "Pdb", "pdb.shadow.example.org", "pdb.v1.shadow.example.org", "cm", "ConfigMap", "secret"]
+    {
+        let get = ["get", of, "x", "-o", "name", "-n", ns.name()];
+        let plan = [&["gc", "plan"][..], &get[1..]].concat();
+        let [kubectl, ours] = [run(&stage, "kubectl", &get).await?, run(&stage, "kubectl", &plan).await?];
+        ensure!(kubectl.code == 0 && ours.out == kubectl.out, "{of}: {kubectl:?}, {ours:?}");
     }
     Ok(())
 }

@@ -18,6 +18,7 @@ mod tree;
 mod truth;
 mod truth_advice;
 mod truth_causes;
+mod truth_named;
 
 use std::path::Path;
 
@@ -46,6 +47,7 @@ pub const ALL: &[Module] = &[
     truth::SCENARIOS,
     truth_advice::SCENARIOS,
     truth_causes::SCENARIOS,
+    truth_named::SCENARIOS,
 ];
 
 /// A command that has ended.

@@ -187,7 +187,7 @@ fn terminating(
 }
 
 /// What protects an object from its deletion, if one of its finalizers is for that.
-fn protects(
+pub(super) fn protects(
     asker: &mut Asker<'_>,
     identity: &Identity,
     details: &Details,

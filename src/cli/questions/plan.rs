@@ -62,7 +62,7 @@ pub struct PlanArgs {
 
     /// How the objects would be deleted, as in kubectl delete
     ///
-    /// What is being deleted already goes on as it was deleted.
+    /// Another deletion replaces the policy of one that has begun.
     #[arg(long, value_name = "POLICY", value_enum, default_value_t)]
     cascade: Cascade,
 
@@ -131,8 +131,10 @@ impl PlanArgs {
 
     /// The objects that are meant.
     fn objects(&self) -> Result<Vec<ObjectArgument>, Failed> {
-        if self.selector.is_some() {
-            return Ok(Vec::new());
+        match self.selector.as_deref().map(str::trim) {
+            Some("") => return Err(usage("-l names no labels; an example: -l app=web")),
+            Some(_) => return Ok(Vec::new()),
+            None => {}
         }
         let mut objects = ObjectArgument::read_all(&self.objects).map_err(usage)?;
         for path in &self.filename {

@@ -142,8 +142,8 @@ fn describe(group_resource: &GroupResource, version: &str, served: &Served) -> R
 
 impl Discovered {
     /// The type that a name stands for, as kubectl reads it: `TYPE`, `TYPE.GROUP` or
-    /// `TYPE.VERSION.GROUP`, where `TYPE` is a resource, its singular, its kind or a short name.
-    /// Of several groups, the first that the server lists counts.
+    /// `TYPE.VERSION.GROUP`, where `TYPE` is a resource or its singular, else a short name, else a kind. Of several
+    /// groups, the first that the server lists counts.
     pub fn type_named(&self, name: &str) -> Option<&Arc<ResourceType>> {
         let name = name.to_lowercase();
         let (own, rest) = name.split_once('.').map_or((name.as_str(), None), |(own, rest)| (own, Some(rest)));
@@ -154,18 +154,24 @@ impl Discovered {
             };
             rest.is_none_or(|rest| rest == group || after_version(rest))
         };
-        let is_named = |served: &&Served| {
-            served.name == own
-                || served.singular_name == own
-                || served.kind().to_lowercase() == own
-                || served.short_names.iter().any(|short| short == own)
+        let find = |is_named: &dyn Fn(&Served) -> bool| {
+            let of_group = |group: &Group| {
+                let versions = group.versions.iter().filter(|version| fits(&group.name, &version.name));
+                let all = versions.flat_map(|version| version.resources.iter());
+                let mut named = all.filter(|served| is_named(served));
+                named.find_map(|served| self.catalog.resource(&GroupResource::new(&group.name, &served.name)))
+            };
+            self.groups.iter().find_map(of_group)
         };
-        let of_group = |group: &Group| {
-            let versions = group.versions.iter().filter(|version| fits(&group.name, &version.name));
-            let mut named = versions.flat_map(|version| version.resources.iter().filter(is_named));
-            named.find_map(|served| self.catalog.resource(&GroupResource::new(&group.name, &served.name)))
-        };
-        self.groups.iter().find_map(of_group)
+        let is_kind = |served: &Served| served.kind().to_lowercase() == own;
+        let is_name = |served: &Served| served.name == own || served.singular_name == own;
+        // Where a server gives no singular, the kind is one, but no reason to leave out short names.
+        let is_like =
+            |served: &Served| is_name(served) || (served.singular_name.is_empty() && is_kind(served));
+        find(&is_name)
+            .and_then(|_| find(&is_like))
+            .or_else(|| find(&|served| served.short_names.iter().any(|short| short == own)))
+            .or_else(|| find(&is_kind))
     }
 }
 

@@ -326,3 +326,43 @@ fn groups_of_metrics_contain_no_dependents() {
         assert!(of(other).may_have_objects(), "{other}");
     }
 }
+
+/// As kubectl has it: a resource or its singular, in whatever group, then a short name, then a kind.
+#[tokio::test]
+async fn a_name_of_a_type_goes_before_short_names_of_others() {
+    let types = |of: &str| {
+        let of = of.replace('\'', "\"");
+        let fields = r#""namespaced":true,"verbs":["delete","list","watch"]"#;
+        Reply::ok(format!(r#"{{"kind":"APIResourceList","resources":[{}]}}"#, of.replace("ALL", fields)))
+    };
+    let one = "{'name':'ones','kind':'Thing','singularName':'one','shortNames':['cm','two','tw','pod'],ALL}";
+    let two = "{'name':'twos','kind':'Two','singularName':'two','shortNames':['tw'],ALL},
+               {'name':'cm','kind':'Cm','singularName':'cm','shortNames':['o','thing'],ALL},
+               {'name':'fakes','kind':'Fake','singularName':'configmap',ALL}";
+    let server = with([
+        ("/apis", groups(&[("a.io", &["v1"], "v1"), ("b.io", &["v1"], "v1")])),
+        ("/apis/a.io/v1", types(one)),
+        ("/apis/b.io/v1", types(two)),
+    ]);
+    let discovered = server.api().discover(None).await.unwrap();
+    for (name, expected) in [
+        ("cm", "cm.b.io"),
+        ("cm.a.io", "ones.a.io"),
+        ("CM.v1.b.io", "cm.b.io"),
+        ("two", "twos.b.io"),
+        ("tw", "ones.a.io"),
+        ("o", "cm.b.io"),
+        // A kind is the last.
+        ("thing", "cm.b.io"),
+        ("Thing.a.io", "ones.a.io"),
+        // The kind stands for the singular that the server does not give.
+        ("configmap", "configmaps"),
+        ("configmap.b.io", "fakes.b.io"),
+        ("pods", "pods"),
+        ("pod", "ones.a.io"),
+        ("none", ""),
+    ] {
+        let found = discovered.type_named(name).map(|found| found.group_resource.to_string());
+        assert_eq!(found.unwrap_or_default(), expected, "{name}");
+    }
+}

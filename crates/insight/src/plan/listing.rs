@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use crate::finalizers::FinalizerReport;
-use crate::hold::grace;
+use crate::hold::{grace, protects};
 use crate::knowledge::{Asker, Live, Particulars};
 use crate::name::ObjectName;
 use crate::plan::answer::{Cascade, Effect, Plan, PlannedObject, TypeEffects, is_precious};
@@ -37,6 +37,22 @@ const REFUSED: [(&str, &str); 5] = [
     ("priorityclasses.scheduling.k8s.io", "system-node-critical"),
 ];
 
+impl Plan {
+    /// Whether the API server refuses to delete an object, whoever asks.
+    pub fn is_refused(of: &Identity) -> bool {
+        REFUSED.contains(&(&*of.resource.group_resource.to_string(), &of.name))
+    }
+
+    /// Says so of these objects. The plan is about others.
+    pub fn refuse(&mut self, refused: &[Identity]) {
+        if !refused.is_empty() {
+            let names = listed(", ", refused.len(), refused.iter().map(ObjectName::from));
+            let space = if self.verdict.is_empty() { "" } else { " " };
+            self.verdict.push_str(&format!("{space}The API server refuses to delete {names}."));
+        }
+    }
+}
+
 /// What the deletion of the roots does to each object that a walk has visited. Lists the claims,
 /// namespaces and definitions that go, and at most `limit` others. An incomplete plan is returned if more
 /// facts are needed.
@@ -68,13 +84,9 @@ pub fn plan(asker: &mut Asker<'_>, walk: &Walk, limit: usize) -> Plan {
         return plan;
     }
     plan.exists = Some(true);
-    let is_refused = |of: &&Identity| REFUSED.contains(&(&*of.resource.group_resource.to_string(), &of.name));
-    if let Some(root) = walk.query.roots.iter().find(is_refused) {
-        let others = if walk.query.roots.len() == 1 { "" } else { " Ask about the others without it." };
-        plan.verdict = format!("The API server refuses to delete {}.{others}", ObjectName::from(root));
-        return plan;
-    }
-    if let Some(consequences) = Consequences::of(asker, walk) {
+    if walk.query.roots.iter().all(Plan::is_refused) {
+        plan.refuse(&walk.query.roots);
+    } else if let Some(consequences) = Consequences::of(asker, walk) {
         consequences.write(asker, &mut plan, limit);
     }
     plan
@@ -283,13 +295,20 @@ impl Consequences<'_> {
             object.may_lose = names(&stay.may_lose);
             let is_late = |&&owner: &&Index| {
                 let waits = self.held[owner as usize] != Held::No || !self.after[owner as usize].is_empty();
-                waits && self.modes[owner as usize] != Mode::Foreground && !self.walk.orphans(owner)
+                // Without one that blocks it, it waits for no dependents.
+                let is_first = |&(_, blocking): &(Index, bool)| {
+                    blocking && self.modes[owner as usize] == Mode::Foreground
+                };
+                let is_blocked = self.dependents[owner as usize].iter().any(is_first);
+                waits && !is_blocked && !self.walk.orphans(owner)
             };
             object.after = names(&stay.loses.iter().filter(is_late).copied().collect::<Vec<_>>());
             object.why = stay.why.map(str::to_owned);
         } else if self.is_unsure(place) {
+            let is_first = self.walk.is_root(place) && (place as usize) < LISTED;
+            let users = if is_first { users(asker, visited) } else { None };
             let freed = || "is deleted, and goes when its finalizers do, perhaps at once".to_owned();
-            object.why = Some(self.unconfirmed.get(&place).cloned().unwrap_or_else(freed));
+            object.why = Some(self.unconfirmed.get(&place).cloned().or(users).unwrap_or_else(freed));
         } else if effect == Effect::Unknown {
             let owners = visited.references.iter().filter_map(Reference::visited);
             object.may_lose = names(&owners.filter(|&owner| self.may_go(owner)).collect::<Vec<_>>());
@@ -398,6 +417,14 @@ pub(super) fn foreign(asker: &mut Asker<'_>, visited: &Visited) -> Option<Vec<Fi
     });
     all.extend(in_spec(&live.details.particulars, asker.catalog()));
     Some(all)
+}
+
+/// What uses an object that goes, if a finalizer protects it from that.
+fn users(asker: &mut Asker<'_>, of: &Visited) -> Option<String> {
+    let Some(Live::Found(live)) = asker.live(&of.identity) else { return None };
+    let finalizers = foreign(asker, of)?;
+    let used = protects(asker, &of.identity, &live.details, &finalizers)?;
+    Some(format!("is deleted, and waits for {used}"))
 }
 
 /// The finalizers in the spec of a namespace that its controller does not remove.

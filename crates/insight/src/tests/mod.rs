@@ -7,6 +7,7 @@ mod neighbourhoods;
 mod plans;
 mod plans_begun;
 mod plans_contents;
+mod plans_left;
 mod sentences;
 mod stuck;
 

@@ -275,7 +275,7 @@ fn a_reference_is_lost_when_its_held_owner_is_gone() {
     let (a, other) = (config("a").held(), config("other"));
     let kept = pod("kept").owned(&a).owned(&other);
     for (policy, expected) in
-        [(Background, "kept kept after a"), (Foreground, "kept kept"), (Orphan, "kept kept")]
+        [(Background, "kept kept after a"), (Foreground, "kept kept after a"), (Orphan, "kept kept")]
     {
         let plan = Cluster::of(&[&a, &other, &kept]).read(&a, &["example.com/x"]).plan(&a, policy);
         assert!(effects(&plan).contains(&expected.to_owned()), "{policy}: {plan:?}");

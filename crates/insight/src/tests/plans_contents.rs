@@ -136,15 +136,13 @@ fn a_pod_on_a_node_that_is_not_ready_may_stay() {
 #[test]
 fn what_the_api_server_refuses_is_not_planned() {
     let (refused, other) = (obj("namespaces", "", "kube-system"), config("a"));
-    for roots in [vec![&refused], vec![&other, &refused]] {
-        let others = if roots.len() > 1 { " Ask about the others without it." } else { "" };
-        let roots = roots.into_iter().map(Obj::identity).collect();
-        let query = PlanQuery { roots, policy: Background, others: Vec::new(), limit: 100 };
-        let plan = Cluster::of(&[&refused, &other]).plan_of(query, 100);
-        let refuses = "The API server refuses to delete Namespace/kube-system.";
-        assert_eq!(plan.verdict, format!("{refuses}{others}"));
-        assert_eq!((plan.deletes, plan.objects.len(), plan.exists), (0, 0, Some(true)));
-    }
+    let mut plan = Cluster::of(&[&refused, &other]).plan(&refused, Background);
+    assert_eq!(plan.verdict, "The API server refuses to delete Namespace/kube-system.");
+    assert_eq!((plan.deletes, plan.objects.len(), plan.exists), (0, 0, Some(true)));
+    assert!(!Plan::is_refused(&other.identity()));
+    plan.verdict = "ConfigMap/a is deleted.".to_owned();
+    plan.refuse(&[refused.identity()]);
+    assert!(plan.verdict.ends_with("/a is deleted. The API server refuses to delete Namespace/kube-system."));
 }
 
 /// Whatever was asked for before: the namespace controller deletes in the background.
