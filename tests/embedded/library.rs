@@ -365,6 +365,12 @@ fn several_collectors_in_a_process_are_told_apart() {
         until(few, || connections(front.address.port()) <= 10).await;
         assert!(connections(other_serving.address().port()) >= types - 1, "a watch of each type");
         first.stop().await.unwrap();
+        for gauge in ["ready{", "api_server_reachable{", "monitors{state=\"synced\","] {
+            let value = |name| format!("kube_gc_{gauge}collector=\"{name}\"}} ");
+            let page = exporter.render();
+            assert!(page.contains(&format!("{}0\n", value("one"))), "{gauge}: {page}");
+            assert!(!page.contains(&format!("{}0\n", value("other"))), "{gauge}: {page}");
+        }
         second.stop().await.unwrap();
     });
 }
