@@ -22,8 +22,8 @@ use kube_gc::kube::api::{DeleteParams, ObjectMeta, PostParams, WatchEvent, Watch
 use kube_gc::kube::config::Kubeconfig;
 use kube_gc::kube::{Api, Client, Config, Resource as _, ResourceExt as _};
 use kube_gc::settings::{ConfigError, GroupResource, Loader, Origin, Settings};
-use kube_gc::{Collector, Error, ErrorKind};
-use kube_gc_apiserver::guards::{Admission, Operation, Verdict};
+use kube_gc::{Collector, Error, ErrorKind, QueueStatus};
+use kube_gc_apiserver::guards::{Admission, Denial, Operation, Verdict};
 use kube_gc_apiserver::{ApiServer, Scheme, Serving};
 use kube_gc_config::LogSettings;
 use kube_gc_observe::telemetry::{Exporter, logging};
@@ -317,6 +317,53 @@ fn a_server_that_lacks_files_says_so() {
     files.pop();
     let _waits = TcpStream::connect(serving.address()).unwrap();
     RUNTIME.block_on(until("a line", || !lines("raise the limit of open files (`ulimit -n`)").is_empty()));
+}
+
+#[test]
+fn the_status_says_why_a_write_fails() {
+    RUNTIME.block_on(async {
+        let server = ApiServer::new(kube_gc_apiserver::Settings::default());
+        let collector = Collector::builder_with_client(server.client()).start().await.unwrap();
+        collector.wait_idle().await.unwrap();
+        server.admit_by(Some(Admission::new(|review| match review.object.name() {
+            "kept" if review.operation == Operation::Delete => {
+                Denial { message: "the shop is closed".to_owned(), ..Denial::default() }.into()
+            }
+            _ => Verdict::Allow,
+        })));
+        Maps(Api::default_namespaced(server.client())).orphan("kept").await;
+        let said = async {
+            let is_why = |queue: &QueueStatus| {
+                queue.last_error.as_ref().is_some_and(|why| why.contains("the shop is closed"))
+            };
+            while !collector.status().await.unwrap().queues.iter().any(is_why) {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        timeout(PATIENCE, said).await.expect("it is said");
+        collector.stop().await.unwrap();
+    });
+}
+
+#[test]
+fn the_status_says_that_the_server_is_gone() {
+    RUNTIME.block_on(async {
+        let (serving, config) = serve(Scheme::Http).await;
+        let collector = Collector::builder(config).start().await.unwrap();
+        collector.wait_idle().await.unwrap();
+        assert_eq!(collector.status().await.unwrap().problems, [""; 0]);
+        drop(serving);
+        let said = async {
+            let gone = |problem: &String| {
+                problem.starts_with("the API server is unreachable: ") && problem.contains("cannot connect")
+            };
+            while !collector.status().await.unwrap().problems.iter().any(gone) {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        timeout(PATIENCE, said).await.expect("it is said");
+        collector.stop().await.unwrap();
+    });
 }
 
 #[test]
