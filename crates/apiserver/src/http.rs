@@ -24,11 +24,8 @@ use tokio_rustls::rustls::{ServerConfig, crypto::aws_lc_rs, pki_types::PrivatePk
 
 use crate::ApiServer;
 
-/// The time limit for the TLS handshake of a client.
+/// The time limit for the TLS handshake of a client, and the least time between two lines of the log.
 const PATIENCE: Duration = Duration::from_secs(10);
-
-/// The least time between two lines about connections that cannot be accepted.
-const LINE_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The scheme of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,12 +114,10 @@ impl ApiServer {
         let listener = std::net::TcpListener::bind(address)?;
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
-        let mut runtime = Builder::new_multi_thread();
-        let runtime = runtime.worker_threads(1).thread_name("api-server").enable_all().build()?;
-        let listener = {
-            let _within = runtime.enter();
-            TcpListener::from_std(listener)?
-        };
+        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+        let within = runtime.enter();
+        let listener = TcpListener::from_std(listener)?;
+        drop(within);
         let task = runtime.spawn(accept(self.clone(), listener, acceptor));
         Ok(Serving { address, authority, task, runtime: Some(runtime) })
     }
@@ -159,12 +154,11 @@ async fn accept(server: ApiServer, listener: TcpListener, acceptor: Option<TlsAc
                 // The client has disconnected, or too many files are open. An immediate retry helps
                 // in neither case.
                 Err(error) => {
-                    if said.is_none_or(|said| said.elapsed() >= LINE_INTERVAL) {
+                    if said.is_none_or(|said| said.elapsed() >= PATIENCE) {
                         said = Some(Instant::now());
                         tracing::warn!(
                             %error,
-                            "cannot accept a connection; if too many files are open, raise the limit of open \
-                             files (`ulimit -n`)"
+                            "cannot accept a client; raise the limit of open files (`ulimit -n`) if it is reached"
                         );
                     }
                     sleep(Duration::from_millis(10)).await;
