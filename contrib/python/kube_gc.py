@@ -18,7 +18,7 @@ Without pytest, `Collector` does the same:
         ...
         collector.wait_idle(configmaps=version)
 
-The file needs Python 3.9 or newer and nothing but the standard library and pytest.
+The file needs Python 3.9 or newer and nothing but the standard library; the fixtures need pytest.
 """
 
 import contextlib
@@ -34,7 +34,10 @@ import urllib.parse
 import urllib.request
 from pathlib import Path
 
-import pytest
+try:
+    import pytest
+except ImportError:
+    pytest = None
 
 # Seconds between two looks at a file or a page.
 _POLL = 0.005
@@ -191,21 +194,23 @@ class Collector:
             time.sleep(_POLL)
 
 
-@pytest.fixture(scope="session")
-def gc_kubeconfig():
-    """The kubeconfig file of the API server: override this fixture to use another one."""
-    path = os.environ.get("KUBECONFIG")
-    if not path:
-        pytest.fail("set KUBECONFIG, or override the fixture gc_kubeconfig")
-    return path
-
-
 def pytest_addoption(parser):
     parser.addini("gc_args", "arguments of `kube-gc run` for the fixture kube_gc", type="args", default=[])
 
 
-@pytest.fixture(scope="session")
-def kube_gc(request, gc_kubeconfig):
-    """A collector that runs until the end of the session, with arguments of its parameter or gc_args."""
-    with Collector(gc_kubeconfig, args=getattr(request, "param", request.config.getini("gc_args"))) as collector:
-        yield collector
+if pytest:
+
+    @pytest.fixture(scope="session")
+    def gc_kubeconfig():
+        """The kubeconfig file of the API server: override this fixture to use another one."""
+        path = os.environ.get("KUBECONFIG")
+        if not path:
+            pytest.fail("set KUBECONFIG, or override the fixture gc_kubeconfig")
+        return path
+
+    @pytest.fixture(scope="session")
+    def kube_gc(request, gc_kubeconfig):
+        """A collector that runs until the end of the session, with arguments of its parameter or gc_args."""
+        args = getattr(request, "param", request.config.getini("gc_args"))
+        with Collector(gc_kubeconfig, args=args) as collector:
+            yield collector

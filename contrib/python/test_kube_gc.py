@@ -72,6 +72,11 @@ def test_arguments_are_a_list_or_none(tmp_path):
         Collector(tmp_path / "missing", binary="true", args=None)
 
 
+def test_it_can_be_imported_without_pytest():
+    program = "import sys; sys.modules['pytest'] = None; import kube_gc; kube_gc.Collector"
+    subprocess.run([sys.executable, "-c", program], cwd=os.path.dirname(__file__), check=True)
+
+
 def test_the_ini_option_has_arguments(pytester):
     pytester.makeini("[pytest]\ngc_args = --no-such-flag 'with a space'")
     pytester.makeconftest("pytest_plugins = ['kube_gc']")

@@ -21,6 +21,8 @@ use crate::introspect::queries::namespace_named;
 use crate::introspect::{CollectorIntrospection, IdleQuery, IdleReport, MonitorStatus, QueueCounts};
 use kube_gc_config::Settings;
 use kube_gc_core::object::{GroupResource, ResourceVersion, Uid};
+use kube_gc_observe::readiness::{Check, Outcome};
+use kube_gc_observe::telemetry::Escaped;
 
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
@@ -107,7 +109,8 @@ impl Collector {
     /// count.
     ///
     /// # Errors
-    /// The collector has failed.
+    /// The collector has failed. A server that is gone is none, because it may come back: after a timeout of
+    /// yours, [`Status::problems`] says what is wrong.
     pub async fn wait_idle(&self) -> Result<(), Error> {
         self.wait(IdleQuery::default(), |report| report.idle).await
     }
@@ -163,8 +166,13 @@ impl Collector {
     /// The collector has failed.
     pub async fn status(&self) -> Result<Status, Error> {
         let _held = held_clock();
+        let readiness = self.introspection.readiness();
+        let problems = readiness.checks.iter().filter(|check| check.outcome != Outcome::Fine);
+        let problems = problems.map(|Check { name, message, .. }| format!("{name}: {message}"));
+        let outage = self.introspection.outage().map(|why| format!("the API server is unreachable: {why}"));
         let status = Status {
-            ready: self.introspection.readiness().ready(),
+            ready: readiness.ready(),
+            problems: outage.into_iter().chain(problems).map(|text| Escaped(text).to_string()).collect(),
             resources: self.introspection.monitors().into_iter().map(Into::into).collect(),
             queues: self.introspection.queues().await.into_iter().map(Into::into).collect(),
         };
@@ -265,7 +273,7 @@ impl Builder {
     /// The sections `http`, `tls` and `access` have no effect, and neither have `log.format`,
     /// `log.filter` and `graph.threads`: a collector inside an application has no listeners and no
     /// log of its own, and its graph is on one thread. With a client, `client.watch_protocol` and
-    /// `client.compression` have none either. `leader.enabled` is an error.
+    /// `client.compression` have none either; the latter needs the feature `gzip`. `leader.enabled` is an error.
     #[must_use]
     pub fn settings(mut self, settings: Settings) -> Self {
         self.settings = settings;
@@ -316,6 +324,9 @@ impl Builder {
 pub struct Status {
     /// Whether API discovery has succeeded and the workers have started.
     pub ready: bool,
+    /// What a person should look at, such as a server that is gone or rejects the credentials. It is the likely
+    /// reason why a wait does not end.
+    pub problems: Vec<String>,
     /// The watched resource types.
     pub resources: Vec<ResourceStatus>,
     /// The work queues.
@@ -350,6 +361,8 @@ pub struct QueueStatus {
     pub delayed: usize,
     /// Wait for something outside of the collector, for example for the CRD of an owner.
     pub parked: usize,
+    /// The last error of one of those that failed.
+    pub last_error: Option<String>,
 }
 
 impl From<MonitorStatus> for ResourceStatus {
@@ -362,9 +375,10 @@ impl From<MonitorStatus> for ResourceStatus {
 
 impl From<crate::introspect::QueueStatus> for QueueStatus {
     fn from(queue: crate::introspect::QueueStatus) -> Self {
-        let crate::introspect::QueueStatus { name, now, .. } = queue;
+        let crate::introspect::QueueStatus { name, now, failing, .. } = queue;
+        let last_error = failing.into_iter().next().map(|failing| failing.last_error);
         let QueueCounts { ready, processing, delayed, parked } = now.counts;
-        Self { name, ready, processing, delayed, parked }
+        Self { name, ready, processing, delayed, parked, last_error }
     }
 }
 

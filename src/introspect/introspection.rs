@@ -228,6 +228,11 @@ impl CollectorIntrospection {
         queues
     }
 
+    /// Why the API server cannot be reached now.
+    pub fn outage(&self) -> Option<String> {
+        self.api.outage()
+    }
+
     /// Whether the collector can work. This is not a future, because probes must be answered even if an
     /// actor is busy.
     pub fn readiness(&self) -> Readiness {

@@ -8,7 +8,10 @@ mod front;
 #[allow(dead_code, reason = "another suite uses the rest")]
 mod pki;
 
-use std::io::{self, Write};
+use std::fs::File;
+use std::io::{self, Read as _, Write};
+use std::net::TcpStream;
+use std::process::Command;
 use std::sync::{LazyLock, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
@@ -19,7 +22,8 @@ use kube_gc::kube::api::{DeleteParams, ObjectMeta, PostParams, WatchEvent, Watch
 use kube_gc::kube::config::Kubeconfig;
 use kube_gc::kube::{Api, Client, Config, Resource as _, ResourceExt as _};
 use kube_gc::settings::{ConfigError, GroupResource, Loader, Origin, Settings};
-use kube_gc::{Collector, Error, ErrorKind};
+use kube_gc::{Collector, Error, ErrorKind, QueueStatus};
+use kube_gc_apiserver::guards::{Admission, Denial, Operation, Verdict};
 use kube_gc_apiserver::{ApiServer, Scheme, Serving};
 use kube_gc_config::LogSettings;
 use kube_gc_observe::telemetry::{Exporter, logging};
@@ -211,6 +215,45 @@ fn a_paused_clock_stands_still_as_long_as_somebody_waits() {
     });
 }
 
+/// A server with an address and a collector, whose deletions the server admits a moment later.
+#[test]
+fn a_served_address_needs_nothing_of_the_runtime_that_began_to_serve_it() {
+    let server = ApiServer::new(kube_gc_apiserver::Settings::default());
+    let (sender, served) = mpsc::channel();
+    let serving = server.clone();
+    run(runtime(), async move {
+        let serving = serving.serve(([127, 0, 0, 1], 0).into(), Scheme::Http).await.unwrap();
+        sender.send(serving).unwrap();
+    });
+    let serving = served.recv().unwrap();
+    server.admit_by(Some(Admission::new(|review| {
+        if review.operation != Operation::Delete {
+            return Verdict::Allow;
+        }
+        Verdict::Wait(Box::pin(async {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            Verdict::Allow
+        }))
+    })));
+    let config = Config::new(serving.url().parse().unwrap());
+    let (address, mut paused) = (serving.address(), runtime());
+    paused.start_paused(true);
+    run(paused, async move {
+        let collector = Collector::builder(config.clone()).start().await.unwrap();
+        Maps(Api::default_namespaced(server.client())).collected("dependent", &collector).await.unwrap();
+        // As a program does for which a test waits.
+        let mut connection = TcpStream::connect(address).unwrap();
+        connection.set_read_timeout(Some(PATIENCE)).unwrap();
+        connection.write_all(b"GET /version HTTP/1.0\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        connection.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.0 200"), "{answer}");
+        collector.stop().await.unwrap();
+        drop(serving);
+        while TcpStream::connect(address).is_ok() {}
+    });
+}
+
 /// The log of this process.
 static LOG: Mutex<String> = Mutex::new(String::new());
 
@@ -225,6 +268,13 @@ impl Write for Log {
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
+}
+
+fn log(filter: &str) {
+    let mut settings = LogSettings::default();
+    settings.filter = filter.to_owned();
+    let subscriber = logging::subscriber(&settings, false, || Log).unwrap();
+    tracing::subscriber::set_global_default(subscriber).unwrap();
 }
 
 /// The lines of the log with this text.
@@ -248,13 +298,78 @@ fn connections(port: u16) -> usize {
     table.lines().filter(|line| line.contains(&remote)).count()
 }
 
+/// In a process of its own, with few files.
+#[test]
+fn a_server_that_lacks_files_says_so() {
+    const FEW: &str = "KUBE_GC_TEST_FEW_FILES";
+    if std::env::var_os(FEW).is_none() {
+        let again = "ulimit -n 100; exec \"$0\" --exact library::a_server_that_lacks_files_says_so";
+        let binary = std::env::current_exe().unwrap();
+        let output = Command::new("sh").args(["-c", again]).arg(binary).env(FEW, "").output().unwrap();
+        let (shown, errors) = (String::from_utf8(output.stdout), String::from_utf8(output.stderr));
+        let shown = shown.unwrap();
+        assert!(output.status.success() && shown.contains("1 passed"), "{shown}{errors:?}");
+        return;
+    }
+    log("info");
+    let (serving, _) = RUNTIME.block_on(serve(Scheme::Http));
+    let mut files: Vec<File> = std::iter::from_fn(|| File::open("/dev/null").ok()).collect();
+    files.pop();
+    let _waits = TcpStream::connect(serving.address()).unwrap();
+    RUNTIME.block_on(until("a line", || !lines("raise the limit of open files (`ulimit -n`)").is_empty()));
+}
+
+#[test]
+fn the_status_says_why_a_write_fails() {
+    RUNTIME.block_on(async {
+        let server = ApiServer::new(kube_gc_apiserver::Settings::default());
+        let collector = Collector::builder_with_client(server.client()).start().await.unwrap();
+        collector.wait_idle().await.unwrap();
+        server.admit_by(Some(Admission::new(|review| match review.object.name() {
+            "kept" if review.operation == Operation::Delete => {
+                Denial { message: "the shop is closed".to_owned(), ..Denial::default() }.into()
+            }
+            _ => Verdict::Allow,
+        })));
+        Maps(Api::default_namespaced(server.client())).orphan("kept").await;
+        let said = async {
+            let is_why = |queue: &QueueStatus| {
+                queue.last_error.as_ref().is_some_and(|why| why.contains("the shop is closed"))
+            };
+            while !collector.status().await.unwrap().queues.iter().any(is_why) {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        timeout(PATIENCE, said).await.expect("it is said");
+        collector.stop().await.unwrap();
+    });
+}
+
+#[test]
+fn the_status_says_that_the_server_is_gone() {
+    RUNTIME.block_on(async {
+        let (serving, config) = serve(Scheme::Http).await;
+        let collector = Collector::builder(config).start().await.unwrap();
+        collector.wait_idle().await.unwrap();
+        assert_eq!(collector.status().await.unwrap().problems, [""; 0]);
+        drop(serving);
+        let said = async {
+            let gone = |problem: &String| {
+                problem.starts_with("the API server is unreachable: ") && problem.contains("cannot connect")
+            };
+            while !collector.status().await.unwrap().problems.iter().any(gone) {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        timeout(PATIENCE, said).await.expect("it is said");
+        collector.stop().await.unwrap();
+    });
+}
+
 #[test]
 fn several_collectors_in_a_process_are_told_apart() {
     RUNTIME.block_on(async {
-        let mut settings = LogSettings::default();
-        settings.filter = "info,kube_gc_client=debug".to_owned();
-        tracing::subscriber::set_global_default(logging::subscriber(&settings, false, || Log).unwrap())
-            .unwrap();
+        log("info,kube_gc_client=debug");
         let exporter = Exporter::install().unwrap();
 
         // One server offers HTTP/2, the other does not.
@@ -297,6 +412,12 @@ fn several_collectors_in_a_process_are_told_apart() {
         until(few, || connections(front.address.port()) <= 10).await;
         assert!(connections(other_serving.address().port()) >= types - 1, "a watch of each type");
         first.stop().await.unwrap();
+        for gauge in ["ready{", "api_server_reachable{", "monitors{state=\"synced\","] {
+            let value = |name| format!("kube_gc_{gauge}collector=\"{name}\"}} ");
+            let page = exporter.render();
+            assert!(page.contains(&format!("{}0\n", value("one"))), "{gauge}: {page}");
+            assert!(!page.contains(&format!("{}0\n", value("other"))), "{gauge}: {page}");
+        }
         second.stop().await.unwrap();
     });
 }

@@ -15,14 +15,16 @@ use hyper_util::service::TowerToHyperService;
 use serde_json::json;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::{Builder, Runtime};
 use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::{Instant, sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 #[cfg(feature = "https")]
 use tokio_rustls::rustls::{ServerConfig, crypto::aws_lc_rs, pki_types::PrivatePkcs8KeyDer};
 
 use crate::ApiServer;
 
-/// The time limit for the TLS handshake of a client.
+/// The time limit for the TLS handshake of a client, and the least time between two lines of the log.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The scheme of an address.
@@ -42,6 +44,8 @@ pub struct Serving {
     /// In PEM; `None` without TLS.
     authority: Option<String>,
     task: JoinHandle<()>,
+    /// `None` once it ends.
+    runtime: Option<Runtime>,
 }
 
 impl Serving {
@@ -84,14 +88,20 @@ impl Serving {
 impl Drop for Serving {
     fn drop(&mut self) {
         self.task.abort();
+        // The caller may be within another runtime, where nothing may block.
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
     }
 }
 
 impl ApiServer {
-    /// Serves an address, such as `127.0.0.1:0`, and runs the scheduled work.
+    /// Serves an address, such as `127.0.0.1:0`, and runs the scheduled work, on a thread of its own: runtimes
+    /// of callers may end, and tests may block their threads. There, time passes even if the clock of a test is
+    /// paused, which may jump to a time limit of the test during a request; [`client`](Self::client) follows it.
     ///
     /// # Errors
-    /// The address cannot be bound.
+    /// The address cannot be bound, or the operating system provides no thread.
     pub async fn serve(&self, address: SocketAddr, scheme: Scheme) -> io::Result<Serving> {
         let (acceptor, authority) = match scheme {
             Scheme::Http => (None, None),
@@ -101,10 +111,15 @@ impl ApiServer {
                 (Some(acceptor), Some(authority))
             }
         };
-        let listener = TcpListener::bind(address).await?;
+        let listener = std::net::TcpListener::bind(address)?;
+        listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
-        let task = tokio::spawn(accept(self.clone(), listener, acceptor));
-        Ok(Serving { address, authority, task })
+        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+        let within = runtime.enter();
+        let listener = TcpListener::from_std(listener)?;
+        drop(within);
+        let task = runtime.spawn(accept(self.clone(), listener, acceptor));
+        Ok(Serving { address, authority, task, runtime: Some(runtime) })
     }
 }
 
@@ -127,6 +142,7 @@ async fn accept(server: ApiServer, listener: TcpListener, acceptor: Option<TlsAc
     let mut connections = JoinSet::new();
     let due = server.run();
     tokio::pin!(due);
+    let mut said: Option<Instant> = None;
     loop {
         tokio::select! {
             () = &mut due => {}
@@ -137,7 +153,16 @@ async fn accept(server: ApiServer, listener: TcpListener, acceptor: Option<TlsAc
                 }
                 // The client has disconnected, or too many files are open. An immediate retry helps
                 // in neither case.
-                Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
+                Err(error) => {
+                    if said.is_none_or(|said| said.elapsed() >= PATIENCE) {
+                        said = Some(Instant::now());
+                        tracing::warn!(
+                            %error,
+                            "cannot accept a client; raise the limit of open files (`ulimit -n`) if it is reached"
+                        );
+                    }
+                    sleep(Duration::from_millis(10)).await;
+                }
             }
         }
     }
@@ -149,7 +174,7 @@ async fn connection(server: ApiServer, stream: TcpStream, acceptor: Option<TlsAc
     match acceptor {
         None => talk(server, stream).await,
         Some(acceptor) => {
-            let handshake = tokio::time::timeout(PATIENCE, acceptor.accept(stream));
+            let handshake = timeout(PATIENCE, acceptor.accept(stream));
             if let Ok(Ok(stream)) = handshake.await {
                 talk(server, stream).await;
             }

@@ -73,7 +73,6 @@ impl Api {
     }
 
     /// The last error of the present outage, once it is confirmed.
-    #[cfg(test)]
     pub fn outage(&self) -> Option<String> {
         self.0.reachability.state().outages.outage().map(str::to_owned)
     }

@@ -161,12 +161,13 @@ async fn run(task: Task, Threads { lists, watches }: Threads) -> Result<(), Erro
     // starts one that is dropped before it ran, outside of any runtime.
     let _ = started.send((introspection, lists));
     let mut failed = state.subscribe();
-    tokio::select! {
-        grace = stop => {
-            let finished = controller.stop(grace.unwrap_or_default()).await;
-            state.send_replace(State::Stopped { finished });
-        }
-        _ = failed.wait_for(|state| matches!(state, State::Failed(_))) => {}
+    let finished = tokio::select! {
+        grace = stop => Some(controller.stop(grace.unwrap_or_default()).await),
+        _ = failed.wait_for(|state| matches!(state, State::Failed(_))) => None,
+    };
+    record::zero_all();
+    if let Some(finished) = finished {
+        state.send_replace(State::Stopped { finished });
     }
     Ok(())
 }

@@ -73,9 +73,15 @@ const LATER: [Metric; 4] = [names::LEADER, names::REQUEST_DURATION, names::NODE_
 /// Creates each series whose labels have a fixed set of values, with the value zero: `rate` and
 /// `increase` miss the first event of a series that starts with it.
 pub fn zeros() {
+    zero_all();
+    api_server_reachable(true);
+}
+
+/// Sets the gauges of a collector that has ended to zero, as far as their labels have fixed values: the last
+/// samples would stay. Counters stay as they are.
+pub fn zero_all() {
     let later = [&DRY_RUN[..], &NODE, &LATER].concat();
     ALL.iter().filter(|metric| !later.contains(metric)).for_each(zero);
-    api_server_reachable(true);
 }
 
 /// Creates the series of a dry run with the value zero. Without a dry run, they do not exist.

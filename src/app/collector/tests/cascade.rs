@@ -15,6 +15,7 @@ async fn a_dependent_goes_with_its_owner() -> Result<(), Box<dyn std::error::Err
     let server = ApiServer::new(Settings::default()).serve(([127, 0, 0, 1], 0).into(), Scheme::Http).await?;
     let config = Config::new(server.url().parse()?);
     let collector = Collector::builder(config.clone()).start().await?;
+    collector.wait_idle().await?;
     let configmaps: Api<ConfigMap> = Api::namespaced(Client::try_from(config)?, "default");
 
     let owner = configmaps.create(&PostParams::default(), &named("catalog")).await?;
