@@ -185,5 +185,6 @@ pub fn facts(object: &Object) -> ObjectFacts {
         finalizers: object.finalizers,
         held_by_others: object.held,
         grace: None,
+        ends: None,
     }
 }
