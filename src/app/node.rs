@@ -173,6 +173,7 @@ fn node_error(error: &NodeError) -> Error {
             E::NoRuntime => (ErrorKind::Unreachable, where_to_set),
             _ => (ErrorKind::Internal, ""),
         },
+        NodeError::Moved { .. } => (ErrorKind::Unreachable, ""),
         NodeError::Unsafe(_) | NodeError::Ended => (ErrorKind::Internal, ""),
     };
     Error::new(kind, format!("{error}{hint}"))
@@ -233,11 +234,14 @@ async fn collect(target: &Target, settings: &Settings, threads: Threads) -> Resu
 
     let ended = tokio::select! {
         signal = terminated => Ok(signal),
-        collected = &mut collecting => {
-            let error = collected.err().map(tracing::field::display);
-            tracing::error!(error, "a pass failed unexpectedly; restart kube-gc");
-            Err(Error::new(ErrorKind::Internal, "a pass failed unexpectedly"))
-        }
+        collected = &mut collecting => Err(match collected {
+            Ok(Err(error)) => node_error(&error),
+            Ok(Ok(())) => Error::new(ErrorKind::Internal, "passes ended unexpectedly"),
+            Err(error) => {
+                tracing::error!(%error, "a pass failed unexpectedly; restart kube-gc");
+                Error::new(ErrorKind::Internal, "a pass failed unexpectedly")
+            }
+        }),
         error = serving.fails() => Err(error),
         () = sample(view) => Err(Error::new(ErrorKind::Internal, "sampling ended unexpectedly")),
     };

@@ -1,6 +1,7 @@
 //! One node: its runtime, its pods, its files, and why it cannot be looked at.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -224,6 +225,9 @@ pub enum NodeError {
     /// A plan breaks one of its own invariants. Nothing was removed.
     #[error("the plan contradicts itself, so nothing was removed: {0}; this is a bug of kube-gc")]
     Unsafe(String),
+    /// The symlink to the socket leads to another runtime, of which this process knows nothing.
+    #[error("{error}; {} leads to {} now: start kube-gc node again", link.display(), now.display())]
+    Moved { error: cri::Error, link: PathBuf, now: PathBuf },
     /// Nobody waits for it any more.
     #[error("the process was asked to end")]
     Ended,

@@ -46,14 +46,21 @@ struct Node {
 }
 
 /// Collects a node until it is cancelled, and begins with a pass of everything.
-pub async fn collect(context: NodeContext, options: NodeOptions, collector: NodeCollector) {
+///
+/// # Errors
+/// The runtime does not answer, and the symlink to its socket leads to another one now.
+pub async fn collect(
+    context: NodeContext,
+    options: NodeOptions,
+    collector: NodeCollector,
+) -> Result<(), NodeError> {
     let NodeContext { events, status, cancel } = context;
     let mut node = Node { collector, options, images_failed: false };
     let (mut containers_due, mut images_due) = (Instant::now(), Instant::now());
     loop {
         tokio::select! {
             biased;
-            () = cancel.cancelled() => return,
+            () = cancel.cancelled() => return Ok(()),
             () = sleep_until(containers_due.min(images_due)) => {}
         }
         let now = Instant::now();
@@ -66,6 +73,9 @@ pub async fn collect(context: NodeContext, options: NodeOptions, collector: Node
         let (container_period, image_period) = (rules.containers.period, rules.images.period);
         let last = status.borrow().clone();
         let passed = pass(&mut node, scope, events.as_ref(), &cancel, last).await;
+        if let Err(error @ NodeError::Moved { .. }) = passed {
+            return Err(error);
+        }
         let more = matches!(passed, Ok((_, true)));
         let now = Instant::now();
         let next = |period: Duration| if more { now } else { now + period };
@@ -137,7 +147,13 @@ async fn pass(
 async fn attempt(node: &mut Node, scope: Scope, cancel: &CancellationToken) -> Result<Report, NodeError> {
     let Node { collector, options, .. } = node;
     let look = cancel.run_until_cancelled(Box::pin(collector.look_beside(options))).await;
-    let look = look.unwrap_or(Err(NodeError::Ended))?;
+    let look =
+        look.unwrap_or(Err(NodeError::Ended)).map_err(|error| match (error, options.endpoint.moved()) {
+            (NodeError::Runtime(error), Some((link, now))) => {
+                NodeError::Moved { error, link: link.to_owned(), now }
+            }
+            (error, _) => error,
+        })?;
     collector.save();
     let report = Report::new(options, collector.runtime(), &look);
     measure(&report);

@@ -13,6 +13,8 @@ const LONGEST_PATH: usize = 107;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Endpoint {
     path: PathBuf,
+    /// The symlink that led to the path.
+    link: Option<PathBuf>,
 }
 
 impl Endpoint {
@@ -37,13 +39,23 @@ impl Endpoint {
         if path.contains('\0') {
             return Err(malformed("the path contains a zero byte"));
         }
-        Ok(Self { path: path.into() })
+        Ok(Self { path: path.into(), link: None })
     }
 
     /// The same without symlinks, so that nobody makes it another runtime by changing one.
     pub fn resolved(self) -> Self {
         let path = std::fs::canonicalize(&self.path).ok();
-        path.filter(|path| path.as_os_str().len() <= LONGEST_PATH).map_or(self, |path| Self { path })
+        match path.filter(|path| *path != self.path && path.as_os_str().len() <= LONGEST_PATH) {
+            Some(path) => Self { path, link: Some(self.path) },
+            None => self,
+        }
+    }
+
+    /// The symlink that led here, and the other path to which it leads now, if it does.
+    pub fn moved(&self) -> Option<(&Path, PathBuf)> {
+        let link = self.link.as_deref()?;
+        let now = std::fs::canonicalize(link).ok()?;
+        (now != self.path).then_some((link, now))
     }
 
     /// The path of the socket.
@@ -91,7 +103,7 @@ pub fn discover() -> Result<Endpoint, Error> {
 fn choose(existing: Vec<Known>) -> Result<Endpoint, Error> {
     match existing.as_slice() {
         [] => Err(Error::NoRuntime),
-        [only] => Ok(Endpoint { path: only.path.into() }),
+        [only] => Ok(Endpoint { path: only.path.into(), link: None }),
         _ => Err(Error::SeveralRuntimes { found: existing }),
     }
 }

@@ -1,18 +1,22 @@
 //! The loop: passes follow each other, and failures become events and readiness.
 
+use std::os::unix::fs::symlink;
+
 use k8s_openapi::api::core::v1::Event;
+use kube_gc_cri::Endpoint;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::*;
 use crate::introspect::node::NodeView;
+use crate::node::NodeError;
 use crate::node::run::{NodeContext, NodeEvents, NodeStatus, collect, is_new};
 
 /// A running loop.
 pub(super) struct Running {
     status: watch::Receiver<NodeStatus>,
     cancel: CancellationToken,
-    collecting: JoinHandle<()>,
+    collecting: JoinHandle<Result<(), NodeError>>,
 }
 
 impl Running {
@@ -41,7 +45,7 @@ impl Running {
 
     pub(super) async fn stop(self) {
         self.cancel.cancel();
-        self.collecting.await.unwrap();
+        self.collecting.await.unwrap().unwrap();
     }
 }
 
@@ -212,4 +216,26 @@ async fn a_runtime_that_stops_and_comes_back_is_noticed() {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     tokio::time::timeout(Duration::from_secs(20), running.stop()).await.unwrap();
+}
+
+/// Only a new process begins with what is known of the other runtime.
+#[tokio::test]
+async fn the_loop_ends_if_the_symlink_to_its_runtime_leads_to_another_one() {
+    let (mut node, other) = (Node::set_up(), Node::set_up());
+    node.rules.containers.period = Duration::from_millis(10);
+    let link = node.directory.path().join("link.sock");
+    symlink(node.server.endpoint().path(), &link).unwrap();
+    let mut options = node.options();
+    options.endpoint = Endpoint::parse(link.to_str().unwrap()).unwrap().resolved();
+    let mut running = Running::with(&node, options).await;
+    running.until(|status| status.report.is_some()).await;
+    let fail = server::Effect::Fail(server::Code::Unavailable, "made by the test".to_owned());
+    fs::remove_file(&link).unwrap();
+    node.server.fault(server::Fault::every(Rpc::ListContainers, fail));
+    // While it leads nowhere, the runtime may be about to start.
+    running.until(|status| status.error.is_some()).await;
+    symlink(other.server.endpoint().path(), &link).unwrap();
+    let error = running.collecting.await.unwrap().unwrap_err().to_string();
+    let now = other.server.endpoint().path().display();
+    assert!(error.contains(&format!("{} leads to {now} now: start kube-gc", link.display())), "{error}");
 }
