@@ -6,10 +6,11 @@ use kube::Api;
 use kube::api::{DeleteParams, PostParams};
 use kube_gc_cri::Rpc;
 use kube_gc_cri::messages::ContainerState;
-use kube_gc_cri::server::{CriServer, NewContainer, NewImage, NewSandbox, Settings, World};
+use kube_gc_cri::server::{CriServer, NewContainer, NewImage, NewSandbox, World};
 use kube_gc_testkit::ControlPlane;
 use serde_json::{Value, json};
 
+use crate::measurable;
 use crate::process::{Ended, Place, ended};
 
 const NODE: &str = "node-1";
@@ -39,7 +40,7 @@ impl Setup {
         accounts.create(&PostParams::default(), &serde_json::from_value(account)?).await?;
         let mut world = World::default();
         let image = world.add_image(NewImage { tags: vec!["app:1".to_owned()], ..NewImage::default() });
-        let server = CriServer::start(Settings::default(), world)?;
+        let server = CriServer::start(measurable(), world)?;
         let place = Place::new(server.endpoint())?;
         Ok(Self { plane, pods: Api::namespaced(client, NAMESPACE), server, image, place })
     }
