@@ -120,7 +120,8 @@ async fn pass(
             summarize(&report, last.report.as_deref());
             let result = report.result.as_ref();
             // As with the kubelet, a single failure is no event: the next pass may do it.
-            let failed = result.and_then(|result| failure(result, |what| what == What::Image));
+            let unmeasured = Some(&report).filter(|_| scope != Scope::Containers).and_then(unmeasured);
+            let failed = result.and_then(|result| failure(result, |what| what == What::Image)).or(unmeasured);
             let failed_before = node.images_failed;
             if scope != Scope::Containers {
                 node.images_failed = failed.is_some();
@@ -174,6 +175,12 @@ async fn attempt(node: &mut Node, scope: Scope, cancel: &CancellationToken) -> R
 
 fn is_success(report: &Report) -> bool {
     report.result.as_ref().is_none_or(|result| result.failed == 0 && result.interrupted.is_none())
+}
+
+/// Why nothing is known of the file system of the images. To the kubelet, too, a pass of images has failed then.
+fn unmeasured(report: &Report) -> Option<String> {
+    let why = report.notes.iter().find(|note| note.is_gap).filter(|_| report.plan.usage.is_none());
+    why.map(|note| note.text.clone())
 }
 
 /// Records what fills the file system of the images.

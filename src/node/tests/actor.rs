@@ -25,11 +25,15 @@ impl Running {
     }
 
     async fn with(node: &Node, options: NodeOptions) -> Self {
+        Self::of(node, options, node.collector().await)
+    }
+
+    fn of(node: &Node, options: NodeOptions, collector: NodeCollector) -> Self {
         let (status, published) = watch::channel(NodeStatus::default());
         let cancel = CancellationToken::new();
         let api = Api::from_clients(node.api.client(), ApiSettings::default(), WriteGate::open());
         let context = NodeContext { events: NodeEvents::new(api, NODE), status, cancel: cancel.clone() };
-        let collecting = tokio::spawn(collect(context, options, node.collector().await));
+        let collecting = tokio::spawn(collect(context, options, collector));
         Self { status: published, cancel, collecting }
     }
 
@@ -216,6 +220,27 @@ async fn a_runtime_that_stops_and_comes_back_is_noticed() {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     tokio::time::timeout(Duration::from_secs(20), running.stop()).await.unwrap();
+}
+
+#[actix::test]
+async fn b9_a_file_system_that_cannot_be_measured_again_is_an_event() {
+    let mut node = Node::set_up();
+    node.rules.images.period = Duration::from_millis(10);
+    let fail = server::Effect::Fail(server::Code::Internal, "made by the test".to_owned());
+    node.server.fault(server::Fault::every(Rpc::ImageFsInfo, fail));
+    let client = Client::connect(node.server.endpoint(), client::Settings::default()).await.unwrap();
+    let collector = NodeCollector::new(client, node.rules.clone(), false, None, node.ledger.clone());
+    let running = Running::of(&node, node.options(), collector);
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(60);
+    let mut found = Vec::new();
+    while found.is_empty() && tokio::time::Instant::now() < deadline {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        found = events(&node).await;
+    }
+    running.stop().await;
+    let [(reason, message)] = &found[..] else { panic!("{found:?}") };
+    let said = "it is not known where images are stored: ";
+    assert!(reason == "ImageGCFailed" && message.starts_with(said), "{found:?}");
 }
 
 /// Only a new process begins with what is known of the other runtime.
