@@ -47,7 +47,10 @@ impl Host {
         }
         // The kubelet 1.20.2 speaks nothing newer than v1alpha2.
         let versions = vec![ApiVersion::V1, ApiVersion::V1Alpha2];
-        let runtime = CriServer::start(Settings { versions, ..Settings::default() }, World::default())?;
+        // A file system that can be measured.
+        let mountpoint = root.path().display().to_string();
+        let settings = Settings { versions, mountpoint, ..Settings::default() };
+        let runtime = CriServer::start(settings, World::default())?;
         Ok(Self { runtime: Arc::new(runtime), root })
     }
 
