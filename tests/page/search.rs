@@ -46,7 +46,7 @@ async fn a_search_leads_to_an_object_and_the_address_holds_the_state() -> Result
     browser.counts("#drawing .card", 5).await?;
     ensure!(browser.query().await? == query_of(&shop.root), "{}", browser.query().await?);
     ensure!(browser.text("#object-title").await?.contains("shop"));
-    browser.says("#explanation .verdict", "stays").await?;
+    browser.says("#explanation .verdict", "No garbage collector deletes").await?;
 
     // Owners are left of the object, dependents right; blocking references are solid, others dashed.
     let lines = "return [...document.querySelectorAll('#drawing .line')].map((line) => line.dataset.blocking).sort().join()";
