@@ -282,9 +282,9 @@ fn lines(text: &str) -> Vec<String> {
     LOG.lock().unwrap().lines().filter(|line| line.contains(text)).map(str::to_owned).collect()
 }
 
-async fn until(what: &str, condition: impl Fn() -> bool) {
+async fn until(what: &str, condition: impl AsyncFn() -> bool) {
     let holds = async {
-        while !condition() {
+        while !condition().await {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
@@ -316,7 +316,8 @@ fn a_server_that_lacks_files_says_so() {
     let mut files: Vec<File> = std::iter::from_fn(|| File::open("/dev/null").ok()).collect();
     files.pop();
     let _waits = TcpStream::connect(serving.address()).unwrap();
-    RUNTIME.block_on(until("a line", || !lines("raise the limit of open files (`ulimit -n`)").is_empty()));
+    RUNTIME
+        .block_on(until("a line", async || !lines("raise the limit of open files (`ulimit -n`)").is_empty()));
 }
 
 #[test]
@@ -332,15 +333,10 @@ fn the_status_says_why_a_write_fails() {
             _ => Verdict::Allow,
         })));
         Maps(Api::default_namespaced(server.client())).orphan("kept").await;
-        let said = async {
-            let is_why = |queue: &QueueStatus| {
-                queue.last_error.as_ref().is_some_and(|why| why.contains("the shop is closed"))
-            };
-            while !collector.status().await.unwrap().queues.iter().any(is_why) {
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
+        let is_why = |queue: &QueueStatus| {
+            queue.last_error.as_ref().is_some_and(|why| why.contains("the shop is closed"))
         };
-        timeout(PATIENCE, said).await.expect("it is said");
+        until("it is said", async || collector.status().await.unwrap().queues.iter().any(is_why)).await;
         collector.stop().await.unwrap();
     });
 }
@@ -353,15 +349,10 @@ fn the_status_says_that_the_server_is_gone() {
         collector.wait_idle().await.unwrap();
         assert_eq!(collector.status().await.unwrap().problems, [""; 0]);
         drop(serving);
-        let said = async {
-            let gone = |problem: &String| {
-                problem.starts_with("the API server is unreachable: ") && problem.contains("cannot connect")
-            };
-            while !collector.status().await.unwrap().problems.iter().any(gone) {
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
+        let gone = |problem: &String| {
+            problem.starts_with("the API server is unreachable: ") && problem.contains("cannot connect")
         };
-        timeout(PATIENCE, said).await.expect("it is said");
+        until("it is said", async || collector.status().await.unwrap().problems.iter().any(gone)).await;
         collector.stop().await.unwrap();
     });
 }
@@ -395,7 +386,7 @@ fn several_collectors_in_a_process_are_told_apart() {
         assert_eq!(fewer.resources.len(), types - 1);
         for (name, types) in [("one", types), ("other", types - 1)] {
             let gauge = format!("kube_gc_monitors{{state=\"synced\",collector=\"{name}\"}} {types}\n");
-            until(&gauge, || exporter.render().contains(&gauge)).await;
+            until(&gauge, async || exporter.render().contains(&gauge)).await;
         }
 
         for (name, server) in [("one", front.address), ("other", other_serving.address())] {
@@ -409,7 +400,7 @@ fn several_collectors_in_a_process_are_told_apart() {
         assert_eq!(watches.len(), 1, "{watches:?}");
 
         let few = "few connections by HTTP/2";
-        until(few, || connections(front.address.port()) <= 10).await;
+        until(few, async || connections(front.address.port()) <= 10).await;
         assert!(connections(other_serving.address().port()) >= types - 1, "a watch of each type");
         first.stop().await.unwrap();
         for gauge in ["ready{", "api_server_reachable{", "monitors{state=\"synced\","] {
