@@ -1,6 +1,7 @@
 //! One node: its runtime, its pods, its files, and why it cannot be looked at.
 
 use std::collections::HashMap;
+use std::mem::discriminant;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -231,4 +232,14 @@ pub enum NodeError {
     /// Nobody waits for it any more.
     #[error("the process was asked to end")]
     Ended,
+}
+
+impl NodeError {
+    /// Whether it has the same cause, whatever the runtime says of it.
+    pub fn is_like(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Runtime(one), Self::Runtime(other)) => discriminant(one) == discriminant(other),
+            _ => discriminant(self) == discriminant(other),
+        }
+    }
 }

@@ -14,7 +14,7 @@ use kube_gc_node::pressure::Usage;
 use kube_gc_node::view::ContainerDisk;
 use tokio::time::{Instant, sleep};
 
-use super::Note;
+use super::report::{Note, Says};
 
 /// Something that says how full the file systems of the images and of the containers' layers are.
 pub trait Disk: fmt::Debug + Send + Sync {
@@ -50,7 +50,7 @@ impl Disk for Measured {
             Some(containers) if *containers != self.images && device(containers) != device(&self.images) => {
                 let usage = usage(containers);
                 ContainerDisk::Own(
-                    usage.map_err(|text| notes.push(Note { kind: "layers", is_gap: true, text })).ok(),
+                    usage.map_err(|text| notes.push(Note { kind: "layers", says: Says::Gap, text })).ok(),
                 )
             }
             _ => ContainerDisk::OfImages,
@@ -83,13 +83,13 @@ const IN_DIRECTORY: [&str; 7] = ["overlayfs", "native", "btrfs", "zfs", "aufs", 
 fn blind_spot(images: &Path) -> Option<Note> {
     let snapshotter = images.file_name()?.to_str()?.strip_prefix("io.containerd.snapshotter.v1.")?;
     (!IN_DIRECTORY.contains(&snapshotter)).then(|| {
-        let note = note!(
+        note!(
             "the snapshotter {} may store images outside of the file system at {}, which is the one that is \
              measured; then `high`, `low`, pressure and `--free` do not hold",
             word(snapshotter),
             images.display()
-        );
-        Note { is_gap: false, ..note }
+        )
+        .saying(Says::Hint)
     })
 }
 
@@ -104,14 +104,16 @@ impl Disk for kube_gc_cri::server::CriServer {
 
 /// The file systems that the runtime says its images and containers are on.
 pub async fn of_runtime(client: &Client) -> Result<Arc<dyn Disk>, Note> {
-    let unknown = |error| note!("it is not known where images are stored: {error}");
+    let unmeasured = |note: Note| note.saying(Says::Unmeasured);
+    let unknown = |error| unmeasured(note!("it is not known where images are stored: {error}"));
     let answer = client.image_filesystems().await.map_err(unknown)?;
     let first = |filesystems: Vec<FilesystemUsage>| {
         let first = filesystems.into_iter().find_map(|filesystem| filesystem.fs_id);
         first.map(|id| PathBuf::from(id.mountpoint)).filter(|directory| directory.is_absolute())
     };
     let images = first(answer.image_filesystems);
-    let images = images.ok_or_else(|| note!("the container runtime does not say where images are stored"))?;
+    let images = images
+        .ok_or_else(|| unmeasured(note!("the container runtime does not say where images are stored")))?;
     Ok(Arc::new(Measured { images, containers: first(answer.container_filesystems) }))
 }
 

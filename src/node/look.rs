@@ -17,6 +17,7 @@ use kube_gc_node::view::{Extent, Listed, SandboxImage};
 use kube_gc_node::{Files, Moment, PodRef, PodView, RuntimeView, Timestamp, plan, pods};
 
 use super::files::Entries;
+use super::report::Says;
 use super::{NodeCollector, NodeError, NodeOptions, Note, blocking, now, view};
 use kube_gc_client::ApiError;
 
@@ -70,7 +71,8 @@ impl NodeCollector {
         // After the runtime, so that a pod that is bound meanwhile is in the list.
         let (pods, api_error) = self.pod_view(&runtime, &files, &mut notes).await;
         if let Some(disk) = self.disk(&mut notes).await {
-            files.image_usage = disk.usage().map_err(|problem| notes.push(note!("{problem}"))).ok();
+            files.image_usage =
+                disk.usage().map_err(|problem| notes.push(note!("{problem}").saying(Says::Unmeasured))).ok();
             files.container_disk = disk.of_containers(&mut notes);
         }
 
@@ -120,12 +122,12 @@ impl NodeCollector {
         let are_elsewhere = !self.kubelet_pods.is_empty() && !self.kubelet_pods.iter().any(has_logs);
         (are_elsewhere && plan.removals.iter().any(goes_without)).then(|| {
             let go = if plan.effects == Effects::Nothing { "would go" } else { "go" };
-            let note = note!(
+            note!(
                 "no pod has its logs below {}, so containers {go} without their logs; if the kubelet has another \
                  `podLogsDir`, set `node.roots.pods` to it",
                 self.rules.roots.pods
-            );
-            Note { is_gap: false, ..note }
+            )
+            .saying(Says::Hint)
         })
     }
 
@@ -134,11 +136,11 @@ impl NodeCollector {
         let goes =
             plan.effects != Effects::Nothing && plan.removals.iter().any(|it| it.what() == What::Image);
         (self.rules.beside_kubelet.is_some() && goes).then(|| {
-            let note = note!(
+            note!(
                 "the kubelet (from 1.35 on) keeps its records of how images were pulled until it frees space itself; \
                  until then, revoked credentials open an image that goes here once somebody has pulled it again"
-            );
-            Note { is_gap: false, ..note }
+            )
+            .saying(Says::Hint)
         })
     }
 
@@ -290,11 +292,11 @@ fn made_by_kubelet(sandbox: &PodSandbox) -> Option<&String> {
 
 /// What was read, or nothing, with a note of this kind.
 fn items<T>(read: Result<Entries<T>, String>, kind: &'static str, notes: &mut Vec<Note>) -> Vec<T> {
-    // That there is no directory is none.
-    let is_gap = read.as_ref().map_or(true, |read| !read.items.is_empty());
+    let is_missing = read.as_ref().is_ok_and(|read| read.items.is_empty());
+    let says = if is_missing { Says::Hint } else { Says::Gap };
     let none = |problem| Entries { items: Vec::new(), problem: Some(problem) };
     let Entries { items, problem } = read.unwrap_or_else(none);
-    notes.extend(problem.map(|text| Note { kind, is_gap, text }));
+    notes.extend(problem.map(|text| Note { kind, says, text }));
     items
 }
 

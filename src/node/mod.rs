@@ -22,7 +22,7 @@
 /// Makes a note of a gap as `format!` makes a text.
 macro_rules! note {
     ($kind:literal $($arguments:tt)*) => {
-        $crate::node::Note { kind: $kind, is_gap: true, text: format!($kind $($arguments)*) }
+        $crate::node::Note { kind: $kind, says: $crate::node::report::Says::Gap, text: format!($kind $($arguments)*) }
     };
 }
 

@@ -49,11 +49,29 @@ pub struct Note {
     /// What does not change while it lasts: the sentence without the error and whatever else is filled in.
     #[serde(skip)]
     pub(super) kind: &'static str,
-    /// Whether a pass does not know all that it should.
+    /// What it says of the pass.
     #[serde(skip)]
-    pub(super) is_gap: bool,
+    pub(super) says: Says,
     /// The sentence.
     pub text: String,
+}
+
+/// What a note says of a pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Says {
+    /// It knows all that it should.
+    Hint,
+    /// It does not.
+    Gap,
+    /// It does not know how full the file system of the images is.
+    Unmeasured,
+}
+
+impl Note {
+    /// The same, but it says this.
+    pub(super) fn saying(self, says: Says) -> Self {
+        Self { says, ..self }
+    }
 }
 
 /// What came of a plan.
@@ -107,7 +125,7 @@ impl Report {
 
     /// Whether all that was wanted was learned and done. In a dry run, nothing was to be done.
     pub fn is_complete(&self) -> bool {
-        let knows_all = || self.notes.iter().all(|note| !note.is_gap) && !self.plan.leaves_due;
+        let knows_all = || self.notes.iter().all(|note| note.says == Says::Hint) && !self.plan.leaves_due;
         self.result.as_ref().is_none_or(|result| result.is_complete() && knows_all())
     }
 

@@ -1,6 +1,5 @@
 //! The loop of a node: looks at it, plans, acts and records, again and again. Passes never overlap.
 
-use std::mem::discriminant;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,6 +11,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
+use crate::node::report::Says;
 use crate::node::{NodeCollector, NodeError, NodeOptions, Note, PassResult, Report, amount};
 use kube_gc_client::{Api, EventType};
 use kube_gc_observe::telemetry::record;
@@ -134,7 +134,7 @@ async fn pass(
             Ok((report, more))
         }
         Err(error) => {
-            let is_same = last.error.is_some_and(|last| discriminant(&last) == discriminant(&error));
+            let is_same = last.error.is_some_and(|last| last.is_like(&error));
             if is_same || cancel.is_cancelled() {
                 tracing::debug!(%error, "the node still cannot be looked at");
             } else {
@@ -179,8 +179,8 @@ fn is_success(report: &Report) -> bool {
 
 /// Why nothing is known of the file system of the images. To the kubelet, too, a pass of images has failed then.
 fn unmeasured(report: &Report) -> Option<String> {
-    let why = report.notes.iter().find(|note| note.is_gap).filter(|_| report.plan.usage.is_none());
-    why.map(|note| note.text.clone())
+    let why = report.notes.iter().find(|note| note.says == Says::Unmeasured);
+    why.filter(|_| report.plan.usage.is_none()).map(|note| note.text.clone())
 }
 
 /// Records what fills the file system of the images.

@@ -11,6 +11,7 @@ use kube_gc_node::users::i1_may_mount;
 use kube_gc_node::view::{ContainerState, Extent};
 use kube_gc_node::{Plan, PodView, Rule, RuntimeView, Timestamp};
 
+use super::report::Says;
 use super::{NodeCollector, Note, view};
 
 /// How many containers are asked at a time for what they mount, or images for their labels.
@@ -92,12 +93,12 @@ impl NodeCollector {
         let listed = runtime.containers.iter().map(|container| container.id.as_str()).collect();
         match self.client.foreign_images(&listed).await {
             Ok(images) => runtime.foreign_images = images,
-            Err(error @ cri::Error::Unimplemented { .. }) => notes.push(Note {
-                is_gap: false,
-                ..note!(
+            Err(error @ cri::Error::Unimplemented { .. }) => notes.push(
+                note!(
                     "containers that CRI does not list cannot be listed, so their images count as unused: {error}"
                 )
-            }),
+                .saying(Says::Hint),
+            ),
             Err(error) => return Err(error),
         }
         Ok(notes)

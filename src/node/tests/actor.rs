@@ -3,7 +3,7 @@
 use std::os::unix::fs::symlink;
 
 use k8s_openapi::api::core::v1::Event;
-use kube_gc_cri::Endpoint;
+use kube_gc_cri::{self as cri, Endpoint};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -91,6 +91,16 @@ async fn one_outage_is_one_warning_though_its_error_and_what_it_is_about_change(
         assert_eq!(new, expected, "{notes:?} after {known:?}");
         known = notes;
     }
+}
+
+#[test]
+fn another_cause_is_another_outage() {
+    let silent = |detail: &str| {
+        NodeError::Runtime(cri::Error::Connect { path: "/run/a".into(), detail: detail.into() })
+    };
+    let closed = NodeError::Runtime(cri::Error::NoPermission { path: "/run/a".into() });
+    assert!(silent("one").is_like(&silent("other")));
+    assert!(!closed.is_like(&silent("one")) && !closed.is_like(&NodeError::Ended));
 }
 
 #[actix::test]
@@ -226,6 +236,9 @@ async fn a_runtime_that_stops_and_comes_back_is_noticed() {
 async fn b9_a_file_system_that_cannot_be_measured_again_is_an_event() {
     let mut node = Node::set_up();
     node.rules.images.period = Duration::from_millis(10);
+    // Something else that a pass does not know, before.
+    fs::remove_dir(&node.rules.roots.pods).unwrap();
+    fs::write(&node.rules.roots.pods, "").unwrap();
     let fail = server::Effect::Fail(server::Code::Internal, "made by the test".to_owned());
     node.server.fault(server::Fault::every(Rpc::ImageFsInfo, fail));
     let client = Client::connect(node.server.endpoint(), client::Settings::default()).await.unwrap();
