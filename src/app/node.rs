@@ -98,7 +98,7 @@ impl Node {
     /// Finds the socket, reads the kubeconfig, and then connects to the container runtime.
     async fn connect(target: &Target, settings: &Settings, asked: &Asked, how: Pods) -> Result<Self, Error> {
         let options = NodeOptions::new(settings, asked);
-        let options = options.map_err(|error| node_error(&error))?;
+        let mut options = options.map_err(|error| node_error(&error))?;
         // First: without a runtime, nobody needs to know how to reach a cluster.
         Client::probe(&options.endpoint).await.map_err(|error| node_error(&error.into()))?;
         let api = match settings.node.pods {

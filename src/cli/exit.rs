@@ -45,7 +45,7 @@ const MEANINGS: &[(Exit, &str, &str)] = &[
     (Exit::Forbidden, "not allowed to discover or list (403)", "all but node"),
     (Exit::Forbidden, "not allowed to read pods (403), or to use the runtime's socket", "node"),
     (Exit::Incomplete, "not everything could be looked at", "tree, explain, check, plan, stuck"),
-    (Exit::Incomplete, "not everything could be removed or freed, as after SIGTERM", "node once"),
+    (Exit::Incomplete, "not everything could be seen, removed or freed, as after SIGTERM", "node once"),
     (Exit::NoSuchObject, "no such object, namespace or type of objects", "tree, explain, check, plan, stuck"),
     (Exit::Unanswered, "failed in another way", "tree, explain, check, plan, stuck"),
     (Exit::Address, "address of a listener not available, such as a port in use", "run, node run"),

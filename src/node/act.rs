@@ -177,11 +177,19 @@ impl NodeCollector {
         };
         let mut gone: Vec<&mut Record> = items.iter_mut().filter(is_gone).collect();
         let (keys, until) = (pod_keys(&look.files), Instant::now() + PATIENCE);
+        let mut why = LISTED.to_owned();
         while !gone.is_empty() {
             let (containers, sandboxes) =
                 (self.client.all::<Container>(&keys), self.client.all::<PodSandbox>(&keys));
             let now = Box::pin(async { tokio::try_join!(containers, sandboxes) });
-            let Some(Ok((containers, sandboxes))) = soon(cancel, now).await else { return };
+            let (containers, sandboxes) = match soon(cancel, now).await {
+                Some(Ok(listed)) => listed,
+                Some(Err(error)) => {
+                    why = format!("it is not known whether it has gone: {error}");
+                    break;
+                }
+                None => return,
+            };
             let containers = containers.items.iter().map(|container| &container.id);
             let sandboxes = sandboxes.items.iter().map(|sandbox| &sandbox.id);
             let listed: HashSet<&str> = containers.chain(sandboxes).map(String::as_str).collect();
@@ -192,7 +200,7 @@ impl NodeCollector {
             sleep(PAUSE).await;
         }
         for Record { candidate, outcome } in gone {
-            *outcome = Outcome::Failed(LISTED.to_owned());
+            *outcome = Outcome::Failed(why.clone());
             tell(candidate, outcome);
         }
     }

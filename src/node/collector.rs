@@ -106,14 +106,23 @@ impl NodeCollector {
 
     /// Keeps the ages of images.
     pub fn save(&mut self) {
+        self.join();
         if let Some(state) = &mut self.state {
             state.write(&self.ledger);
+        }
+    }
+
+    /// Learns what other processes have written since.
+    pub(super) fn join(&mut self) {
+        if let Some(state) = &mut self.state {
+            self.ledger = state.joined(std::mem::take(&mut self.ledger), &now());
         }
     }
 
     /// Keeps the ages of all images but this one, which goes next: if this process is killed then, and somebody pulls
     /// it again, it is new to the next process. A disk may take long, so this is done before the last look at it.
     pub(super) fn save_without(&mut self, candidate: &Candidate) {
+        self.join();
         if let Some(state) = &mut self.state {
             let mut kept = self.ledger.clone();
             kept.forget(candidate);

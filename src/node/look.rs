@@ -84,15 +84,20 @@ impl NodeCollector {
             runtime.sandbox_image = SandboxImage::Unknown;
             vec![note!("it is not known which images are used by others than CRI, so images stay: {error}")]
         }));
-        if let Some(state) = &self.state {
-            self.ledger = state.merged(std::mem::take(&mut self.ledger), &now);
-        }
+        self.join();
         self.ledger.observe(&runtime, &pods, &now);
         if !self.rules.labels.is_empty() {
             let without = plan(&self.inputs(&runtime, &pods, &files, now.wall));
             notes.extend(self.learn_labels(&mut runtime, &without).await);
         }
         let plan = plan(&self.inputs(&runtime, &pods, &files, now.wall));
+        if let Some(source) = self.pods.as_ref().filter(|_| plan.wrong_node) {
+            notes.push(note!(
+                "the API server knows fewer than half of the ready sandboxes here, so no pod counts as gone, and images \
+                 stay; check whether {} is the name of this node (`node.name`, --node)",
+                word(&source.node)
+            ));
+        }
         notes.extend(self.lost_logs(&files, &plan));
         notes.extend(self.stale_records(&plan));
         let broken = safety::check(&self.inputs(&runtime, &pods, &files, now.wall), &plan);

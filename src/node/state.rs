@@ -1,5 +1,6 @@
 //! The state file: when each image was first seen and last used (B4).
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
@@ -30,8 +31,8 @@ pub struct StateFile {
     /// Where they are kept, in memory, while the path cannot be written: the disk that has to be cleaned up may be the
     /// same. The first that can be written is; another process may have taken another one.
     volatile: Vec<PathBuf>,
-    /// What this process has written.
-    written: Option<Vec<u8>>,
+    /// What this process has read or written, by the path.
+    known: BTreeMap<PathBuf, Vec<u8>>,
     /// What was wrong the last time, and has been said.
     problem: Option<String>,
 }
@@ -46,19 +47,19 @@ impl StateFile {
         // Each state file has its own.
         let copy = name(&path);
         let volatile = given.into_iter().chain([IN_MEMORY]).map(|directory| Path::new(directory).join(&copy));
-        Self { volatile: volatile.collect(), path, written: None, problem: None }
+        Self { volatile: volatile.collect(), path, known: BTreeMap::new(), problem: None }
     }
 
     /// What the copies that can be used say; an empty ledger if there is none. Also returns what cannot be used.
-    pub fn read(&self) -> (Ledger, Vec<String>) {
+    pub fn read(&mut self) -> (Ledger, Vec<String>) {
         self.read_at(&now())
     }
 
-    fn read_at(&self, now: &Moment) -> (Ledger, Vec<String>) {
+    fn read_at(&mut self, now: &Moment) -> (Ledger, Vec<String>) {
         let (mut copies, mut problems) = (Vec::new(), Vec::new());
-        for path in [&self.path].into_iter().chain(&self.volatile) {
-            match read(path, now) {
-                Ok(copy) => copies.extend(copy),
+        for (path, copy) in self.news(now) {
+            match copy {
+                Ok(copy) => copies.push(copy),
                 Err(why) => problems.push(format!("cannot use the state file {}: {why}", path.display())),
             }
         }
@@ -69,27 +70,42 @@ impl StateFile {
         (newest.unwrap_or_default(), problems)
     }
 
-    /// The same with what another process has written since this one wrote: an image is as young as either says.
-    pub(super) fn merged(&self, ledger: Ledger, now: &Moment) -> Ledger {
-        let paths = [&self.path].into_iter().chain(&self.volatile);
-        let contents = paths.filter_map(|path| content(path).ok());
-        let others = contents.filter(|content| self.written.as_ref().is_some_and(|own| own != content));
-        let copies = others.filter_map(|content| Ledger::parse(&content).and_then(|it| it.until(now)).ok());
-        Ledger::newest(copies.chain([ledger]).collect(), now).unwrap_or_default()
+    /// The same with what other processes have written since.
+    pub(super) fn joined(&mut self, ledger: Ledger, now: &Moment) -> Ledger {
+        let copies = self.news(now).into_iter().filter_map(|(_, copy)| copy.ok());
+        copies.fold(ledger, |ledger, copy| ledger.joined(&copy, now))
+    }
+
+    /// What there is that this process has neither read nor written.
+    fn news(&mut self, now: &Moment) -> Vec<(PathBuf, Result<Ledger, String>)> {
+        let mut news = Vec::new();
+        for path in [&self.path].into_iter().chain(&self.volatile) {
+            let copy = match content(path) {
+                Ok(content) if self.known.get(path) == Some(&content) => continue,
+                Ok(content) => {
+                    let copy = Ledger::parse(&content).and_then(|copy| copy.until(now));
+                    self.known.insert(path.clone(), content);
+                    copy.map_err(|why| why.to_string())
+                }
+                Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+                    continue;
+                }
+                Err(error) => Err(error.to_string()),
+            };
+            news.push((path.clone(), copy));
+        }
+        news
     }
 
     /// Replaces the file in one step, unless it has the same already: a crash leaves either the old or the new
     /// content. That it cannot be written is logged: the ages are then lost with this process.
     pub fn write(&mut self, ledger: &Ledger) {
         let content = ledger.to_json().map_err(io::Error::from);
-        if content.as_ref().ok() == self.written.as_ref() && self.written.is_some() {
+        if content.as_ref().is_ok_and(|content| self.known.values().any(|known| known == content)) {
             return;
         }
-        let problem = match content.and_then(|content| Ok((self.replace(&content)?, content))) {
-            Ok((problem, content)) => {
-                self.written = Some(content);
-                problem
-            }
+        let problem = match content.and_then(|content| self.replace(content)) {
+            Ok(problem) => problem,
             Err(error) => Some(format!(
                 "cannot write the state file {}: {error}; when this process ends, the ages of images that it knows \
                  are forgotten, and the next process believes an older file, if there is one",
@@ -106,15 +122,17 @@ impl StateFile {
     }
 
     /// Also returns what people should know.
-    fn replace(&self, content: &[u8]) -> io::Result<Option<String>> {
-        let Err(error) = replace(&self.path, content) else {
+    fn replace(&mut self, content: Vec<u8>) -> io::Result<Option<String>> {
+        let Err(error) = replace(&self.path, &content) else {
             // They are older now.
             self.volatile.iter().for_each(|copy| _ = fs::remove_file(copy));
+            self.known = [(self.path.clone(), content)].into();
             return Ok(None);
         };
-        let Some(copy) = self.volatile.iter().find(|copy| replace(copy, content).is_ok()) else {
+        let Some(copy) = self.volatile.iter().find(|copy| replace(copy, &content).is_ok()) else {
             return Err(error);
         };
+        self.known.insert(copy.clone(), content);
         Ok(Some(format!(
             "cannot write the state file {}: {error}; it is kept at {} until that is possible",
             self.path.display(),
@@ -127,17 +145,6 @@ impl StateFile {
 fn name(path: &Path) -> String {
     let text = path.as_os_str().as_encoded_bytes().escape_ascii().to_string();
     text.trim_start_matches('/').replace('-', r"\x2d").replace('/', "-")
-}
-
-/// What a file has; nothing if there is none.
-fn read(path: &Path, now: &Moment) -> Result<Option<Ledger>, String> {
-    match content(path) {
-        Ok(content) => {
-            Ledger::parse(&content).and_then(|it| it.until(now)).map(Some).map_err(|it| it.to_string())
-        }
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),
-        Err(error) => Err(error.to_string()),
-    }
 }
 
 /// Opens a file to read it, but no symlink, and without waiting for a pipe.
@@ -232,7 +239,7 @@ mod tests {
         let mut ledger = Ledger::default();
         let images = vec![Image { id: "a".to_owned(), ..Image::default() }];
         let runtime = RuntimeView { images, ..RuntimeView::default() };
-        let uptime = Duration::from_secs(1000 + 300 * count);
+        let uptime = Duration::from_secs(900 + 300 * count);
         let wall = Timestamp::default().plus(uptime);
         ledger.observe(&runtime, &PodView::None, &Moment { uptime, wall, ..now() });
         ledger.set("a", Age { detected: Duration::from_secs(300 * count), used: None });
@@ -245,8 +252,13 @@ mod tests {
         StateFile { volatile, ..StateFile::new(&directory.join("sub/state.json"), Path::new("/run/x.sock")) }
     }
 
+    /// As another process reads it.
+    fn read_at_end(state: &StateFile) -> (Ledger, Vec<String>) {
+        StateFile { known: BTreeMap::new(), ..state.clone() }.read_at(&at_end())
+    }
+
     fn read(state: &StateFile) -> Ledger {
-        let (ledger, problems) = state.read_at(&at_end());
+        let (ledger, problems) = read_at_end(state);
         assert_eq!(problems, [""; 0]);
         ledger
     }
@@ -297,7 +309,7 @@ mod tests {
             // A damaged copy hides no other one, nor does one that is ahead of this boot.
             for content in [b"{".to_vec(), ledger(6000).to_json().unwrap()] {
                 fs::write(places[newest], content).unwrap();
-                let (found, problems) = state.read_at(&at_end());
+                let (found, problems) = read_at_end(&state);
                 assert_eq!(found, ledger(1));
                 assert!(problems.len() == 1 && problems[0].contains("another copy is used"), "{problems:?}");
             }
@@ -315,7 +327,7 @@ mod tests {
                 fs::remove_dir_all(directory.path().join(blocked)).unwrap();
                 fs::write(directory.path().join(blocked), "in the way").unwrap();
             }
-            state.written = None;
+            state.known.clear();
             state.write(&ledger(1));
             assert_eq!(names(&directory.path().join(copy)), ["copy"]);
             assert!(state.problem.as_ref().is_some_and(|problem| problem.contains("is kept at")));

@@ -10,7 +10,7 @@ use wildmatch::WildMatch;
 use crate::ledger::Age;
 use crate::mutation::{self, Mutation};
 use crate::plan::{Inputs, What, Young};
-use crate::pods::is_whole;
+use crate::pods::{Pods, is_whole};
 use crate::pressure::{self, Goal, Usage};
 use crate::rule::{Decision, escaped, words};
 use crate::users::{Users, has_key, keys_of_reference};
@@ -51,6 +51,7 @@ pub fn decide(
 ) -> Selection {
     let Inputs { runtime, pods, files, ledger, rules, tried, .. } = *inputs;
     let users = Users::without(runtime, pods, goes);
+    let unread = b2(inputs);
     let ambiguous = duplicates(runtime.images.iter().map(|image| image.id.as_str()));
     let whole =
         is_whole(runtime) && (runtime.images_extent == Extent::Whole || mutation::is(Mutation::TrustSlices));
@@ -76,7 +77,7 @@ pub fn decide(
         let kept = if whole {
             unusable(image, &users, &ambiguous)
                 .or_else(|| i2(image))
-                .or_else(|| b2(pods))
+                .or_else(|| unread.clone())
                 .or_else(|| b5(image, runtime, rules, &sandbox_image))
                 .or_else(|| lacks_label(image, rules).filter(|_| is_due))
         } else {
@@ -129,11 +130,12 @@ fn i2(image: &Image) -> Option<Decision> {
     image.pinned.then(|| Decision::keep(Rule::I2, "the runtime has pinned it"))
 }
 
-/// B2: as long as no pod was ever read, any may name any image.
-fn b2(pods: &PodView) -> Option<Decision> {
-    let is_unread = matches!(pods, PodView::Unavailable { known: None, .. })
-        && !mutation::is(Mutation::UnreadPodsUseNoImages);
-    is_unread.then(|| Decision::keep(Rule::B2, "the pods of this node are not known, and any may name it"))
+/// B2: as long as no pod of this node was ever read, any may name any image.
+fn b2(inputs: &Inputs<'_>) -> Option<Decision> {
+    let is_unread = matches!(inputs.pods, PodView::Unavailable { known: None, .. })
+        || Pods::of(inputs.runtime, inputs.pods, inputs.files).is_on_wrong_node();
+    (is_unread && !mutation::is(Mutation::UnreadPodsUseNoImages))
+        .then(|| Decision::keep(Rule::B2, "the pods of this node are not known, and any may name it"))
 }
 
 /// B5: what `keep` names, what could not be pulled again, and what sandboxes need. What has no name at all cannot

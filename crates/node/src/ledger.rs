@@ -147,21 +147,23 @@ impl Ledger {
     /// # Errors
     /// Never in practice: there is nothing in it that JSON lacks.
     pub fn to_json(&self) -> Result<Vec<u8>, serde_json::Error> {
-        let down = |moment: Timestamp| moment.minus(rest(moment));
+        // By the boot-time clock, as all processes round: what one has rounded is no earlier and no later to another.
+        let beyond = |moment: Timestamp| moment.nanos().saturating_sub(self.boot()).rem_euclid(PRECISION);
         // Rather later than it was, so that no image is taken for older.
-        let up =
-            |moment: Timestamp| down(Timestamp::from_nanos(moment.nanos().saturating_add(PRECISION - 1)));
+        let up = |moment: Timestamp| {
+            let lacking = (PRECISION - beyond(moment)) % PRECISION;
+            Timestamp::from_nanos(moment.nanos().saturating_add(lacking))
+        };
         // Both clocks are set back by as much, so they still belong together.
-        let last = self.last.as_ref().map(|last| Last {
-            uptime: last.uptime.minus(rest(self.time)).max(Timestamp::default()),
-            ..last.clone()
-        });
+        let back = Duration::from_nanos(beyond(self.time).min(self.time.nanos()).unsigned_abs());
+        let last = self.last.as_ref();
+        let last = last.map(|last| Last { uptime: last.uptime.minus(back), ..last.clone() });
         let images = self
             .images
             .iter()
             .map(|(key, record)| (key, Record { last_used: record.last_used.map(up), ..*record }));
         let images: BTreeMap<&String, Record> = images.collect();
-        let (time, set_forward) = (down(self.time), self.set_forward.map(up));
+        let (time, set_forward) = (self.time.minus(back), self.set_forward.map(up));
         serde_json::to_vec(&Stored { version: VERSION, time, last, set_forward, images })
     }
 
@@ -230,6 +232,11 @@ impl Ledger {
         Some(Age { detected: ago(*first_detected), used: last_used.map(ago) })
     }
 
+    /// The moment of the last boot, by its own time.
+    fn boot(&self) -> i64 {
+        self.time.nanos().saturating_sub(self.last.as_ref().map_or(0, |last| last.uptime.nanos()))
+    }
+
     /// How far it has come in this boot; nothing if it is of another one.
     fn uptime_in(&self, now: &Moment) -> Option<Timestamp> {
         let last = self.last.as_ref()?;
@@ -258,13 +265,25 @@ impl Ledger {
         copies.into_iter().rev().reduce(|one, other| one.merged(&other))
     }
 
+    /// The same with what another process has seen meanwhile: an image is as young as either says.
+    pub fn joined(mut self, other: &Self, now: &Moment) -> Self {
+        self.count(now);
+        self.merged(other)
+    }
+
     /// The images that both know, with the later first sight and the later last use. One that either does not know may
     /// have been pulled since.
     fn merged(mut self, other: &Self) -> Self {
-        let time = self.time;
+        let boot = |ledger: &Self| ledger.last.as_ref().and_then(|last| last.boot.clone());
+        // The one may be older than the other. In one boot, a clock tells by how much.
+        let ahead = match (boot(&self), boot(other)) {
+            (Some(one), Some(another)) if one == another => self.boot().saturating_sub(other.boot()),
+            _ => self.time.nanos().saturating_sub(other.time.nanos()),
+        };
         // The same moment by the time of this one.
+        let latest = self.time;
         let here = |moment: Timestamp| {
-            time.minus(moment.age(other.time).unwrap_or_default()).max(Timestamp::default())
+            Timestamp::from_nanos(moment.nanos().saturating_add(ahead)).clamp(Timestamp::default(), latest)
         };
         self.set_forward = self.set_forward.max(other.set_forward.map(here));
         self.images.retain(|key, record| {
@@ -314,11 +333,6 @@ impl Ledger {
     pub fn is_empty(&self) -> bool {
         self.images.is_empty()
     }
-}
-
-/// What a moment has beyond the precision of the state file.
-fn rest(moment: Timestamp) -> Duration {
-    Duration::from_nanos(moment.nanos().rem_euclid(PRECISION).unsigned_abs())
 }
 
 #[cfg(test)]

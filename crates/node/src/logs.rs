@@ -138,7 +138,7 @@ fn l1_one(
     }
     let grace = rules.created_grace;
     if !grace.is_zero() && !clock.is_past(directory.modified, grace) {
-        return Decision::keep(Rule::L1, format!("something in it has changed in the last {}", words(grace)));
+        return Decision::keep(Rule::L1, format!("it has changed in the last {}", words(grace)));
     }
     Decision::remove(Rule::L1, why.to_string())
 }

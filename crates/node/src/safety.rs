@@ -132,7 +132,7 @@ pub fn nothing_in_use_goes(inputs: &Inputs<'_>, plan: &Plan) -> Vec<String> {
                     if names().any(|name| used.contains(name)) {
                         complain("something uses it");
                     }
-                    if matches!(pods, PodView::Unavailable { known: None, .. }) {
+                    if plan.wrong_node || matches!(pods, PodView::Unavailable { known: None, .. }) {
                         complain("a pod may name it");
                     }
                     if image.pinned {

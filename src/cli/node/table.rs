@@ -126,13 +126,6 @@ fn result(report: &Report, result: &PassResult, shown: Shown) -> String {
 
 /// What people should know beside the items.
 fn notes(text: &mut String, report: &Report) {
-    if report.plan.wrong_node {
-        let _ = writeln!(
-            text,
-            "The API server knows fewer than half of the pods here. Is {} the name of this node (--node)?",
-            Escaped(&report.node)
-        );
-    }
     if let Some(Young { count, bytes, wait_seconds }) = report.plan.young {
         let (images, stay, them) =
             if count == 1 { ("image", "stays", "it") } else { ("images", "stay", "them") };

@@ -123,19 +123,30 @@ async fn b3_shared_layers_free_nothing_and_the_pass_goes_on_until_enough_is_free
 /// `once` beside `run`.
 #[tokio::test]
 async fn an_image_that_another_process_removed_is_young_if_it_is_pulled_again() {
-    let mut node = Node::set_up();
-    let ids = node.images(2, 10);
-    let (mut run, mut once) = (node.collector().await, node.collector().await);
-    run.look(now()).await.unwrap();
-    run.save();
-    once.ledger = once.state.as_ref().unwrap().read().0;
-    once.ledger.retain(&[]);
-    once.save();
-    assert!(ids.iter().all(|id| run.ledger.age(id).unwrap().detected > HOUR / 2), "old to this process");
-    for _ in 0..2 {
-        run.look(now()).await.unwrap();
-        run.save();
-        assert!(ids.iter().all(|id| run.ledger.age(id).unwrap().detected < HOUR / 2));
+    // Before its first pass, between two, and in the middle of one.
+    for (has_written, is_in_pass) in [(false, false), (true, false), (true, true)] {
+        let mut node = Node::set_up();
+        let ids = node.images(2, 10);
+        let (mut before, mut run, mut once) =
+            (node.collector().await, node.collector().await, node.collector().await);
+        before.save();
+        run.ledger = run.state.as_mut().unwrap().read().0;
+        if has_written {
+            run.look(now()).await.unwrap();
+            run.save();
+        }
+        once.ledger = once.state.as_mut().unwrap().read().0;
+        once.ledger.retain(&[]);
+        once.save();
+        assert!(ids.iter().all(|id| run.ledger.age(id).unwrap().detected > HOUR / 2), "old to this process");
+        if is_in_pass {
+            run.save();
+        }
+        for _ in 0..2 {
+            run.look(now()).await.unwrap();
+            run.save();
+            assert!(ids.iter().all(|id| run.ledger.age(id).unwrap().detected < HOUR / 2));
+        }
     }
 }
 

@@ -201,6 +201,18 @@ async fn containers_and_sandboxes_that_are_listed_after_their_removal_have_faile
     assert!(!removed(&carried).iter().any(|(_, id)| failed.contains(id)) && !is_complete(&look, &carried));
 }
 
+#[tokio::test]
+async fn a_container_has_failed_if_no_list_shows_whether_it_has_gone() {
+    let mut node = Node::set_up();
+    let living = node.pod().await;
+    node.containers(&living, 2, ContainerState::ContainerExited);
+    let fail = server::Effect::Fail(server::Code::Unavailable, "it has ended".to_owned());
+    node.server.fault(server::Fault::nth(Rpc::ListContainers, 2, fail));
+    let (look, carried) = node.pass().await;
+    assert_eq!((planned(&look).len(), carried.removed, carried.failed), (1, 0, 1));
+    assert!(!is_complete(&look, &carried));
+}
+
 /// Another collector is about to remove it.
 #[tokio::test]
 async fn a_container_that_goes_a_moment_after_its_removal_has_gone() {

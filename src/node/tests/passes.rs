@@ -76,6 +76,10 @@ async fn i5_an_image_that_is_removed_and_pulled_again_is_young() {
         }
         node.server.world(|world| *world = all.clone());
     }
+    // To it, they are old.
+    for file in fs::read_dir(node.directory.path()).unwrap().map(|entry| entry.unwrap().path()) {
+        let _ = fs::remove_file(file);
+    }
     let mut running = Running::start(&node).await;
     running.until(|status| status.report.is_some()).await;
     running.stop().await;
@@ -90,7 +94,7 @@ async fn i5_the_state_file_lacks_each_image_before_its_removal() {
     let images = node.images(3, 50);
     node.rules.free = Some(90);
     let (state, ids) = (node.options().state, images.clone());
-    let known = move || ids.iter().filter(|id| state.read().0.age(id).is_some()).count();
+    let known = move || ids.iter().filter(|id| state.clone().read().0.age(id).is_some()).count();
     let then = Arc::new(Mutex::new(Vec::new()));
     let (each, count) = (Arc::clone(&then), known.clone());
     // What could not be removed keeps its age.

@@ -106,7 +106,7 @@ async fn safety_2_a_404_or_403_is_proof_only_if_the_list_has_a_pod_of_the_runtim
 }
 
 #[tokio::test]
-async fn safety_2_with_the_wrong_name_of_the_node_nothing_is_gone() {
+async fn safety_2_with_the_wrong_name_of_the_node_nothing_is_gone_and_images_stay() {
     let mut node = Node::set_up();
     // Three ready pods that the API server does not know on this node.
     for number in 0..3 {
@@ -116,8 +116,12 @@ async fn safety_2_with_the_wrong_name_of_the_node_nothing_is_gone() {
     }
     let gone = node.gone_pod();
     let of_gone = node.containers(&gone, 1, ContainerState::ContainerExited);
-    let (look, _) = node.pass().await;
-    assert!(look.plan.wrong_node);
+    node.rules.all = true;
+    node.images(2, 10);
+    let (look, carried) = node.pass().await;
+    assert!(look.plan.wrong_node && !is_complete(&look, &carried));
+    assert!(look.notes[0].text.contains("is the name of this node"), "{:?}", look.notes);
+    assert_eq!(node.image_ids().len(), 3);
     assert!(node.container_ids().is_superset(&set(&of_gone)));
     assert_eq!(node.sandbox_ids().len(), 4);
 }
@@ -160,6 +164,7 @@ async fn safety_3_beside_a_kubelet_the_newest_dead_instance_stays() {
 async fn safety_3_a_ready_sandbox_that_a_kubelet_made_shows_one_wherever_its_logs_are() {
     let mut node = Node::set_up();
     node.images(18, 50);
+    node.pod().await;
     let gone = node.gone_pod();
     let keys = ["kubernetes.io/config.source", "kubernetes.io/config.seen"];
     let annotations = keys.map(|key| (key.to_owned(), "api".to_owned())).into();

@@ -4,7 +4,7 @@ use super::*;
 use crate::ledger::Age;
 use crate::pressure::goal;
 use crate::rules::Label;
-use crate::testing::{NOW, container, image, listed, pod, uid};
+use crate::testing::{NOW, container, image, listed, pod, sandbox, uid};
 use crate::users::i1_may_mount;
 use crate::view::{Phase, Pod};
 use crate::{Files, Ledger, PodView, RuntimeView, Tried};
@@ -139,6 +139,10 @@ fn b2_without_an_answer_of_the_api_server_the_pods_that_were_known_last_hold_the
         assert_eq!(node.gone(), gone);
         assert_eq!(node.rule(), Rule::B2);
     }
+    // The list is another node's.
+    node.pods = listed(vec![], vec![]);
+    node.runtime.sandboxes = vec![sandbox("s", &uid(1))];
+    assert_eq!((node.gone(), node.rule()), (vec![], Rule::B2));
 }
 
 #[test]

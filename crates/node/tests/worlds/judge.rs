@@ -66,6 +66,9 @@ fn images<'a>(world: &'a World, id: &'a str) -> impl Iterator<Item = &'a Image> 
 /// A pod that has ended holds no image.
 fn images_are_held_by_pods_that_may_start(world: &World, plan: &Plan) -> Vec<String> {
     let PodView::Listed(Listed { pods, .. }) = &world.pods else { return Vec::new() };
+    if plan.wrong_node {
+        return Vec::new();
+    }
     let may_start = pods.iter().filter(|pod| {
         let has_ended = matches!(pod.phase, Phase::Failed | Phase::Succeeded);
         pod.mirror_of.is_some() || !(has_ended || (pod.deleting && !pod.containers_running))

@@ -90,15 +90,6 @@ fn a_wide_result_has_all_tags_and_ids() {
 }
 
 #[test]
-fn safety_2_a_plan_and_a_result_ask_whether_the_name_of_the_node_is_right() {
-    let (mut report, result) = pass(0);
-    Arc::make_mut(&mut report.plan).wrong_node = true;
-    for text in [super::plan(&report, Shown::default()), super::result(&report, &result, Shown::default())] {
-        assert!(text.contains("fewer than half of the pods here. Is node-1 the name"), "{text}");
-    }
-}
-
-#[test]
 fn a_limit_that_leaves_images_although_space_is_missing_is_said() {
     for (missing, most, is_said) in [(100, 3, true), (0, 3, false), (100, 2, false)] {
         let (report, mut result) = pass(missing);
