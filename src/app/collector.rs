@@ -169,10 +169,9 @@ impl Collector {
         let readiness = self.introspection.readiness();
         let problems = readiness.checks.iter().filter(|check| check.outcome != Outcome::Fine);
         let problems = problems.map(|Check { name, message, .. }| format!("{name}: {message}"));
-        let outage = self.introspection.outage().map(|why| format!("the API server is unreachable: {why}"));
         let status = Status {
             ready: readiness.ready(),
-            problems: outage.into_iter().chain(problems).map(|text| Escaped(text).to_string()).collect(),
+            problems: problems.map(|text| Escaped(text).to_string()).collect(),
             resources: self.introspection.monitors().into_iter().map(Into::into).collect(),
             queues: self.introspection.queues().await.into_iter().map(Into::into).collect(),
         };

@@ -350,7 +350,7 @@ fn the_status_says_that_the_server_is_gone() {
         assert_eq!(collector.status().await.unwrap().problems, [""; 0]);
         drop(serving);
         let gone = |problem: &String| {
-            problem.starts_with("the API server is unreachable: ") && problem.contains("cannot connect")
+            problem.starts_with("api-server: unreachable: ") && problem.contains("cannot connect")
         };
         until("it is said", async || collector.status().await.unwrap().problems.iter().any(gone)).await;
         collector.stop().await.unwrap();
