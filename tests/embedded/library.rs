@@ -20,10 +20,13 @@ use kube_gc::k8s_openapi::api::core::v1::ConfigMap;
 use kube_gc::kube::api::{DeleteParams, ObjectMeta, PostParams, WatchEvent, WatchParams};
 use kube_gc::kube::config::Kubeconfig;
 use kube_gc::kube::{Api, Client, Config, Resource as _, ResourceExt as _};
-use kube_gc::settings::{ConfigError, GroupResource, Loader, Origin, Settings};
+use kube_gc::settings::{
+    BesideKubelet, ConfigError, DecisionLines, Encoding, GraphThreads, GroupResource, Listeners, Loader,
+    LogFormat, Origin, PodKnowledge, Settings, WatchProtocol,
+};
 use kube_gc::{Collector, Error, ErrorKind, QueueStatus};
 use kube_gc_apiserver::guards::{Admission, Denial, Operation, Verdict};
-use kube_gc_apiserver::{ApiServer, Scheme, Serving};
+use kube_gc_apiserver::{ApiServer, Release, Scheme, Serving};
 use kube_gc_config::LogSettings;
 use kube_gc_observe::telemetry::{Exporter, logging};
 use tokio::runtime::Builder;
@@ -141,6 +144,32 @@ fn errors_may_have_more_variants_in_a_later_version() {
     }
     let error = Loader::new().text("[workers]\ndelete = 0").load().unwrap_err();
     assert_eq!((place(&error), blame(ErrorKind::Settings)), ("a key", "the caller"), "{error}");
+}
+
+/// As above.
+#[test]
+#[deny(unreachable_patterns)]
+fn settings_may_have_more_values_in_a_later_version() {
+    macro_rules! taken {
+        ($($value:expr => $known:pat,)*) => {
+            [$(match $value { $known => stringify!($value), _ => "later" },)*]
+        };
+    }
+    let Settings { access, client, graph, log, node, .. } = Settings::default();
+    let embedded = kube_gc_apiserver::Settings::default().release;
+    let taken = taken! {
+        access.listeners => Listeners::None | Listeners::Health | Listeners::Debug | Listeners::Both,
+        client.encoding => Encoding::Protobuf | Encoding::Json,
+        client.watch_protocol => WatchProtocol::Http1 | WatchProtocol::Http2,
+        graph.threads => GraphThreads::Auto | GraphThreads::Own | GraphThreads::Shared,
+        log.format => LogFormat::Text | LogFormat::Json,
+        log.decisions => DecisionLines::Auto | DecisionLines::All | DecisionLines::Summaries | DecisionLines::None,
+        node.pods => PodKnowledge::Api | PodKnowledge::None,
+        node.beside_kubelet => BesideKubelet::Nothing | BesideKubelet::Images | BesideKubelet::All,
+        embedded => Release::V1_20 | Release::V1_36,
+        Scheme::Http => Scheme::Http | Scheme::Https,
+    };
+    assert!(!taken.contains(&"later"), "{taken:?}");
 }
 
 #[test]
