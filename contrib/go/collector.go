@@ -242,7 +242,7 @@ func (c *Collector) waitIdle(ctx context.Context, query url.Values, seen []Seen)
 			return fmt.Errorf("the garbage collector does not say whether it is idle: %d %s: %s", status, http.StatusText(status), answer)
 		}
 		if err := c.pause(ctx); err != nil {
-			return fmt.Errorf("the garbage collector is not idle: %w; its last answer: %s", err, last)
+			return fmt.Errorf("the garbage collector is not idle: %w; its last answer: %s; the end of its log:\n%s", err, last, c.log)
 		}
 	}
 }

@@ -260,7 +260,7 @@ func TestWaitingEndsWithItsContext(t *testing.T) {
 		return c.WaitIdle(ctx, seen)
 	}
 	err := waitAMoment(Seen{Resource: "configmaps", Version: "999999999"})
-	if !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "configmaps") {
+	if !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "configmaps") || !strings.Contains(err.Error(), "listening") {
 		t.Fatal(err)
 	}
 	err = c.WaitIdle(deadline(t), Seen{Resource: "configmap", Version: "1"})

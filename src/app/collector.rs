@@ -11,11 +11,12 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::sync::{oneshot, watch};
+use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use self::thread::{Access, Mark, State, Task, held_clock};
 use super::connect::place;
-use super::process::no_threads;
+use super::process::{no_threads, with_files};
 use super::{Error, ErrorKind};
 use crate::introspect::queries::namespace_named;
 use crate::introspect::{CollectorIntrospection, IdleQuery, IdleReport, MonitorStatus, QueueCounts};
@@ -109,8 +110,8 @@ impl Collector {
     /// count.
     ///
     /// # Errors
-    /// The collector has failed. A server that is gone is none, because it may come back: after a timeout of
-    /// yours, [`Status::problems`] says what is wrong.
+    /// The collector has failed, or this process is at its limit of open files. A server that is gone is none,
+    /// because it may come back: after a timeout of yours, [`Status::problems`] says what is wrong.
     pub async fn wait_idle(&self) -> Result<(), Error> {
         self.wait(IdleQuery::default(), |report| report.idle).await
     }
@@ -169,10 +170,9 @@ impl Collector {
         let readiness = self.introspection.readiness();
         let problems = readiness.checks.iter().filter(|check| check.outcome != Outcome::Fine);
         let problems = problems.map(|Check { name, message, .. }| format!("{name}: {message}"));
-        let outage = self.introspection.outage().map(|why| format!("the API server is unreachable: {why}"));
         let status = Status {
             ready: readiness.ready(),
-            problems: outage.into_iter().chain(problems).map(|text| Escaped(text).to_string()).collect(),
+            problems: problems.map(|text| Escaped(text).to_string()).collect(),
             resources: self.introspection.monitors().into_iter().map(Into::into).collect(),
             queues: self.introspection.queues().await.into_iter().map(Into::into).collect(),
         };
@@ -200,23 +200,26 @@ impl Collector {
         Err(Error::new(ErrorKind::Internal, why))
     }
 
-    async fn wait(&self, query: IdleQuery, condition: impl Fn(&IdleReport) -> bool) -> Result<(), Error> {
+    async fn wait(&self, query: IdleQuery, is_met: fn(&IdleReport) -> bool) -> Result<(), Error> {
         let _held = held_clock();
-        let query = IdleQuery { parked_ok: true, ..query };
-        loop {
-            // The clock is that of the runtime on which timers are made. An error means that the runtime has ended,
-            // which the check reports.
-            let (introspection, query) = (self.introspection.clone(), query.clone());
-            let report = self.runtime.spawn(async move { introspection.idle(query).await }).await;
-            self.check()?;
-            match report {
-                Ok(report) if condition(&report) => return Ok(()),
-                Ok(IdleReport { unknown: Some(why), .. }) => {
-                    return Err(Error::new(ErrorKind::Argument, why));
+        let (introspection, query) = (self.introspection.clone(), IdleQuery { parked_ok: true, ..query });
+        let met = async move {
+            loop {
+                match introspection.idle(query.clone()).await {
+                    report if is_met(&report) => return Ok(()),
+                    IdleReport { unknown: Some(why), .. } => {
+                        return Err(Error::new(ErrorKind::Argument, why));
+                    }
+                    _ => sleep(POLL_INTERVAL).await,
                 }
-                _ => {}
             }
-            let _ = self.runtime.spawn(async { sleep(POLL_INTERVAL).await }).await;
+        };
+        // The clock is that of the runtime on which timers are made. A task is cancelled if the runtime has ended.
+        let mut tasks = JoinSet::new();
+        tasks.spawn_on(with_files(met), &self.runtime);
+        tokio::select! {
+            Some(Ok(met)) = tasks.join_next() => self.check().and(met),
+            ended = end(self.state.clone()) => Err(ended.err().unwrap_or_else(thread::ended)),
         }
     }
 

@@ -49,7 +49,7 @@ pub enum ErrorKind {
     Forbidden,
     /// A listener cannot bind its address.
     Address,
-    /// Anything else: the operating system provides no thread, or a part of the collector failed.
+    /// Anything else: the operating system provides no thread or file, or a part of the collector failed.
     Internal,
 }
 

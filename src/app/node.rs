@@ -102,8 +102,8 @@ impl Node {
         // First: without a runtime, nobody needs to know how to reach a cluster.
         Client::probe(&options.endpoint).await.map_err(|error| node_error(&error.into()))?;
         let api = match settings.node.pods {
-            PodKnowledge::None => None,
             PodKnowledge::Api => Some(api(target, settings).await?),
+            _ => None,
         };
         let pods = api.as_ref().map(|(_, api)| PodSource::new(api.clone(), &options.name));
         let pods = if how == Pods::Watched { pods.map(PodSource::watched) } else { pods };

@@ -5,14 +5,15 @@ use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::pin::pin;
+use std::time::{Duration, Instant};
 
 use actix::System;
 use rustix::io::Errno;
 use rustix::process::{Pid, getppid};
 use tokio::runtime::{Builder, Handle};
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use super::{Error, ErrorKind};
 
@@ -63,11 +64,35 @@ pub fn block_on<F: Future>(
 
 #[expect(clippy::needless_pass_by_value, reason = "for map_err")]
 pub fn no_threads(error: io::Error) -> Error {
-    let limit = match Errno::from_io_error(&error) {
-        Some(Errno::MFILE) => "open files (`ulimit -n`)",
-        _ => "threads or processes",
-    };
-    Error::new(ErrorKind::Internal, format!("cannot start a thread: {error}; raise the limit of {limit}"))
+    limited("start a thread", &error)
+}
+
+fn limited(what: &str, error: &io::Error) -> Error {
+    let limit = if lacks_files(error) { "open files (`ulimit -n`)" } else { "threads or processes" };
+    Error::new(ErrorKind::Internal, format!("cannot {what}: {error}; raise the limit of {limit}"))
+}
+
+fn lacks_files(error: &io::Error) -> bool {
+    Errno::from_io_error(error) == Some(Errno::MFILE)
+}
+
+/// How long no file can be opened until waiting for a connection is given up.
+const AT_LIMIT: Duration = Duration::from_secs(1);
+
+/// Waits for what needs connections. Fails at the limit of open files: this process can make none, and if the API
+/// server is in it, too, that can accept none.
+pub async fn with_files<T>(wait: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+    let (mut wait, mut since) = (pin!(wait), Instant::now());
+    loop {
+        if let Ok(done) = timeout(LOOKS_EVERY, &mut wait).await {
+            return done;
+        }
+        match File::open("/dev/null").err().filter(lacks_files) {
+            None => since = Instant::now(),
+            Some(_) if since.elapsed() < AT_LIMIT => {}
+            Some(error) => return Err(limited("make or accept connections", &error)),
+        }
+    }
 }
 
 /// Resolves with the name of the first signal that asks the process to end.
@@ -86,7 +111,7 @@ pub fn termination() -> Result<impl Future<Output = &'static str>, Error> {
     })
 }
 
-/// How often to look for the parent. No system call that waits for its end is portable, and the
+/// How often to look for files, and for the parent: no system call that waits for its end is portable, and the
 /// signal that Linux offers already comes when the thread ends that started this process.
 const LOOKS_EVERY: Duration = Duration::from_millis(250);
 

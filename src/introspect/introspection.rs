@@ -228,11 +228,6 @@ impl CollectorIntrospection {
         queues
     }
 
-    /// Why the API server cannot be reached now.
-    pub fn outage(&self) -> Option<String> {
-        self.api.outage()
-    }
-
     /// Whether the collector can work. This is not a future, because probes must be answered even if an
     /// actor is busy.
     pub fn readiness(&self) -> Readiness {
@@ -258,6 +253,7 @@ impl CollectorIntrospection {
             undiscovered: if discovery.is_ok() { &undiscovered } else { &[] },
             ignored: &self.ignored,
             compared: self.status.comparison.as_ref().map(Comparison::compared),
+            outage: self.api.outage(),
             refused: self.api.refused_credentials().map(|(since, why)| (Timestamp(since), why)),
             brake: self.status.brake.warning().as_deref(),
             namespaces: self.status.registry.hindrance().borrow().clone(),

@@ -25,6 +25,8 @@ pub struct Facts<'a> {
     pub namespaces: Option<String>,
     /// Why the brake is engaged; `None` if it is not.
     pub brake: Option<&'a str>,
+    /// Why the API server cannot be reached now.
+    pub outage: Option<String>,
     /// Since when the API server has refused the credentials, and why; `None` if it accepts them.
     pub refused: Option<(Timestamp, String)>,
     /// Whether this replica leads, in words; `None` without an election.
@@ -56,12 +58,10 @@ pub(super) fn assess(facts: &Facts<'_>) -> Readiness {
     });
     // A standby is ready. Otherwise, a rolling update would wait for it forever.
     checks.extend(facts.leadership.as_ref().map(|role| Check::fine(format!("leadership: {role}"))));
-    checks.extend(
-        facts
-            .refused
-            .as_ref()
-            .map(|(since, why)| Check::warning("credentials", format!("refused since {since}: {why}"))),
-    );
+    let outage = facts.outage.as_ref().map(|why| ("api-server", format!("unreachable: {why}")));
+    let refused = facts.refused.as_ref();
+    let refused = refused.map(|(since, why)| ("credentials", format!("refused since {since}: {why}")));
+    checks.extend(outage.into_iter().chain(refused).map(|(name, why)| Check::warning(name, why)));
     checks.extend(facts.brake.map(|why| Check::warning("brake", why)));
     checks.extend(facts.namespaces.as_ref().map(|why| Check::warning("namespaces", why.as_str())));
     checks.extend(facts.compared.map(comparison));
@@ -148,6 +148,7 @@ mod tests {
             ignored: &[],
             namespaces: None,
             brake: None,
+            outage: None,
             refused: None,
             leadership: None,
             compared: None,
@@ -173,6 +174,7 @@ mod tests {
             undiscovered: &undiscovered,
             ignored: &["jobs.batch is ignored: …".to_owned()],
             leadership: Some("standby of other_1".to_owned()),
+            outage: Some("GET /version: cannot connect".to_owned()),
             brake: Some("deletion is paused since noon"),
             namespaces: Some("may not".to_owned()),
             compared: Some((3, 1)),
@@ -185,6 +187,7 @@ mod tests {
              [!]sync warning: 1 of 3 resource types are not synced, the first since 2026-11-20T12:00:00Z; \
              1 of 3 resource types cannot be watched now, the first since 2026-11-20T12:00:00Z\n\
              [+]leadership: standby of other_1 ok\n\
+             [!]api-server warning: unreachable: GET /version: cannot connect\n\
              [!]brake warning: deletion is paused since noon\n\
              [!]namespaces warning: may not\n\
              [!]dry-run warning: 3 agreed, 1 disagreed; see /debug/decisions\n\

@@ -86,9 +86,9 @@ impl NodeOptions {
         let name = if node.name.is_empty() { hostname() } else { node.name.clone() };
         let state = StateFile::new(&node.state, endpoint.path());
         let beside = match node.beside_kubelet {
-            BesideKubelet::Nothing => Effects::Nothing,
             BesideKubelet::Images => Effects::Images,
             BesideKubelet::All => Effects::All,
+            _ => Effects::Nothing,
         };
         let (rules, in_pod) = (rules(settings, asked), is_in_pod());
         let mut options = Self { rules, endpoint, name, state, kubelet: None, beside, detect, in_pod };

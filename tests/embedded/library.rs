@@ -1,6 +1,7 @@
 //! The library in the process of somebody else: runtimes that end or are blocked, a paused clock, several
 //! collectors.
 
+mod files;
 #[path = "../connections/front.rs"]
 #[allow(dead_code, reason = "another suite uses the rest")]
 mod front;
@@ -8,11 +9,9 @@ mod front;
 #[allow(dead_code, reason = "another suite uses the rest")]
 mod pki;
 
-use std::fs::File;
 use std::io::{self, Read as _, Write};
 use std::net::TcpStream;
-use std::process::Command;
-use std::sync::{LazyLock, Mutex, mpsc};
+use std::sync::{Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -21,13 +20,16 @@ use kube_gc::k8s_openapi::api::core::v1::ConfigMap;
 use kube_gc::kube::api::{DeleteParams, ObjectMeta, PostParams, WatchEvent, WatchParams};
 use kube_gc::kube::config::Kubeconfig;
 use kube_gc::kube::{Api, Client, Config, Resource as _, ResourceExt as _};
-use kube_gc::settings::{ConfigError, GroupResource, Loader, Origin, Settings};
+use kube_gc::settings::{
+    BesideKubelet, ConfigError, DecisionLines, Encoding, GraphThreads, GroupResource, Listeners, Loader,
+    LogFormat, Origin, PodKnowledge, Settings, WatchProtocol,
+};
 use kube_gc::{Collector, Error, ErrorKind, QueueStatus};
 use kube_gc_apiserver::guards::{Admission, Denial, Operation, Verdict};
-use kube_gc_apiserver::{ApiServer, Scheme, Serving};
+use kube_gc_apiserver::{ApiServer, Release, Scheme, Serving};
 use kube_gc_config::LogSettings;
 use kube_gc_observe::telemetry::{Exporter, logging};
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::Builder;
 use tokio::sync::OnceCell;
 use tokio::time::timeout;
 
@@ -35,9 +37,6 @@ use front::{Accepts, Front};
 
 /// The longest that anything may take.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// What lasts as long as the process.
-static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().unwrap());
 
 fn unique() -> usize {
     1
@@ -56,6 +55,10 @@ fn runtime() -> Builder {
     let mut builder = Builder::new_current_thread();
     builder.enable_all();
     builder
+}
+
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    runtime().build().unwrap().block_on(future)
 }
 
 /// Runs a test to its end, on such a runtime. Its clock may be paused, so it cannot measure how long that takes.
@@ -143,10 +146,36 @@ fn errors_may_have_more_variants_in_a_later_version() {
     assert_eq!((place(&error), blame(ErrorKind::Settings)), ("a key", "the caller"), "{error}");
 }
 
+/// As above.
+#[test]
+#[deny(unreachable_patterns)]
+fn settings_may_have_more_values_in_a_later_version() {
+    macro_rules! taken {
+        ($($value:expr => $known:pat,)*) => {
+            [$(match $value { $known => stringify!($value), _ => "later" },)*]
+        };
+    }
+    let Settings { access, client, graph, log, node, .. } = Settings::default();
+    let embedded = kube_gc_apiserver::Settings::default().release;
+    let taken = taken! {
+        access.listeners => Listeners::None | Listeners::Health | Listeners::Debug | Listeners::Both,
+        client.encoding => Encoding::Protobuf | Encoding::Json,
+        client.watch_protocol => WatchProtocol::Http1 | WatchProtocol::Http2,
+        graph.threads => GraphThreads::Auto | GraphThreads::Own | GraphThreads::Shared,
+        log.format => LogFormat::Text | LogFormat::Json,
+        log.decisions => DecisionLines::Auto | DecisionLines::All | DecisionLines::Summaries | DecisionLines::None,
+        node.pods => PodKnowledge::Api | PodKnowledge::None,
+        node.beside_kubelet => BesideKubelet::Nothing | BesideKubelet::Images | BesideKubelet::All,
+        embedded => Release::V1_20 | Release::V1_36,
+        Scheme::Http => Scheme::Http | Scheme::Https,
+    };
+    assert!(!taken.contains(&"later"), "{taken:?}");
+}
+
 #[test]
 fn one_collector_serves_runtimes_that_come_and_go() {
     static COLLECTOR: OnceCell<Collector> = OnceCell::const_new();
-    let (_serving, config) = RUNTIME.block_on(serve(Scheme::Http));
+    let (_serving, config) = block_on(serve(Scheme::Http));
     for name in ["first", "second", "third"] {
         let config = config.clone();
         run(runtime(), async move {
@@ -159,14 +188,14 @@ fn one_collector_serves_runtimes_that_come_and_go() {
 
 #[test]
 fn a_test_that_blocks_its_thread_does_not_stop_collection() {
-    let (_serving, config) = RUNTIME.block_on(serve(Scheme::Http));
+    let (_serving, config) = block_on(serve(Scheme::Http));
     run(runtime(), async move {
         let collector = Collector::builder(config.clone()).start().await.unwrap();
         let dependent = Maps::new(&config).orphan("dependent").await;
         // As a test does that runs a program to its end.
         let program = thread::spawn(move || {
             let gone = async { timeout(PATIENCE, Maps::new(&config).gone(&dependent)).await };
-            runtime().build().unwrap().block_on(gone)
+            block_on(gone)
         });
         program.join().unwrap().expect("the dependent goes");
         collector.stop().await.unwrap();
@@ -175,7 +204,7 @@ fn a_test_that_blocks_its_thread_does_not_stop_collection() {
 
 #[test]
 fn a_collector_whose_client_has_lost_its_runtime_says_so() {
-    let (_serving, config) = RUNTIME.block_on(serve(Scheme::Http));
+    let (_serving, config) = block_on(serve(Scheme::Http));
     let first = runtime().build().unwrap();
     let client = first.block_on(async { Client::try_from(config.clone()).unwrap() });
     let collector = first.block_on(async {
@@ -298,117 +327,88 @@ fn connections(port: u16) -> usize {
     table.lines().filter(|line| line.contains(&remote)).count()
 }
 
-/// In a process of its own, with few files.
-#[test]
-fn a_server_that_lacks_files_says_so() {
-    const FEW: &str = "KUBE_GC_TEST_FEW_FILES";
-    if std::env::var_os(FEW).is_none() {
-        let again = "ulimit -n 100; exec \"$0\" --exact library::a_server_that_lacks_files_says_so";
-        let binary = std::env::current_exe().unwrap();
-        let output = Command::new("sh").args(["-c", again]).arg(binary).env(FEW, "").output().unwrap();
-        let (shown, errors) = (String::from_utf8(output.stdout), String::from_utf8(output.stderr));
-        let shown = shown.unwrap();
-        assert!(output.status.success() && shown.contains("1 passed"), "{shown}{errors:?}");
-        return;
+#[tokio::test]
+async fn the_status_says_why_a_write_fails() {
+    let server = ApiServer::new(kube_gc_apiserver::Settings::default());
+    let collector = Collector::builder_with_client(server.client()).start().await.unwrap();
+    collector.wait_idle().await.unwrap();
+    server.admit_by(Some(Admission::new(|review| match review.object.name() {
+        "kept" if review.operation == Operation::Delete => {
+            Denial { message: "the shop is closed".to_owned(), ..Denial::default() }.into()
+        }
+        _ => Verdict::Allow,
+    })));
+    Maps(Api::default_namespaced(server.client())).orphan("kept").await;
+    let is_why =
+        |queue: &QueueStatus| queue.last_error.as_ref().is_some_and(|why| why.contains("the shop is closed"));
+    until("it is said", async || collector.status().await.unwrap().queues.iter().any(is_why)).await;
+    collector.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn the_status_says_that_the_server_is_gone() {
+    let (serving, config) = serve(Scheme::Http).await;
+    let collector = Collector::builder(config).start().await.unwrap();
+    collector.wait_idle().await.unwrap();
+    assert_eq!(collector.status().await.unwrap().problems, [""; 0]);
+    drop(serving);
+    let gone = |problem: &String| {
+        problem.starts_with("api-server: unreachable: ") && problem.contains("cannot connect")
+    };
+    until("it is said", async || collector.status().await.unwrap().problems.iter().any(gone)).await;
+    collector.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn several_collectors_in_a_process_are_told_apart() {
+    log("info,kube_gc_client=debug");
+    let exporter = Exporter::install().unwrap();
+
+    // One server offers HTTP/2, the other does not.
+    let (serving, _) = serve(Scheme::Http).await;
+    let pair = pki::self_signed(false);
+    let front = Front::start(serving.address(), &pair, Accepts::Token("known")).await;
+    let mut one = Config::new(format!("https://{}", front.address).parse().unwrap());
+    one.root_cert = Some(vec![pair.der.to_vec()]);
+    one.auth_info.token = Some("known".to_owned().into());
+    let (other_serving, other) = serve(Scheme::Https).await;
+    let mut settings: Settings = Loader::new().text("[log]\ndecisions = \"all\"").load().unwrap();
+    let start = async |config: &Config, name: &str, settings: &Settings| {
+        let builder = Collector::builder(config.clone()).name(name).settings(settings.clone());
+        let collector = builder.start().await.unwrap();
+        Maps::new(config).collected(&format!("dependent-of-{name}"), &collector).await.unwrap();
+        collector
+    };
+    let first = start(&one, "one", &settings).await;
+    settings.discovery.ignored.push(GroupResource::parse("secrets"));
+    let second = start(&other, "other", &settings).await;
+
+    let (types, fewer) = (first.status().await.unwrap().resources.len(), second.status().await.unwrap());
+    assert_eq!(fewer.resources.len(), types - 1);
+    for (name, types) in [("one", types), ("other", types - 1)] {
+        let gauge = format!("kube_gc_monitors{{state=\"synced\",collector=\"{name}\"}} {types}\n");
+        until(&gauge, async || exporter.render().contains(&gauge)).await;
     }
-    log("info");
-    let (serving, _) = RUNTIME.block_on(serve(Scheme::Http));
-    let mut files: Vec<File> = std::iter::from_fn(|| File::open("/dev/null").ok()).collect();
-    files.pop();
-    let _waits = TcpStream::connect(serving.address()).unwrap();
-    RUNTIME
-        .block_on(until("a line", async || !lines("raise the limit of open files (`ulimit -n`)").is_empty()));
-}
 
-#[test]
-fn the_status_says_why_a_write_fails() {
-    RUNTIME.block_on(async {
-        let server = ApiServer::new(kube_gc_apiserver::Settings::default());
-        let collector = Collector::builder_with_client(server.client()).start().await.unwrap();
-        collector.wait_idle().await.unwrap();
-        server.admit_by(Some(Admission::new(|review| match review.object.name() {
-            "kept" if review.operation == Operation::Delete => {
-                Denial { message: "the shop is closed".to_owned(), ..Denial::default() }.into()
-            }
-            _ => Verdict::Allow,
-        })));
-        Maps(Api::default_namespaced(server.client())).orphan("kept").await;
-        let is_why = |queue: &QueueStatus| {
-            queue.last_error.as_ref().is_some_and(|why| why.contains("the shop is closed"))
-        };
-        until("it is said", async || collector.status().await.unwrap().queues.iter().any(is_why)).await;
-        collector.stop().await.unwrap();
-    });
-}
+    for (name, server) in [("one", front.address), ("other", other_serving.address())] {
+        let span = format!(" collector{{name=\"{name}\" server=\"{server}\"}}: ");
+        let of_it = lines(&format!("/dependent-of-{name} ("));
+        assert!(!of_it.is_empty() && of_it.iter().all(|line| line.contains(&span)), "{of_it:?}");
+    }
+    // A line of the thread of watches.
+    let watches = lines("each watch has its own connection");
+    assert!(watches.iter().all(|line| line.contains("collector{name=\"other\"")), "{watches:?}");
+    assert_eq!(watches.len(), 1, "{watches:?}");
 
-#[test]
-fn the_status_says_that_the_server_is_gone() {
-    RUNTIME.block_on(async {
-        let (serving, config) = serve(Scheme::Http).await;
-        let collector = Collector::builder(config).start().await.unwrap();
-        collector.wait_idle().await.unwrap();
-        assert_eq!(collector.status().await.unwrap().problems, [""; 0]);
-        drop(serving);
-        let gone = |problem: &String| {
-            problem.starts_with("the API server is unreachable: ") && problem.contains("cannot connect")
-        };
-        until("it is said", async || collector.status().await.unwrap().problems.iter().any(gone)).await;
-        collector.stop().await.unwrap();
-    });
-}
-
-#[test]
-fn several_collectors_in_a_process_are_told_apart() {
-    RUNTIME.block_on(async {
-        log("info,kube_gc_client=debug");
-        let exporter = Exporter::install().unwrap();
-
-        // One server offers HTTP/2, the other does not.
-        let (serving, _) = serve(Scheme::Http).await;
-        let pair = pki::self_signed(false);
-        let front = Front::start(serving.address(), &pair, Accepts::Token("known")).await;
-        let mut one = Config::new(format!("https://{}", front.address).parse().unwrap());
-        one.root_cert = Some(vec![pair.der.to_vec()]);
-        one.auth_info.token = Some("known".to_owned().into());
-        let (other_serving, other) = serve(Scheme::Https).await;
-        let mut settings: Settings = Loader::new().text("[log]\ndecisions = \"all\"").load().unwrap();
-        let start = async |config: &Config, name: &str, settings: &Settings| {
-            let builder = Collector::builder(config.clone()).name(name).settings(settings.clone());
-            let collector = builder.start().await.unwrap();
-            Maps::new(config).collected(&format!("dependent-of-{name}"), &collector).await.unwrap();
-            collector
-        };
-        let first = start(&one, "one", &settings).await;
-        settings.discovery.ignored.push(GroupResource::parse("secrets"));
-        let second = start(&other, "other", &settings).await;
-
-        let (types, fewer) = (first.status().await.unwrap().resources.len(), second.status().await.unwrap());
-        assert_eq!(fewer.resources.len(), types - 1);
-        for (name, types) in [("one", types), ("other", types - 1)] {
-            let gauge = format!("kube_gc_monitors{{state=\"synced\",collector=\"{name}\"}} {types}\n");
-            until(&gauge, async || exporter.render().contains(&gauge)).await;
-        }
-
-        for (name, server) in [("one", front.address), ("other", other_serving.address())] {
-            let span = format!(" collector{{name=\"{name}\" server=\"{server}\"}}: ");
-            let of_it = lines(&format!("/dependent-of-{name} ("));
-            assert!(!of_it.is_empty() && of_it.iter().all(|line| line.contains(&span)), "{of_it:?}");
-        }
-        // A line of the thread of watches.
-        let watches = lines("each watch has its own connection");
-        assert!(watches.iter().all(|line| line.contains("collector{name=\"other\"")), "{watches:?}");
-        assert_eq!(watches.len(), 1, "{watches:?}");
-
-        let few = "few connections by HTTP/2";
-        until(few, async || connections(front.address.port()) <= 10).await;
-        assert!(connections(other_serving.address().port()) >= types - 1, "a watch of each type");
-        first.stop().await.unwrap();
-        for gauge in ["ready{", "api_server_reachable{", "monitors{state=\"synced\","] {
-            let value = |name| format!("kube_gc_{gauge}collector=\"{name}\"}} ");
-            let page = exporter.render();
-            assert!(page.contains(&format!("{}0\n", value("one"))), "{gauge}: {page}");
-            assert!(!page.contains(&format!("{}0\n", value("other"))), "{gauge}: {page}");
-        }
-        second.stop().await.unwrap();
-    });
+    let few = "few connections by HTTP/2";
+    until(few, async || connections(front.address.port()) <= 10).await;
+    assert!(connections(other_serving.address().port()) >= types - 1, "a watch of each type");
+    first.stop().await.unwrap();
+    for gauge in ["ready{", "api_server_reachable{", "monitors{state=\"synced\","] {
+        let value = |name| format!("kube_gc_{gauge}collector=\"{name}\"}} ");
+        let page = exporter.render();
+        assert!(page.contains(&format!("{}0\n", value("one"))), "{gauge}: {page}");
+        assert!(!page.contains(&format!("{}0\n", value("other"))), "{gauge}: {page}");
+    }
+    second.stop().await.unwrap();
 }

@@ -43,6 +43,9 @@ async fn an_outage_costs_few_probes_and_few_log_lines_and_work_resumes_at_once()
         collector.log_line("the API server is unreachable").await?;
         let is_known = async || Ok(collector.metric("kube_gc_api_server_reachable").await? == 0.0);
         poll("the metric to say so", is_known).await?;
+        let page = collector.get("/readyz?verbose").await?;
+        let says_so = page.body.contains("[!]api-server warning: unreachable: ");
+        ensure!(page.status == 200 && says_so, "{how:?}: {}", page.body);
         let (start, sent) = (Instant::now(), requests().await?);
         // Every 30 s.
         let still = async || Ok(collector.logged("is still unreachable").len() > number);
@@ -70,7 +73,7 @@ async fn an_outage_costs_few_probes_and_few_log_lines_and_work_resumes_at_once()
     collector.log_line("the API server is reachable again").await?;
     stage.cluster.settled(&collector).await?;
     let page = collector.get("/readyz?verbose").await?;
-    ensure!(!page.body.contains("[!]monitor/"), "{}", page.body);
+    ensure!(!page.body.contains("[!]monitor/") && !page.body.contains("api-server"), "{}", page.body);
     stage.cluster.assert_gone(&dependents).await?;
     collector.stop().await
 }

@@ -167,7 +167,7 @@ fn empty_namespace(server: &mut Server, namespace: &str, now: SystemTime) {
         left |= !names(server, &resource, namespace).is_empty();
     }
     // The content of an unavailable group is unknown.
-    if left || server.catalog.has_backendless() {
+    if left || server.catalog.delegated.iter().any(|one| one.resources.is_none()) {
         return;
     }
     finalize(server, namespace, now);

@@ -33,7 +33,6 @@ use crate::store::Store;
 /// The guards that are set.
 #[derive(Debug, Default)]
 pub(crate) struct Guards {
-    /// The admission function.
     pub admission: Option<Admission>,
     /// The restricted users, by token.
     pub users: BTreeMap<Box<str>, Box<str>>,

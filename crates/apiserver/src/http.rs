@@ -29,6 +29,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The scheme of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Scheme {
     /// Plain HTTP.
     Http,
@@ -96,9 +97,11 @@ impl Drop for Serving {
 }
 
 impl ApiServer {
-    /// Serves an address, such as `127.0.0.1:0`, and runs the scheduled work, on a thread of its own: runtimes
-    /// of callers may end, and tests may block their threads. There, time passes even if the clock of a test is
-    /// paused, which may jump to a time limit of the test during a request; [`client`](Self::client) follows it.
+    /// Serves an address, such as `127.0.0.1:0`, and runs the scheduled work, on a thread of its own. It goes on
+    /// when the runtime of the caller ends or is blocked.
+    ///
+    /// Its time passes even if a test pauses the clock of tokio. That clock may jump while the test waits for an
+    /// answer, so a timeout around the request may end at once. [`client`](Self::client) follows a paused clock.
     ///
     /// # Errors
     /// The address cannot be bound, or the operating system provides no thread.

@@ -79,6 +79,7 @@ impl Server {
 
 /// The release to emulate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
 pub enum Release {
     /// 1.20: plain discovery, no streamed lists, Ingress in two groups.
     V1_20,
@@ -135,7 +136,6 @@ pub struct Server {
     pub store: Store,
     /// The served types.
     pub catalog: Catalog,
-    /// The available backends.
     pub(crate) backends: Backends,
     /// Scheduled work.
     pub(crate) due: Schedule,
@@ -143,7 +143,6 @@ pub struct Server {
     pub requests: u64,
     /// The numbers by verb and type.
     pub(crate) counts: Counts,
-    /// The guards.
     pub(crate) guards: Guards,
 }
 
@@ -165,9 +164,7 @@ pub(crate) enum Answer {
 pub(crate) struct Reply {
     /// The HTTP status code.
     pub code: u16,
-    /// The content type of the body.
     pub content_type: &'static str,
-    /// The body.
     pub body: Bytes,
 }
 

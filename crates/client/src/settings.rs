@@ -73,8 +73,8 @@ impl From<&Settings> for ApiSettings {
             request_timeout: client.request_timeout,
             page_size: watch.page_size,
             encoding: match client.encoding {
-                kube_gc_config::Encoding::Protobuf => Encoding::Protobuf,
                 kube_gc_config::Encoding::Json => Encoding::Json,
+                _ => Encoding::Protobuf,
             },
             compressed_lists: client.compression,
             streaming_lists: watch.streaming_lists,

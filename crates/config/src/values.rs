@@ -6,6 +6,7 @@ use tracing::level_filters::LevelFilter;
 /// The threads that the partitions of the graph run on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum GraphThreads {
     /// `Own` on a machine with more than two cores, `Shared` otherwise.
     Auto,
@@ -18,6 +19,7 @@ pub enum GraphThreads {
 /// The encoding of lists and watches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum Encoding {
     /// Protobuf, or JSON for resource types without protobuf.
     Protobuf,
@@ -28,6 +30,7 @@ pub enum Encoding {
 /// The HTTP version of watches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum WatchProtocol {
     /// HTTP/2, if the API server offers it.
     Http2,
@@ -39,6 +42,7 @@ pub enum WatchProtocol {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum LogFormat {
     /// For people.
     Text,
@@ -51,6 +55,7 @@ pub enum LogFormat {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum DecisionLines {
     /// Every decision, up to 20 a second; above that, summaries per owner and second.
     Auto,
@@ -84,6 +89,7 @@ impl Listener {
 /// The listeners that a setting applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum Listeners {
     /// Neither.
     None,
@@ -109,6 +115,7 @@ impl Listeners {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum PodKnowledge {
     /// The API server.
     Api,
@@ -119,6 +126,7 @@ pub enum PodKnowledge {
 /// What may be removed beside a kubelet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum BesideKubelet {
     /// Nothing: a dry run.
     Nothing,

@@ -16,7 +16,7 @@ use tracing::Span;
 
 use crate::app::connect::{self, gate};
 use crate::app::controller::Controller;
-use crate::app::process::{Threads, block_on};
+use crate::app::process::{Threads, block_on, with_files};
 use crate::app::{Error, ErrorKind};
 use crate::introspect::CollectorIntrospection;
 use kube_gc_client::Api;
@@ -144,11 +144,11 @@ fn noticed(client: kube::Client, state: Arc<watch::Sender<State>>) -> kube::Clie
 async fn run(task: Task, Threads { lists, watches }: Threads) -> Result<(), Error> {
     let Task { access, settings, state, started, stop } = task;
     let api = match access {
-        Access::Config(config) => connect::collector(*config, &settings).await?.1,
+        Access::Config(config) => with_files(connect::collector(*config, &settings)).await?.1,
         Access::Client(client) => {
             let client = noticed(client, Arc::clone(&state));
             let api = Api::from_clients(client, (&settings).into(), gate(&settings));
-            connect::check(&api, "the API server", &settings).await?;
+            with_files(connect::check(&api, "the API server", &settings)).await?;
             api
         }
     };

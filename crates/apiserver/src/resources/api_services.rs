@@ -25,7 +25,7 @@ pub fn reconcile(server: &mut Server, now: SystemTime) {
     automatic(server, now);
     let all: Vec<Object> = server.store.objects(&services()).map(|(_, object)| object.clone()).collect();
     let delegated = all.iter().filter_map(|service| delegated(service, &server.backends)).collect();
-    server.catalog.set_delegated(delegated);
+    server.catalog.delegated = delegated;
     let cause = Cause::server("APIService availability");
     for service in &all {
         if let Some(value) = with_condition(service, &server.backends, now) {

@@ -16,7 +16,6 @@ pub(crate) type Backends = BTreeMap<ServiceName, Backend>;
 /// A server that serves groups and versions for another one.
 #[derive(Debug)]
 pub(crate) struct Backend {
-    /// The server.
     pub server: ApiServer,
     /// What it served when it was connected.
     pub catalog: Catalog,
@@ -41,15 +40,12 @@ impl ServiceName {
 /// A group and version that an APIService sends to a backend.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Delegated {
-    /// The API group.
     pub group: Box<str>,
-    /// The version of the group.
     pub version: Box<str>,
     /// The priority of the group. Groups with higher priorities come first.
     pub group_priority: i64,
     /// The priority of the version in its group. Higher ones come first.
     pub version_priority: i64,
-    /// The service of the backend.
     pub service: ServiceName,
     /// The resources of the backend, as in aggregated discovery; `None` while there is no backend.
     pub resources: Option<Vec<Value>>,
@@ -64,7 +60,7 @@ pub struct Catalog {
     /// The built-in groups without the core group, in order.
     order: Vec<Arc<str>>,
     types: BTreeMap<ResourceName, Arc<Resource>>,
-    delegated: Vec<Delegated>,
+    pub(crate) delegated: Vec<Delegated>,
 }
 
 impl Catalog {
@@ -91,19 +87,9 @@ impl Catalog {
         self.types.remove(name);
     }
 
-    /// All groups and versions that are sent to backends.
-    pub(crate) fn set_delegated(&mut self, delegated: Vec<Delegated>) {
-        self.delegated = delegated;
-    }
-
     /// The backend of this group and version, if it has one.
     pub(crate) fn delegated(&self, group: &str, version: &str) -> Option<&Delegated> {
         self.delegated.iter().find(|one| *one.group == *group && *one.version == *version)
-    }
-
-    /// Whether any backend is unavailable.
-    pub fn has_backendless(&self) -> bool {
-        self.delegated.iter().any(|one| one.resources.is_none())
     }
 
     /// The type with this name.

@@ -230,7 +230,6 @@ impl ApiServer {
     }
 }
 
-/// Reads and parses a request.
 async fn read<B>(request: http::Request<B>) -> Result<Call, &'static str>
 where
     B: http_body::Body<Data = Bytes>,

@@ -25,7 +25,6 @@ use crate::store::Touched;
 /// The body of a response. The connection of a watch that was cut is reset.
 pub type ResponseBody = UnsyncBoxBody<Bytes, io::Error>;
 
-/// Converts an answer to a response.
 pub(super) fn respond(answer: Answer, server: &ApiServer) -> Response<ResponseBody> {
     let mut response = match answer {
         Answer::Whole(reply) => whole(reply),

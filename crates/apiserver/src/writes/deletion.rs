@@ -96,7 +96,8 @@ fn graceful(object: &mut Value, options: &DeleteOptions, resource: &Resource, no
             _ => Grace::Pending,
         };
     }
-    let grace = if has_ended(object) { 0 } else { asked.unwrap_or_else(|| own_grace(object)) };
+    let own = || object.pointer("/spec/terminationGracePeriodSeconds").and_then(Value::as_i64);
+    let grace = if has_ended(object) { 0 } else { asked.or_else(own).unwrap_or(DEFAULT_GRACE) };
     let fields = metadata::of_mut(object);
     set_grace(fields, now.checked_add(seconds(grace)).unwrap_or(now), grace);
     count(fields);
@@ -107,10 +108,6 @@ fn graceful(object: &mut Value, options: &DeleteOptions, resource: &Resource, no
 fn has_ended(pod: &Value) -> bool {
     let text = |path: &str| pod.pointer(path).and_then(Value::as_str).unwrap_or_default();
     text("/spec/nodeName").is_empty() || matches!(text("/status/phase"), "Failed" | "Succeeded")
-}
-
-fn own_grace(pod: &Value) -> i64 {
-    pod.pointer("/spec/terminationGracePeriodSeconds").and_then(Value::as_i64).unwrap_or(DEFAULT_GRACE)
 }
 
 fn seconds(grace: i64) -> Duration {

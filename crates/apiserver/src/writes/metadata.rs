@@ -39,7 +39,6 @@ pub(super) fn list<'a>(metadata: &'a Map<String, Value>, field: &str) -> &'a [Va
     metadata.get(field).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-/// The finalizers.
 pub(super) fn finalizers(metadata: &Map<String, Value>) -> impl Iterator<Item = &str> {
     list(metadata, "finalizers").iter().filter_map(Value::as_str)
 }

@@ -116,7 +116,6 @@ fn admit(
     server.guards.admit(&Review { operation, resource: write.asked(), subresource, object, new })
 }
 
-/// Writes an object.
 fn save(server: &mut Server, write: &Request<'_>, key: &Key, value: Value) -> Object {
     server.store.write(&write.resource.stored_as, key, value, &write.cause())
 }

@@ -12,7 +12,6 @@ use kube_gc_client::GroupFailure;
 use kube_gc_core::namespaces::{Ended, TurnOf};
 use kube_gc_core::object::{Catalog, GroupResource, ObjectFacts, ResourceType, ResourceVersion, Uid};
 
-/// The state of one monitor.
 #[derive(Clone, Debug)]
 pub struct MonitorState {
     pub resource: Arc<ResourceType>,
@@ -188,7 +187,6 @@ impl Registry {
         entries.keys().filter(|named| resource.may_mean(named)).cloned().collect()
     }
 
-    /// Whether this resource has a monitor.
     pub fn is_monitored(&self, resource: &GroupResource) -> bool {
         self.entries().contains_key(resource)
     }
@@ -198,7 +196,6 @@ impl Registry {
         self.entries().get(resource).is_some_and(|state| state.was_synced)
     }
 
-    /// Whether the monitor of this resource is synced.
     pub fn is_synced(&self, resource: &GroupResource) -> bool {
         self.entries().get(resource).is_some_and(|state| state.synced)
     }

@@ -4,25 +4,24 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process;
 use std::sync::Mutex;
-use std::sync::mpsc;
 use std::thread;
 use std::time::Instant;
 
-use anyhow::{Context as _, Result, anyhow};
+use anyhow::{Context as _, Result};
+use futures::FutureExt as _;
 use kube_gc_apiserver::object::Key;
 use kube_gc_apiserver::resources::ResourceName;
 use kube_gc_apiserver::store::{Cause, Snapshot};
 use kube_gc_apiserver::{ApiServer, Release, Scheme, Serving, Settings};
 use serde_json::json;
 use tempfile::TempDir;
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::Builder;
 
 use super::info::Info;
 use crate::object::Obj;
 use crate::{DEADLINE, POLL, lock};
 
-/// A running embedded server. It has its own threads, because it outlives the runtimes of single
-/// tests.
+/// A running embedded server.
 #[derive(Debug)]
 pub struct InProcess {
     server: ApiServer,
@@ -30,15 +29,12 @@ pub struct InProcess {
     // `None` while the server is shut down.
     serving: Mutex<Option<Serving>>,
     backup: Mutex<Option<Snapshot>>,
-    // `None` when the value is being dropped.
-    runtime: Option<Runtime>,
     _dir: TempDir,
 }
 
 impl InProcess {
     /// A server that emulates a release.
     pub(super) fn start(release: Release) -> Result<(Self, Info)> {
-        let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
         let settings = Settings {
             release,
             epoch: std::time::SystemTime::now(),
@@ -47,7 +43,7 @@ impl InProcess {
             ..Settings::default()
         };
         let server = ApiServer::new(settings);
-        let serving = serve(&runtime, &server, SocketAddr::from(([127, 0, 0, 1], 0)))?;
+        let serving = serve(&server, SocketAddr::from(([127, 0, 0, 1], 0)))?;
         let dir = directory()?;
         let kubeconfig = dir.path().join("kubeconfig");
         std::fs::write(&kubeconfig, serving.kubeconfig())?;
@@ -66,7 +62,6 @@ impl InProcess {
             address: serving.address(),
             serving: Mutex::new(Some(serving)),
             backup: Mutex::default(),
-            runtime: Some(runtime),
             _dir: dir,
         };
         Ok((embedded, info))
@@ -89,23 +84,17 @@ impl InProcess {
     /// Closes all connections and accepts no more.
     pub(super) fn shut(&self) {
         let Some(serving) = lock(&self.serving).take() else { return };
-        let (done, wait) = mpsc::channel();
-        if let Some(runtime) = &self.runtime {
-            runtime.spawn(async move {
-                serving.stop().await;
-                let _ = done.send(());
-            });
-            let _ = wait.recv();
-        }
+        // The caller may be within a runtime, where nothing may wait for another one.
+        let stop = || Builder::new_current_thread().build().unwrap().block_on(serving.stop());
+        thread::spawn(stop).join().unwrap();
     }
 
     /// Listens again on the same address. It may be in use by an outgoing connection of another
     /// process, which has to end first.
     pub(super) fn open(&self) -> Result<()> {
-        let runtime = self.runtime.as_ref().context("the server has ended")?;
         let deadline = Instant::now() + DEADLINE;
         let serving = loop {
-            match serve(runtime, &self.server, self.address) {
+            match serve(&self.server, self.address) {
                 Err(_) if Instant::now() < deadline => thread::sleep(POLL),
                 serving => break serving?,
             }
@@ -142,15 +131,6 @@ impl InProcess {
     }
 }
 
-impl Drop for InProcess {
-    fn drop(&mut self) {
-        // Blocking is not allowed within another runtime.
-        if let Some(runtime) = self.runtime.take() {
-            runtime.shutdown_background();
-        }
-    }
-}
-
 /// A directory of this process. Control planes that a whole binary shares are never dropped, so the
 /// directories of processes that have ended are removed here.
 fn directory() -> Result<TempDir> {
@@ -167,13 +147,8 @@ fn directory() -> Result<TempDir> {
     Ok(tempfile::Builder::new().prefix(&format!("{PREFIX}{}-", process::id())).tempdir()?)
 }
 
-/// Serves an address. The caller may be within a runtime, so this must not block on another one.
-fn serve(runtime: &Runtime, server: &ApiServer, address: SocketAddr) -> Result<Serving> {
-    let (sender, serving) = mpsc::channel();
-    let server = server.clone();
-    runtime.spawn(async move {
-        let _ = sender.send(server.serve(address, Scheme::Http).await);
-    });
-    let serving = serving.recv().map_err(|_| anyhow!("the embedded server's runtime has ended"))?;
+/// Serves an address, which waits for nothing.
+fn serve(server: &ApiServer, address: SocketAddr) -> Result<Serving> {
+    let serving = server.serve(address, Scheme::Http).now_or_never().context("it waits")?;
     serving.with_context(|| format!("cannot serve {address}"))
 }

@@ -129,7 +129,6 @@ impl Comparison {
 /// A decision of a dry run that nobody else has carried out, on `/debug/decisions`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DisagreementView {
-    /// The object.
     pub object: PrintedObject,
     /// The action that the dry run decided.
     pub action: &'static str,
@@ -213,7 +212,6 @@ const SUMMARY_EVERY: Duration = Duration::from_secs(60);
 /// What the comparison needs.
 #[derive(Debug)]
 pub struct ComparisonContext {
-    /// The graph.
     pub graph: GraphHandle,
     /// Which types are synced.
     pub registry: Registry,

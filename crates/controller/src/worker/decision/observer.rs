@@ -39,7 +39,6 @@ pub struct DecisionRecord {
     pub object: Identity,
     /// The action: `delete`, `remove_references`, `remove_finalizer`, …
     pub action: &'static str,
-    /// The propagation policy.
     pub policy: Option<PropagationPolicy>,
     /// The finalizer to remove.
     pub finalizer: Option<Finalizer>,
@@ -74,9 +73,7 @@ impl DecisionRecord {
 /// An owner reference and its classification. It is serialized as on `/debug/decisions`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JudgedOwner {
-    /// The reference.
     pub reference: OwnerReference,
-    /// The class.
     pub class: ReferenceClass,
     /// What the class rests on.
     pub evidence: Evidence,

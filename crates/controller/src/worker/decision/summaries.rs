@@ -187,9 +187,9 @@ impl Period {
         self.is_above |= self.lines == DecisionLines::Auto && self.decisions > MAX_RATE;
         let shown = match self.lines {
             DecisionLines::Auto if self.is_above => LoggedAs::Summary,
-            DecisionLines::Auto | DecisionLines::All => LoggedAs::Line,
             DecisionLines::Summaries => LoggedAs::Summary,
             DecisionLines::None => LoggedAs::Hidden,
+            _ => LoggedAs::Line,
         };
         if shown == LoggedAs::Summary {
             let (group, counted) = decision();

@@ -58,8 +58,8 @@ where
     let lines = tracing_subscriber::registry().with(targets(&with_quiet_client(&settings.filter))?);
     let layer = tracing_subscriber::fmt::layer().with_ansi(colours).with_writer(writer);
     Ok(match settings.format {
-        LogFormat::Text => Box::new(lines.with(layer.fmt_fields(EscapedFields))),
         LogFormat::Json => Box::new(lines.with(layer.fmt_fields(JsonFields::new()).event_format(JsonLine))),
+        _ => Box::new(lines.with(layer.fmt_fields(EscapedFields))),
     })
 }
 
