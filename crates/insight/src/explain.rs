@@ -228,8 +228,9 @@ impl Explanation {
     fn decide(&mut self, asker: &mut Asker<'_>, snapshot: &ObjectSnapshot, judged: &[JudgedReference]) {
         let classes: Vec<_> = judged.iter().map(|reference| reference.class).collect();
         let decision = decide(snapshot, &classes);
-        let is_owned = matches!(decision, Decision::Keep(KeepReason::Owned));
-        let doomed = is_owned.then(|| doomed(asker, judged, LEVELS)).flatten();
+        let is_kept =
+            matches!(decision, Decision::Keep(KeepReason::Owned) | Decision::RemoveReferences { .. });
+        let doomed = is_kept.then(|| doomed(asker, judged, LEVELS)).flatten();
         let is_unseen = judged.iter().any(|reference| reference.evidence.is_unseen());
         self.outcome = match decision {
             Decision::Keep(_) | Decision::Report { .. } => Outcome::Stays,

@@ -225,7 +225,7 @@ pub(super) fn not_keeping(asker: &mut Asker<'_>, judged: &[JudgedReference]) -> 
 pub(super) fn doomed(asker: &mut Asker<'_>, judged: &[JudgedReference], levels: usize) -> Option<String> {
     let solid = judged.iter().filter(|reference| reference.class == ReferenceClass::Solid);
     let solid: Vec<_> = solid.take(LOOKED_FOR + 1).collect();
-    if levels == 0 || solid.len() > LOOKED_FOR {
+    if levels == 0 || !(1..=LOOKED_FOR).contains(&solid.len()) {
         return None;
     }
     // All are asked about at once.
@@ -247,7 +247,9 @@ fn goes(asker: &mut Asker<'_>, reference: &JudgedReference, levels: usize) -> Op
                 Decision::Delete { policy, .. } if policy != PropagationPolicy::Orphan => {
                     Some(format!("{} exists, which is garbage", reference.owner))
                 }
-                Decision::Keep(KeepReason::Owned) => doomed(asker, &judged, levels - 1),
+                Decision::Keep(KeepReason::Owned) | Decision::RemoveReferences { .. } => {
+                    doomed(asker, &judged, levels - 1)
+                }
                 _ => None,
             }
         }

@@ -1,12 +1,12 @@
 //! What an explanation decides: the verdict, what it rests on, and what it cannot know.
 
 use super::*;
-use crate::judge::locate;
+use crate::judge::{doomed, locate};
 use kube_gc_core::graph::Snapshot;
 use kube_gc_core::graph::testing::histories;
 use kube_gc_core::graph::testing::world::*;
 use kube_gc_core::object::{OwnerReference, Uid};
-use kube_gc_core::verdict::precheck;
+use kube_gc_core::verdict::{ReferenceClass, precheck};
 use proptest::prelude::*;
 
 /// `tests/insight/explain.rs` shows that the collector does what a verdict says.
@@ -168,6 +168,7 @@ fn what_only_owners_keep_that_go_is_said_to_stay_for_now() {
     let garbage = config("garbage").owned(&gone);
     let below = config("below").owned(&garbage);
     let releasing = config("releasing").owned(&gone).with_finalizers(false, true);
+    let loses = config("loses").owned(&gone).owned(&dying);
     for (item, outcome, verdict) in [
         (
             pod("p").owned(&dying),
@@ -185,10 +186,21 @@ fn what_only_owners_keep_that_go_is_said_to_stay_for_now() {
             "at most as long as ConfigMap/garbage exists, which is garbage, or ConfigMap/dying exists, which is being \
              deleted.",
         ),
+        // What the collector removes of it does not keep it.
+        (
+            pod("p").owned(&dying).owned(&gone),
+            Outcome::StaysForNow,
+            "at most as long as ConfigMap/dying exists, which is being deleted.",
+        ),
+        (
+            pod("p").owned(&loses),
+            Outcome::StaysForNow,
+            "at most as long as ConfigMap/dying exists, which is being deleted.",
+        ),
         (pod("p").owned(&garbage).owned(&live), Outcome::Stays, "its 2 owners exist."),
         (pod("p").owned(&releasing), Outcome::Stays, "its owner ConfigMap/releasing exists."),
     ] {
-        let all = [&dying, &live, &garbage, &below, &releasing, &item];
+        let all = [&dying, &live, &garbage, &below, &releasing, &loses, &item];
         // Whether lists or live reads show them.
         for mut cluster in [Cluster::of(&all), Cluster::of(&[]).known(&all)] {
             let explained = cluster.explain(&item);
@@ -197,6 +209,11 @@ fn what_only_owners_keep_that_go_is_said_to_stay_for_now() {
             assert_eq!((explained.outcome, explained.verdict), (outcome, verdict));
         }
     }
+    // An owner that has released its dependents keeps none.
+    let released = pod("p").owned(&dying);
+    let mut judged = Cluster::of(&[&dying, &released]).explain(&released).references;
+    judged[0].class = ReferenceClass::Orphaned;
+    assert_eq!(Cluster::of(&[&dying]).ask(|asker| doomed(asker, &judged, 4)), None);
     let mut explained = Cluster::of(&[&live]).explain(&live);
     assert!(explained.is_kept());
     explained.stays_for_now("namespace ns exists, which is being deleted");
