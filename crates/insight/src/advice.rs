@@ -16,6 +16,16 @@ pub struct Advice {
 }
 
 impl Advice {
+    /// What keeps an object, one of so many, whatever its owners do. After a change of one reference, the collector
+    /// would decide by the others.
+    pub(crate) fn to_keep(object: &ObjectName, count: usize) -> Self {
+        let what = format!("To keep {object}, remove all of its owner references in one change");
+        let Some(words) = in_shell(object) else { return (what + ".").into() };
+        let test = format!(r#"{{"op":"test","path":"/metadata/uid","value":"{}"}}"#, object.uid);
+        let remove = r#"{"op":"remove","path":"/metadata/ownerReferences"}"#;
+        Self::from(what).with(format!("kubectl patch {words} --type=json -p '[{test},{remove}]'"), count)
+    }
+
     /// With the command for one object of so many.
     pub(crate) fn with(self, command: String, count: usize) -> Self {
         Self { command: Some(command), is_for_each: count > 1, ..self }
