@@ -13,8 +13,8 @@ use kube_gc_core::graph::{SearchQuery, ViewLimits};
 use kube_gc_core::object::{DeletionState, GroupResource, Identity, Namespace, Uid};
 use kube_gc_core::text::Thousands;
 use kube_gc_insight::{
-    Answer, CheckReport, Explanation, LeftOut, Report as _, StuckReport, Survey, Unseen, contents_of,
-    counted, explain, explain_namespace,
+    Answer, CheckReport, Explanation, LeftOut, Outcome, Report as _, StuckReport, Survey, Unseen,
+    contents_of, counted, explain, explain_namespace,
 };
 
 /// The most objects that `check` and `stuck` read.
@@ -31,9 +31,9 @@ const AT_A_TIME: usize = 64;
 pub struct ExplainAnswer {
     #[serde(flatten)]
     pub answer: Answer<Explanation>,
-    /// Nothing that the answer depends on may be listed.
+    /// The object may not be read, or nothing that the answer depends on may be listed.
     #[serde(skip)]
-    pub nothing_listed: bool,
+    pub is_denied: bool,
     /// From a collector: its last decisions about the object, newest first.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decisions: Option<Vec<Decision>>,
@@ -102,8 +102,12 @@ impl Session {
         if depends_on_lists && !lists.knowledge.outside().is_empty() {
             explanation.doubt();
         }
-        let nothing_listed = lists.may_list_nothing();
-        Ok(ExplainAnswer { answer: lists.answer(explanation), nothing_listed, ..Default::default() })
+        let nothing_listed = lists.may_list_nothing() && explanation.outcome == Outcome::Unknown;
+        let answer = lists.answer(explanation);
+        let itself = answer.report.object.to_string();
+        let denied = |unseen: &Unseen| unseen.what == itself && unseen.why.ends_with("(403)");
+        let is_denied = nothing_listed || answer.incomplete.iter().any(denied);
+        Ok(ExplainAnswer { answer, is_denied, ..Default::default() })
     }
 
     /// What is wrong with owner references.

@@ -159,9 +159,7 @@ impl StuckItem {
             let fails = if is_denied { "and the API server refuses it" } else { "and that fails" };
             explanation.is_tried(fails, &self.message);
         }
-        let is_advised =
-            [StuckReason::Unresolved.name(), StuckReason::InvalidScope.name()].contains(&self.reason);
-        if is_advised && !explanation.advice.is_empty() {
+        if self.reason == StuckReason::Unresolved.name() && !explanation.advice.is_empty() {
             self.hint = "what is advised above";
         }
         if [StuckReason::Held.name(), StuckReason::Blocked.name()].contains(&self.reason) {
@@ -190,8 +188,8 @@ pub const fn hint(reason: StuckReason) -> &'static str {
         }
         StuckReason::Panicked => "a bug in kube-gc: please report the panic in the log",
         StuckReason::Unresolved => {
-            "to keep the object, remove all owner references that do not keep it; once the API of the owner answers \
-             (/debug/discovery shows what fails), it is deleted unless that uid is there, and a restored owner has a new one"
+            "to keep the object, remove all of its owner references in one change; once the API of the owner answers \
+             (/debug/discovery shows what fails), it may be deleted: a restored owner has a new uid"
         }
         StuckReason::NotObserved => {
             "the owner exists, but its monitor does not show it: see its type in /debug/monitors"
@@ -205,8 +203,7 @@ pub const fn hint(reason: StuckReason) -> &'static str {
              (see /debug/discovery and /debug/monitors)"
         }
         StuckReason::InvalidScope => {
-            "it is never collected; to keep it, remove all owner references that do not keep it, or else name a \
-             cluster-scoped owner"
+            "no collector decides about it as long as it names an owner of a namespaced kind"
         }
         StuckReason::Braked => {
             "find out what causes so many deletions; /readyz?verbose shows why the brake is engaged, and a person must resume deletion"

@@ -104,6 +104,10 @@ async fn who_may_not_read_what_is_deleted_is_told() -> Result<()> {
         "Nothing that could be looked at is stuck. At least 1 object is being",
     ];
     user.says("stuck --older 0s --kinds secrets", 7, &said).await?;
+    // Whoever names it is refused at once.
+    user.says("explain secret/held", 6, &["cannot get resource"]).await?;
+    let said = [said[0], "waits for something that could not be looked at.\n"];
+    user.says(&format!("explain uid:{}", held.uid), 6, &said).await?;
     // The cause of what waits for it is not known.
     let root = ns.configmap("root").create().await?;
     own(cluster, &root, &held, true).await?;

@@ -3,11 +3,11 @@
 use std::os::unix::fs::symlink;
 
 use anyhow::{Context as _, Result, ensure};
-use serde_json::json;
 use tempfile::TempDir;
 
 use super::Ran;
 use crate::conformance::stage::Stage;
+use kube_gc_testkit::cluster::poll;
 use kube_gc_testkit::{Policy, Scope, target};
 
 kube_gc_testkit::scenarios! {
@@ -44,6 +44,18 @@ async fn run(stage: &Stage, program: &str, arguments: &[&str]) -> Result<Ran> {
         out: String::from_utf8(output.stdout)?,
         err: String::from_utf8(output.stderr)?,
     })
+}
+
+/// The command at the end of a line of advice that begins so.
+pub fn command<'a>(answer: &'a Ran, begin: &str) -> Result<&'a str> {
+    let mut advice = answer.out.lines().filter(|line| line.starts_with(begin));
+    let command = advice.next().and_then(|advice| advice.find(": kubectl ").map(|at| &advice[at + 2..]));
+    command.with_context(|| format!("no command after {begin:?}: {answer:?}"))
+}
+
+/// Runs what an answer advises.
+pub async fn in_shell(stage: &Stage, command: &str) -> Result<Ran> {
+    run(stage, "bash", &["-o", "pipefail", "-c", command]).await
 }
 
 /// Runs a command line, and fails unless it ends with this exit code and says all of this.
@@ -84,16 +96,32 @@ async fn the_command_that_removes_a_finalizer_fits_each_object() -> Result<()> {
     let b = ns.configmap("b").finalizer(two).finalizer(one).create().await?;
     cluster.delete_all(&[a.clone(), b.clone()], Policy::Background).await?;
     let ran = run(&stage, "kubectl", &["gc", "explain", "cm/a", "-n", ns.name()]).await?;
-    let removes = |line: &&str| line.starts_with(&format!("Removing {one} by hand"));
-    let advice = ran.out.lines().find(removes).with_context(|| format!("{ran:?}"))?;
-    let command = advice.split_once(" clean up: ").with_context(|| advice.to_owned())?.1;
-    for (object, command) in [(&b, command.replace(" a ", " b ")), (&a, command.to_owned())] {
-        let ran = run(&stage, "bash", &["-o", "pipefail", "-c", &command]).await?;
-        ensure!(ran.code == 0, "{command}: {ran:?}");
-        let left = cluster.fresh(object).await?.raw["metadata"]["finalizers"].clone();
-        ensure!(left == json!([two]), "{command}: {left}");
+    let of_a = command(&ran, &format!("Removing {one} by hand"))?.to_owned();
+    for (object, command) in [(&b, of_a.replace(" a ", " b ").replace(&a.uid, &b.uid)), (&a, of_a)] {
+        // Another object may have the name by then.
+        for (command, is_done) in [(command.replace(&object.uid, "x"), false), (command, true)] {
+            let ran = in_shell(&stage, &command).await?;
+            let left = cluster.fresh(object).await?.finalizers().contains(&one);
+            ensure!((ran.code == 0, left) == (is_done, !is_done), "{command}: {ran:?}");
+        }
+        ensure!(cluster.fresh(object).await?.finalizers() == [two], "{object}");
         cluster.set_finalizers(object, &[]).await?;
     }
+    ns.set_spec_finalizers(&["kubernetes", one]).await?;
+    cluster.delete(ns.as_object(), Policy::Background).await?;
+    let ran = run(&stage, "kubectl", &["gc", "explain", &format!("ns/{}", ns.name())]).await?;
+    let command = command(&ran, &format!("Removing {one} in the spec by hand"))?;
+    let is_left = async || {
+        let namespace = cluster.get(ns.as_object()).await?;
+        anyhow::Ok(namespace.is_some_and(|ns| ns.raw["spec"]["finalizers"].to_string().contains(one)))
+    };
+    let of_another = command.replace(&ns.as_object().uid, "x");
+    let ran = in_shell(&stage, &of_another).await?;
+    ensure!(ran.code != 0 && is_left().await?, "{of_another}: {ran:?}");
+    // The controller of namespaces may write in between.
+    let is_done = async || Ok(in_shell(&stage, command).await?.code == 0);
+    poll("the finalizer in the spec to be removed", is_done).await?;
+    ensure!(!is_left().await?, "{command}");
     Ok(())
 }
 

@@ -18,7 +18,7 @@ mod tree;
 mod truth;
 mod truth_advice;
 mod truth_causes;
-mod truth_named;
+mod truth_kept;
 
 use std::path::Path;
 
@@ -47,7 +47,7 @@ pub const ALL: &[Module] = &[
     truth::SCENARIOS,
     truth_advice::SCENARIOS,
     truth_causes::SCENARIOS,
-    truth_named::SCENARIOS,
+    truth_kept::SCENARIOS,
 ];
 
 /// A command that has ended.

@@ -3,8 +3,7 @@
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 
-use super::fixtures::World;
-use super::truth::Truth;
+use super::fixtures::{Truth, World};
 use super::{Caller, fits_schema};
 use crate::conformance::stage::HOLD;
 use kube_gc_testkit::cluster::{create_all, poll};

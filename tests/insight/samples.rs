@@ -122,8 +122,12 @@ async fn is_real(caller: Caller<'_>, page: &str, code: i32) -> Result<()> {
     Ok(())
 }
 
-/// Replaces the beginnings of uids, which a table ends with `…`.
+/// Replaces the uids in commands, and the beginnings of others, which a table ends with `…`.
 fn without_uids(lines: &[String]) -> Vec<String> {
-    let shown = |word: &str| if word.contains('…') { "UID".to_owned() } else { word.to_owned() };
+    let quoted = |text: &str| if text.len() == 36 { "UID".to_owned() } else { text.to_owned() };
+    let shown = |word: &str| match word.contains('…') {
+        true => "UID".to_owned(),
+        false => word.split('"').map(quoted).collect::<Vec<_>>().join("\""),
+    };
     lines.iter().map(|line| line.split(' ').map(shown).collect::<Vec<_>>().join(" ")).collect()
 }

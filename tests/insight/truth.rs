@@ -1,20 +1,15 @@
-//! The truth of plans: what one says of a deletion, and what then happens. `truth_causes.rs` has the table of what
-//! holds objects.
+//! The truth of plans: what a deletion takes along. `truth_kept.rs` has what keeps an object, and `truth_causes.rs`
+//! the table of what holds one.
 
-use anyhow::{Context as _, Result, anyhow, ensure};
-use futures::future::ready;
-use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim};
+use anyhow::{Context as _, Result, ensure};
+use k8s_openapi::api::core::v1::Node;
 use serde_json::{Value, json};
 
-use super::fixtures::{World, unserved};
-use super::proof::{self, Case, Moment, Shown, holds};
+use super::fixtures::{Truth, World, stuck, unserved};
 use super::{Caller, values};
 use crate::conformance::stage::HOLD;
-use crate::conformance::user::User;
 use kube_gc_insight::Effect;
-use kube_gc_testkit::cluster::poll;
-use kube_gc_testkit::webhook::{Decision, Denial, Hook, Webhook};
-use kube_gc_testkit::{Cluster, Collector, Obj, Options, Policy, Scope};
+use kube_gc_testkit::{Obj, Options, Policy, Scope};
 
 kube_gc_testkit::scenarios! {
     each_effect_comes_true,
@@ -24,103 +19,7 @@ kube_gc_testkit::scenarios! {
     what_is_under_way_beside_what_is_asked_comes_true,
     the_order_of_two_deletions_decides_what_waits,
     the_objects_of_a_definition_go_on_as_their_deletion_began,
-    what_protects_a_claim_or_a_volume_keeps_it,
-    the_reclaim_policy_decides_about_the_volume_of_a_claim,
-    a_finalizer_in_the_spec_of_a_namespace_keeps_it,
-    a_webhook_that_denies_keeps_what_is_planned_to_go,
-    who_sees_nothing_is_promised_nothing,
-}
-
-/// A deletion, what a plan has to say about it, and all objects that could be concerned.
-pub struct Truth<'a> {
-    pub line: String,
-    pub says: &'a [&'a str],
-    pub policy: Policy,
-    pub roots: &'a [&'a Obj],
-    pub objects: &'a [&'a Obj],
-}
-
-impl Truth<'_> {
-    /// Fails unless the plan says this, and what then happens is what it says: until nothing changes any more,
-    /// and again without the finalizers of others, and after `release`.
-    pub async fn comes_true(
-        &self,
-        world: &World,
-        collector: &Collector,
-        release: impl AsyncFnOnce() -> Result<()>,
-    ) -> Result<()> {
-        // What is under way already is no part of the plan, and its requests and markers are none of it.
-        for custom in self.objects.iter().filter(|object| object.resource.group.contains('.')) {
-            world.stage.cluster.forget(&custom.resource);
-        }
-        world.stage.cluster.settled_with_parked(collector).await?;
-        self.follows(&self.planned(world).await?, world, collector, release).await
-    }
-
-    /// Fails unless the plan says this.
-    pub async fn planned(&self, world: &World) -> Result<Case> {
-        let (cluster, _, caller) = world.parts();
-        let before = cluster.request_counts().await?;
-        let asked = caller.ask(&format!("{} -o json", self.line)).await?;
-        caller.says(&self.line, asked.code, self.says).await?;
-        let sent = cluster.request_counts().await?.since(&before);
-        ensure!(sent.writes() == 0, "something was written: {sent:?}");
-        let mut objects = Vec::new();
-        for object in self.objects {
-            objects.push(cluster.fresh(object).await?);
-        }
-        let plan = serde_json::from_value(asked.json()?)?;
-        Ok(Case { title: self.line.clone(), objects, had_deleted: false, plan })
-    }
-
-    /// Fails unless what happens is what was planned.
-    async fn follows(
-        &self,
-        case: &Case,
-        world: &World,
-        collector: &Collector,
-        release: impl AsyncFnOnce() -> Result<()>,
-    ) -> Result<()> {
-        let (cluster, ..) = world.parts();
-        for root in self.roots {
-            if cluster.exists_with_uid(root).await? {
-                cluster.delete(root, self.policy).await?;
-            }
-            collect_pods(cluster, root, &case.objects).await?;
-        }
-        came_true(cluster, collector, case, Moment::Idle).await?;
-        for object in &case.objects {
-            let Ok(Some(object)) = cluster.get(object).await else { continue };
-            if !holds(&object).is_empty() {
-                proof::release(cluster, &object).await?;
-            }
-        }
-        release().await?;
-        came_true(cluster, collector, case, Moment::Released).await
-    }
-}
-
-/// Does what PodGC of kube-controller-manager does with the pods of a node that is gone.
-async fn collect_pods(cluster: &Cluster, node: &Obj, objects: &[Obj]) -> Result<()> {
-    let is_on =
-        |pod: &&Obj| node.resource.kind == "Node" && pod.raw["spec"]["nodeName"] == node.name.as_str();
-    for pod in objects.iter().filter(is_on) {
-        cluster.gone(node).await?;
-        cluster.delete_with(pod, &json!({ "gracePeriodSeconds": 0 })).await?;
-    }
-    Ok(())
-}
-
-/// What a namespace or a definition takes along goes after the collector has settled, so this waits.
-async fn came_true(cluster: &Cluster, collector: &Collector, case: &Case, moment: Moment) -> Result<()> {
-    for custom in case.objects.iter().filter(|object| object.resource.group.contains('.')) {
-        // No marker can be written of a type that goes.
-        cluster.forget(&custom.resource);
-    }
-    cluster.settled_with_parked(collector).await?;
-    let differences = async || case.differences(&Shown::of(cluster, &case.objects).await, moment);
-    let came = poll("the plan to come true", async || Ok(differences().await.is_empty())).await;
-    came.with_context(|| case.title.clone()).or(Err(anyhow!("{:?}", differences().await)))
+    labels_select_cluster_scoped_objects,
 }
 
 /// The name of the object that shows an effect. A new effect does not compile without one.
@@ -377,88 +276,6 @@ async fn what_a_namespace_takes_along_comes_true() -> Result<()> {
     collector.stop().await
 }
 
-/// The scenario does what the controllers do that protect them.
-async fn what_protects_a_claim_or_a_volume_keeps_it() -> Result<()> {
-    let world = World::set().await?;
-    let (cluster, ns, caller) = world.parts();
-    let collector = world.stage.collector().await?;
-    let access = json!(["ReadWriteOnce"]);
-    let spec = json!({ "accessModes": access, "resources": { "requests": { "storage": "1Gi" } } });
-    let claim = ns.of::<PersistentVolumeClaim>("claim").field("spec", spec).create().await?;
-    let spec =
-        json!({ "accessModes": access, "capacity": { "storage": "1Gi" }, "hostPath": { "path": "/none" } });
-    let volume =
-        cluster.of::<PersistentVolume>(format!("{}-volume", ns.name())).field("spec", spec).create().await?;
-    for (object, kind, finalizer) in
-        [(claim, "pvc", "kubernetes.io/pvc-protection"), (volume, "pv", "kubernetes.io/pv-protection")]
-    {
-        let object = cluster.set_finalizers(&object, &[finalizer]).await?;
-        let line = format!("plan {kind}/{} -o name", object.name);
-        caller.says(&line, 0, &[&format!("/{}\n", object.name)]).await?;
-        let truth = Truth {
-            line: format!("plan {kind}/{}", object.name),
-            says: &[
-                &format!(
-                    "{0}/{1} is marked for deletion; no other object goes. {0}/{1} itself may go or stay: \
-                     kube-controller-manager or a collector with --remove-protection-finalizers removes finalizer \
-                     {finalizer} as soon as ",
-                    object.resource.kind, object.name,
-                ),
-                "goes when its finalizers do, perhaps at once, finalizer kubernetes.io/",
-                &format!("\nunknown {}/{} is deleted", object.resource.kind, object.name),
-            ],
-            policy: Policy::Background,
-            roots: &[&object],
-            objects: &[&object],
-        };
-        truth.comes_true(&world, &collector, async || Ok(())).await?;
-    }
-    collector.stop().await
-}
-
-/// A bare control plane has nobody who deletes the other volume.
-async fn the_reclaim_policy_decides_about_the_volume_of_a_claim() -> Result<()> {
-    let world = World::set().await?;
-    let (cluster, ns, _) = world.parts();
-    let collector = world.stage.collector().await?;
-    for (policy, says) in [
-        ("Retain", ", and PersistentVolume/NAME stays with its data (reclaim policy Retain).\n"),
-        (
-            "Delete",
-            ", but PersistentVolume/NAME follows it when its CSI driver or plugin has deleted its data (reclaim policy \
-             Delete).\n",
-        ),
-    ] {
-        let (name, access) = (format!("{}-{}", ns.name(), policy.to_lowercase()), json!(["ReadWriteOnce"]));
-        let spec = json!({
-            "accessModes": access,
-            "capacity": { "storage": "1Gi" },
-            "claimRef": { "namespace": ns.name(), "name": &name },
-            "hostPath": { "path": "/none" },
-            "persistentVolumeReclaimPolicy": policy,
-        });
-        let volume = cluster.of::<PersistentVolume>(&name).field("spec", spec).create().await?;
-        let (path, bound) = (volume.path() + "/status", json!({ "status": { "phase": "Bound" } }));
-        cluster.send("PATCH", &path, Some("application/merge-patch+json"), Some(&bound)).await?;
-        let resources = json!({ "requests": { "storage": "1Gi" } });
-        let spec = json!({ "accessModes": access, "resources": resources, "volumeName": &name });
-        let claim = ns.of::<PersistentVolumeClaim>(&name).field("spec", spec).create().await?;
-        let claim = cluster.set_finalizers(&claim, &[]).await?;
-        let said = format!("/{name} is deleted; no other object goes{}", says.replace("NAME", &name));
-        let objects: &[&Obj] = if policy == "Retain" { &[&claim, &volume] } else { &[&claim] };
-        let truth = Truth {
-            line: format!("plan pvc/{name}"),
-            says: &[&said],
-            policy: Policy::Background,
-            roots: &[&claim],
-            objects,
-        };
-        truth.comes_true(&world, &collector, async || Ok(())).await?;
-        cluster.delete(&cluster.set_finalizers(&volume, &[]).await?, Policy::Background).await?;
-    }
-    collector.stop().await
-}
-
 /// What the first has let go does not hold it.
 async fn the_order_of_two_deletions_decides_what_waits() -> Result<()> {
     let world = World::set().await?;
@@ -522,102 +339,50 @@ async fn the_objects_of_a_definition_go_on_as_their_deletion_began() -> Result<(
     collector.stop().await
 }
 
-async fn a_finalizer_in_the_spec_of_a_namespace_keeps_it() -> Result<()> {
-    let world = World::set().await?;
-    let (cluster, _, caller) = world.parts();
-    let doomed = cluster.namespace().await?;
-    let item = doomed.secret("item").create().await?;
-    doomed.set_spec_finalizers(&["kubernetes", HOLD]).await?;
-    let options = Options::config("[namespaces]\nquiet = \"100ms\"\n").arg("--finish-namespaces");
-    let collector = world.stage.collector_with(options).await?;
-    let plan = caller.json(&format!("plan ns/{}", doomed.name())).await?;
-    let finalizer = &plan["objects"][0]["finalizers"][0];
-    ensure!(finalizer["name"] == HOLD && finalizer["inSpec"] == true, "{plan}");
-    let truth = Truth {
-        line: format!("plan ns/{}", doomed.name()),
-        says: &[
-            &format!("Namespace/{} itself stays until finalizer {HOLD} is removed.", doomed.name()),
-            &format!("\nheld Namespace/{} finalizer {HOLD}\n", doomed.name()),
-        ],
-        policy: Policy::Background,
-        roots: &[doomed.as_object()],
-        objects: &[doomed.as_object(), &item],
-    };
-    truth.comes_true(&world, &collector, async || doomed.set_spec_finalizers(&[]).await).await?;
-    collector.stop().await
-}
-
-/// A plan says that it cannot know this, and a collector says it afterwards.
-async fn a_webhook_that_denies_keeps_what_is_planned_to_go() -> Result<()> {
+/// As `kubectl delete cm,ns -l` does, in whatever namespace.
+async fn labels_select_cluster_scoped_objects() -> Result<()> {
     let world = World::set().await?;
     let (cluster, ns, caller) = world.parts();
-    let root = ns.configmap("root").create().await?;
-    let denied = ns.secret("denied").owned_by(&root).create().await?;
-    let webhook = Webhook::start(world.stage.plane).await?;
-    let hook = Hook { mutating: false, resource: &denied.resource, operations: &["DELETE"] };
-    let guard = webhook.review(cluster, ns, hook, |asked| {
-        let denial = Denial { code: Some(403), message: "not today".to_owned(), ..Denial::default() };
-        ready(if asked.name() == "denied" { Decision::Deny(denial) } else { Decision::Allow })
-    });
-    let guard = guard.await?;
-    let said = ["; 1 other goes.\n", "A plan cannot know what admission webhooks refuse"];
-    caller.says("plan cm/root", 0, &said).await?;
-    let collector = world.stage.collector_with(Options::config("[retry]\nmax = \"300ms\"\n")).await?;
-    cluster.delete(&root, Policy::Background).await?;
-    let asked = format!("--collector http://{}", collector.debug_address());
-    let unfinished =
-        async || anyhow::Ok(caller.json(&format!("stuck --older 0s {asked}")).await?["unfinished"] == 1);
-    poll("the webhook to deny", unfinished).await?;
-    let said = ["Secret/denied: the collector cannot finish with it (denied): ", "not today"];
-    caller.says(&format!("stuck --older 0s {asked}"), 1, &said).await?;
-    let refused = ". The collector tries to delete it, and the API server refuses it: ";
-    let said =
-        ["Secret/denied is garbage: its owner ConfigMap/root does not exist", refused, "(denied, for "];
-    caller.says(&format!("explain secret/denied {asked}"), 0, &said).await?;
-    let ran = caller.ask(&format!("explain secret/denied {asked}")).await?;
-    ensure!(ran.out.matches("not today").count() == 1, "{ran:?}");
-    let failed = "The collector has failed with Secret/denied, which may stay: ";
-    caller.says(&format!("plan secret/denied {asked}"), 7, &[failed, "not today"]).await?;
-    ensure!(cluster.exists_with_uid(&denied).await?, "it was not denied");
-    drop(webhook);
-    // The embedded server asks nobody any more.
-    if world.stage.plane.embedded().is_none() {
-        let line = format!("explain secret/denied {asked}");
-        let fails = ". The collector tries to delete it, and that fails: ";
-        let is_said = async || anyhow::Ok(caller.ask(&line).await?.out.contains(fails));
-        poll("the webhook that is down to fail", is_said).await?;
-        caller.says(&line, 0, &["failed calling webhook", "!The collector deletes it"]).await?;
-        ensure!(caller.json(&line).await?["outcome"] == "waits");
-        ensure!(cluster.exists_with_uid(&denied).await?, "it did not fail");
-    }
-    cluster.delete(&guard, Policy::Background).await?;
-    cluster.gone(&denied).await?;
-    collector.stop().await
-}
-
-/// Who may read the object alone, and whoever misspells a namespace.
-async fn who_sees_nothing_is_promised_nothing() -> Result<()> {
-    let world = World::set().await?;
-    let (cluster, ns, all) = world.parts();
-    let rules = json!([{ "apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"] }]);
-    let user = User::create(world.stage.plane, cluster, ns, rules).await?;
-    let user = Caller { kubeconfig: user.kubeconfig(), ..all };
-    let nowhere = Caller { namespace: "nowhere", ..all };
-    let root = ns.configmap("root").create().await?;
-    let item = ns.secret("item").owned_by(&root).create().await?;
-    for command in ["plan", "tree"] {
-        let said = format!("you may not list anything in namespace {}; ", ns.name());
-        user.says(&format!("{command} cm/root"), 6, &[&said]).await?;
-    }
-    for (command, said) in [
-        ("plan", "configmaps \"root\" not found in namespace nowhere"),
-        ("explain", "namespaces \"nowhere\" not found"),
-        ("tree", "configmaps \"root\" not found in namespace nowhere"),
+    let doomed = cluster.namespace().await?;
+    cluster.set_label(doomed.as_object(), "app", "selected").await?;
+    let item = doomed.secret("item").finalizer(HOLD).create().await?;
+    let here = ns.configmap("here").label("app", "selected").create().await?;
+    let other = doomed.configmap("other").label("app", "selected").create().await?;
+    for (line, code, said) in [
+        ("plan ns -l app=selected", 0, "is deleted last, after its "),
+        ("plan ns -l app=selected -o name", 0, "namespace/"),
+        ("plan cm,ns -l app=selected --fail-above 1", 1, "ConfigMap/here and 1 more are deleted"),
+        ("plan no,pv -l app=selected", 8, "no no,pv has the labels app=selected"),
+        ("plan cm -l app=", 8, "no cm has the labels app="),
+        ("plan cm --selector=", 2, "-l names no labels"),
+        ("plan cm/x%3Ay", 8, "the name is invalid: no object can have it"),
+        ("plan cm,secret here -o name", 8, "secrets \"here\" not found"),
     ] {
-        nowhere.says(&format!("{command} cm/root"), 8, &[said]).await?;
+        caller.says(line, code, &[said]).await?;
     }
-    let collector = world.stage.collector().await?;
-    cluster.delete(&root, Policy::Background).await?;
-    cluster.gone(&item).await?;
+    let nowhere = Caller { namespace: "nowhere", ..caller };
+    nowhere.says("plan cm -l app=selected", 8, &["namespaces \"nowhere\" not found"]).await?;
+    let options = Options::config("[namespaces]\nquiet = \"100ms\"\n").arg("--finish-namespaces");
+    let collector = world.stage.collector_with(options).await?;
+    let truth = Truth {
+        line: "plan cm,ns -l app=selected".to_owned(),
+        says: &["ConfigMap/here and 1 more are deleted", "\nheld Secret/item"],
+        policy: Policy::Background,
+        roots: &[&here, doomed.as_object()],
+        objects: &[&here, doomed.as_object(), &item, &other],
+    };
+    truth.comes_true(&world, &collector, async || Ok(())).await?;
+    // The namespace itself is what hangs.
+    let hung = cluster.namespace().await?;
+    cluster.set_label(hung.as_object(), "app", "selected").await?;
+    let item = hung.secret("item").finalizer(HOLD).create().await?;
+    cluster.delete(hung.as_object(), Policy::Background).await?;
+    let there = Caller { namespace: hung.name(), ..caller };
+    for line in ["stuck --older 0s -l app=selected", "stuck --older 0s -l app=selected --kinds ns,secret"] {
+        stuck(there, line, 1).await?;
+    }
+    stuck(there, "stuck --older 0s", 2).await?;
+    cluster.set_finalizers(&item, &[]).await?;
+    cluster.gone(hung.as_object()).await?;
     collector.stop().await
 }

@@ -1,11 +1,12 @@
 //! What people are advised, and what then happens to whoever does that, or does something else.
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use k8s_openapi::api::core::v1::Event;
 use serde_json::json;
 
 use super::Caller;
 use super::fixtures::{World, reference, unserved};
+use super::kubectl::{command, in_shell};
 use crate::conformance::stage::HOLD;
 use crate::conformance::user::User;
 use kube_gc_testkit::cluster::poll;
@@ -13,8 +14,7 @@ use kube_gc_testkit::{Collector, Options, Policy, Scope};
 
 kube_gc_testkit::scenarios! {
     an_api_that_comes_back_takes_what_names_an_owner_of_before,
-    who_removes_all_references_that_keep_nothing_keeps_the_object,
-    a_reference_to_a_served_version_of_an_owner_that_goes_is_not_advised,
+    who_removes_all_owner_references_in_one_change_keeps_the_object,
     a_plain_deletion_takes_the_finalizer_orphan_away,
     a_standby_says_that_the_leader_knows_more,
     a_namespace_without_the_finalizer_of_its_controller_leaves_its_content_behind,
@@ -34,20 +34,20 @@ async fn an_api_that_comes_back_takes_what_names_an_owner_of_before() -> Result<
     definition.remove().await?;
     let collector = world.stage.collector().await?;
     cluster.settled_with_parked(&collector).await?;
-    let keep = "To keep Secret/lost, remove the owner reference to Database/prod. As soon as the server has Database in \
-                advice.example.org/v1, a collector deletes the object, unless that uid is there (a restored owner has a \
-                new one) or another owner keeps it.\n";
+    let keep =
+        "To keep Secret/lost, remove all of its owner references in one change: kubectl patch secrets lost ";
+    let goes = "\nAs soon as the server has Database in advice.example.org/v1, a collector may delete the object: a restored \
+                owner has a new uid.\n";
     let asked = format!("--collector http://{}", collector.debug_address());
-    caller.says("explain secret/lost --from lists", 0, &[keep]).await?;
+    caller.says("explain secret/lost --from lists", 0, &[keep, goes]).await?;
     let hint = "What to do: what is advised above.\n";
     let line = format!("explain secret/lost {asked}");
     let is_listed = async || anyhow::Ok(caller.ask(&line).await?.out.contains("What to do: "));
     poll("it to be listed as stuck", is_listed).await?;
-    caller.says(&line, 0, &[keep, hint]).await?;
-    caller
-        .says("check", 1, &["remove the reference to keep the object: it may go when its API is back"])
-        .await?;
-    cluster.set_owner_references(&kept, &[]).await?;
+    caller.says(&line, 0, &[keep, goes, hint]).await?;
+    let answer = caller.ask("explain secret/kept --from lists").await?;
+    let ran = in_shell(&world.stage, command(&answer, "To keep Secret/kept, ")?).await?;
+    ensure!(ran.code == 0, "{ran:?}");
     let definition = cluster.crd(name, Scope::Namespaced, &["v1"]).await?;
     ns.object(definition.resource(), "prod").create().await?;
     cluster.gone(&lost).await?;
@@ -56,61 +56,65 @@ async fn an_api_that_comes_back_takes_what_names_an_owner_of_before() -> Result<
     collector.stop().await
 }
 
-/// Who removes only the one that cannot be resolved loses it.
-async fn who_removes_all_references_that_keep_nothing_keeps_the_object() -> Result<()> {
+/// Who removes or changes only one of them loses it.
+async fn who_removes_all_owner_references_in_one_change_keeps_the_object() -> Result<()> {
     let world = World::set().await?;
     let (cluster, ns, caller) = world.parts();
     let (absent, waits) = (ns.configmap("absent").create().await?, ns.configmap("waits").create().await?);
     ns.secret("held").owned_by(&waits).blocking().finalizer(HOLD).create().await?;
-    let mut items = Vec::new();
-    for (owner, name) in [(&absent, "a"), (&waits, "w")] {
-        for followed in ["all", "one"] {
-            let item = ns.secret(format!("{name}-{followed}")).owner_reference(unserved()).owned_by(owner);
-            items.push((item.create().await?, owner, followed == "all"));
-        }
+    let goes = ns.configmap("goes").owned_by(&absent).finalizer(HOLD).create().await?;
+    let old = reference(&goes, &json!({ "apiVersion": "v9" }));
+    let (mut kept, mut lost) = (Vec::new(), Vec::new());
+    for (name, references, left) in [
+        ("a", vec![unserved(), absent.reference()], &absent),
+        ("w", vec![unserved(), waits.reference()], &waits),
+        ("g", vec![old], &goes),
+    ] {
+        let item = |end: &str| {
+            let item = ns.secret(format!("{name}-{end}"));
+            references.iter().cloned().fold(item, |item, reference| item.owner_reference(reference)).create()
+        };
+        kept.push(item("all").await?);
+        lost.push((item("one").await?, left));
     }
+    let for_now = ns.secret("for-now").owned_by(&absent).owned_by(&goes).create().await?;
     cluster.delete(&absent, Policy::Background).await?;
     cluster.delete(&waits, Policy::Foreground).await?;
+    let said = "Secret/for-now stays at most as long as ConfigMap/goes exists, which is garbage.\n";
+    caller.says("explain secret/for-now --from lists", 0, &[said]).await?;
     let collector = world.stage.collector().await?;
     cluster.settled_with_parked(&collector).await?;
-    for (item, owner, _) in &items {
-        let said = format!(
-            "To keep Secret/{}, remove the owner references to Gone/x, ConfigMap/{}. As soon as",
-            item.name, owner.name
-        );
-        caller.says(&format!("explain secret/{} --from lists", item.name), 0, &[&said]).await?;
-        let said = format!("remove the references to Gone/x, ConfigMap/{} to keep the object", owner.name);
-        caller.says("check", 1, &[&said]).await?;
+    let said = [
+        "the server does not have this kind\n",
+        "served as v1\n",
+        "\nTo keep Secret/a-all, remove all of its owner references in one change, for each object as for this one: ",
+    ];
+    caller.says("check", 1, &said).await?;
+    let version = "\nThe server has ConfigMap in v1, where no collector looks for this owner.\n";
+    caller.says("explain secret/g-all --from lists", 0, &[version]).await?;
+    let mut commands = Vec::new();
+    for item in &kept {
+        let answer = caller.ask(&format!("explain secret/{} --from lists", item.name)).await?;
+        let command = command(&answer, &format!("To keep Secret/{}, ", item.name))?.to_owned();
+        let ran = in_shell(&world.stage, &command).await?;
+        ensure!(ran.code == 0, "{ran:?}");
+        commands.push(command);
     }
-    for (item, owner, is_followed) in &items {
-        let left = if *is_followed { vec![] } else { vec![owner.reference()] };
-        cluster.set_owner_references(item, &left).await?;
-        if !is_followed {
-            cluster.gone(item).await?;
-        }
+    for (item, left) in &lost {
+        cluster.set_owner_references(item, &[left.reference()]).await?;
+    }
+    cluster.set_finalizers(&goes, &[]).await?;
+    for item in lost.iter().map(|(item, _)| item).chain([&for_now]) {
+        cluster.gone(item).await?;
     }
     cluster.settled_with_parked(&collector).await?;
-    cluster.assert_kept(items.iter().filter(|(.., followed)| *followed).map(|(item, ..)| item)).await?;
-    collector.stop().await
-}
-
-async fn a_reference_to_a_served_version_of_an_owner_that_goes_is_not_advised() -> Result<()> {
-    let world = World::set().await?;
-    let (cluster, ns, caller) = world.parts();
-    let owner = ns.configmap("owner").finalizer(HOLD).create().await?;
-    let item = ns.secret("item").owner_reference(reference(&owner, &json!({ "apiVersion": "v9" })));
-    let item = item.create().await?;
-    let collector = world.stage.collector().await?;
-    let change = "Change the owner reference to ConfigMap/owner: the server has this kind in v1.\n";
-    caller.says("explain secret/item --from lists", 0, &[change]).await?;
-    cluster.delete(&owner, Policy::Background).await?;
-    let refused = "The server has its kind in v1, but it is being deleted there: a reference to that version could let \
-                   the collector delete the object.\n";
-    caller.says("explain secret/item --from lists", 0, &[refused, "!Change the owner"]).await?;
-    caller.says("check", 1, &["remove the reference to keep the object: v1 may not have the owner"]).await?;
-    cluster.set_owner_references(&item, &[owner.reference()]).await?;
-    cluster.set_finalizers(&owner, &[]).await?;
-    cluster.gone(&item).await?;
+    cluster.assert_kept(&kept).await?;
+    // Whoever has the name later keeps what it has.
+    cluster.delete(&kept[0], Policy::Background).await?;
+    let later = ns.secret(&kept[0].name).owner_reference(unserved()).create().await?;
+    let ran = in_shell(&world.stage, &commands[0]).await?;
+    let left = cluster.fresh(&later).await?.raw["metadata"]["ownerReferences"].clone();
+    ensure!(ran.code != 0 && left == json!([unserved()]), "{ran:?}: {left}");
     collector.stop().await
 }
 

@@ -7,9 +7,7 @@ use crate::chain::{Chain, chain};
 use crate::contents::NamespaceReport;
 use crate::finalizers::FinalizerReport;
 use crate::hold::{Held, Hold, holds};
-use crate::judge::{
-    Evidence, JudgedReference, doomed, is_orphaning, judged, locate, look_up_served, not_keeping, snapshot,
-};
+use crate::judge::{Evidence, JudgedReference, doomed, is_orphaning, judged, locate, snapshot};
 use crate::knowledge::{Asker, Live};
 use crate::name::{ObjectName, Outside, Report, Source};
 use crate::sentence;
@@ -113,7 +111,6 @@ pub fn explain(asker: &mut Asker<'_>, identity: &Identity) -> Explanation {
     explanation.reference_count = snapshot.references.len();
     let Some(mut judged) = judged(asker, &snapshot.references) else { return explanation };
     locate(asker, &mut judged);
-    look_up_served(asker, &snapshot, &mut judged, &[]);
     let before = precheck(&snapshot);
     match before {
         Precheck::Classify => explanation.decide(asker, &snapshot, &judged),
@@ -182,6 +179,7 @@ impl Explanation {
     pub fn stays_for_now(&mut self, others: &str) {
         self.outcome = Outcome::StaysForNow;
         self.verdict = format!("{} stays at most as long as {others}.", self.object);
+        self.advice.clear();
     }
 
     /// By default, no collector looks at its type.
@@ -228,8 +226,9 @@ impl Explanation {
     fn decide(&mut self, asker: &mut Asker<'_>, snapshot: &ObjectSnapshot, judged: &[JudgedReference]) {
         let classes: Vec<_> = judged.iter().map(|reference| reference.class).collect();
         let decision = decide(snapshot, &classes);
-        let is_owned = matches!(decision, Decision::Keep(KeepReason::Owned));
-        let doomed = is_owned.then(|| doomed(asker, judged, LEVELS)).flatten();
+        let is_kept =
+            matches!(decision, Decision::Keep(KeepReason::Owned) | Decision::RemoveReferences { .. });
+        let doomed = is_kept.then(|| doomed(asker, judged, LEVELS)).flatten();
         let is_unseen = judged.iter().any(|reference| reference.evidence.is_unseen());
         self.outcome = match decision {
             Decision::Keep(_) | Decision::Report { .. } => Outcome::Stays,
@@ -254,8 +253,9 @@ impl Explanation {
             let names = FinalizerReport::names(&self.finalizers);
             self.verdict.push_str(&format!(" Then it waits for {names}."));
         }
-        let lost = not_keeping(asker, judged);
-        self.to_do = sentence::advice_on_references(&self.object, &decision, judged, &lost);
+        if matches!(decision, Decision::Park(_)) {
+            self.to_do = sentence::advice_on_references(&self.object, judged);
+        }
         let solid = judged.iter().filter(|reference| reference.class == ReferenceClass::Solid);
         for JudgedReference { owner, identity, .. } in solid.take(LISTED_REFERENCES) {
             if identity.as_ref().is_some_and(|owner| is_orphaning(asker, owner)) {

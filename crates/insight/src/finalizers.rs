@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
-use crate::advice::Advice;
+use crate::advice::{Advice, in_shell, is_plain};
 use crate::knowledge::{Details, FinalizerSetter};
 use crate::name::ObjectName;
 use crate::sentence::counted;
@@ -254,27 +254,20 @@ impl FinalizerReport {
     /// The command that removes it, and only it, whatever its place in the list of the object.
     fn by_hand(&self, of: &ObjectName) -> Option<String> {
         let Self { name, in_spec, .. } = self;
-        let ObjectName { resource, namespace, name: object, .. } = of;
-        let resource = resource.as_deref()?;
-        let namespace = namespace.as_ref().map(|namespace| format!(" -n {namespace}")).unwrap_or_default();
-        // Whoever may choose a name must not choose what a shell does.
-        let is_plain = |text: &str| {
-            !text.starts_with('-')
-                && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._/:".contains(&byte))
-        };
-        if !(is_plain(name) && is_plain(object) && is_plain(resource)) {
-            return None;
-        }
-        let get = format!("kubectl get {resource} {object}{namespace} -o json | jq");
+        let (words, uid) = (in_shell(of).filter(|_| is_plain(name))?, &of.uid);
+        let get = format!("kubectl get {words} -o json | jq");
+        // Another object may have the name by then.
         Some(if *in_spec {
-            let to = format!("/api/v1/namespaces/{object}/finalize");
-            format!("{get} '.spec.finalizers -= [\"{name}\"]' | kubectl replace --raw {to} -f -")
+            let to = format!("/api/v1/namespaces/{}/finalize", of.name);
+            let change = format!(".metadata.uid = \"{uid}\" | .spec.finalizers -= [\"{name}\"]");
+            format!("{get} '{change}' | kubectl replace --raw {to} -f -")
         } else {
             // Only the list goes through jq, which changes large numbers.
             format!(
-                "kubectl patch {resource} {object}{namespace} --type=json -p \"$({get} -c \
+                "kubectl patch {words} --type=json -p \"$({get} -c \
                  '.metadata.finalizers|index(\"{name}\") as $i|\"/metadata/finalizers/\\($i)\" as $path|\
-                 [{{op:\"test\",$path,value:\"{name}\"}},{{op:\"remove\",$path}}]')\""
+                 [{{op:\"test\",path:\"/metadata/uid\",value:\"{uid}\"}},\
+                 {{op:\"test\",$path,value:\"{name}\"}},{{op:\"remove\",$path}}]')\""
             )
         })
     }

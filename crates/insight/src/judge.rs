@@ -15,7 +15,6 @@ use kube_gc_core::object::{
     Catalog, DeletionState, Identity, Key, Namespace, ObjectFacts, OwnerReference, PropagationPolicy,
     ResourceType, Scope, split_api_version,
 };
-use kube_gc_core::text::LISTED;
 use kube_gc_core::verdict::{
     Decision, IdleReason, KeepReason, Precheck, ReferenceClass, decide, from_live, from_state, named,
     precheck,
@@ -172,60 +171,18 @@ pub(super) fn locate(asker: &mut Asker<'_>, judged: &mut [JudgedReference]) {
     }
 }
 
-/// Looks up the first owners whose kind the server has in another version, or else whether these that have the uid of an
-/// owner are meant.
-pub(super) fn look_up_served(
-    asker: &mut Asker<'_>,
-    object: &ObjectSnapshot,
-    judged: &mut [JudgedReference],
-    holders: &[Vec<Identity>],
-) {
-    let catalog = asker.catalog();
-    let pairs = judged.iter_mut().zip(&object.references).enumerate();
-    let unserved = pairs.filter(|(_, (judged, _))| matches!(judged.evidence, Evidence::NotServed { .. }));
-    for (place, (judged, ReferenceSnapshot { reference, .. })) in unserved.take(LISTED) {
-        let holder = holders.get(place).and_then(|holders| holders.first());
-        let served = same_kind(catalog, reference).or(holder.map(|holder| &*holder.resource));
-        let Some(served) = served else { continue };
-        let (api_version, kind) = (served.api_version().into(), (&*served.kind).into());
-        let reference = OwnerReference { api_version, kind, ..reference.clone() };
-        let changed = resolve(catalog, object.identity.namespace.as_ref(), &reference);
-        judged.as_served = classify(asker, &changed).map(|changed| match changed.class {
-            // One that is being deleted keeps nothing for long.
-            ReferenceClass::Solid if !stays(asker, &changed) => ReferenceClass::Waiting,
-            class => class,
-        });
-    }
-}
-
 /// Whether an owner is being deleted, and its dependents are released first.
 pub(super) fn is_orphaning(asker: &mut Asker<'_>, owner: &Identity) -> bool {
-    deletion(asker, owner) == Some(DeletionState::Orphaning)
-}
-
-fn deletion(asker: &mut Asker<'_>, owner: &Identity) -> Option<DeletionState> {
     let observed = asker.object(&owner.key()).map(|object| object.map(|object| object.deletion));
-    observed.and_then(|observed| observed.or_else(|| asker.live(owner)?.deletion()))
-}
-
-/// Whether an owner exists, and is not being deleted.
-fn stays(asker: &mut Asker<'_>, reference: &JudgedReference) -> bool {
-    let owner = reference.identity.as_ref().filter(|_| reference.class == ReferenceClass::Solid);
-    owner.is_some_and(|owner| !deletion(asker, owner).is_some_and(DeletionState::is_being_deleted))
-}
-
-/// The owners that do not keep an object, or not for long. It is only sure to stay if it refers to none of them any
-/// more.
-pub(super) fn not_keeping(asker: &mut Asker<'_>, judged: &[JudgedReference]) -> Vec<ObjectName> {
-    let lost = judged.iter().filter(|reference| !stays(asker, reference));
-    lost.map(|reference| reference.owner.clone()).collect()
+    let deletion = observed.and_then(|observed| observed.or_else(|| asker.live(owner)?.deletion()));
+    deletion == Some(DeletionState::Orphaning)
 }
 
 /// What keeps an object that has these owners, if all of it goes.
 pub(super) fn doomed(asker: &mut Asker<'_>, judged: &[JudgedReference], levels: usize) -> Option<String> {
     let solid = judged.iter().filter(|reference| reference.class == ReferenceClass::Solid);
     let solid: Vec<_> = solid.take(LOOKED_FOR + 1).collect();
-    if levels == 0 || solid.len() > LOOKED_FOR {
+    if levels == 0 || !(1..=LOOKED_FOR).contains(&solid.len()) {
         return None;
     }
     // All are asked about at once.
@@ -247,7 +204,9 @@ fn goes(asker: &mut Asker<'_>, reference: &JudgedReference, levels: usize) -> Op
                 Decision::Delete { policy, .. } if policy != PropagationPolicy::Orphan => {
                     Some(format!("{} exists, which is garbage", reference.owner))
                 }
-                Decision::Keep(KeepReason::Owned) => doomed(asker, &judged, levels - 1),
+                Decision::Keep(KeepReason::Owned) | Decision::RemoveReferences { .. } => {
+                    doomed(asker, &judged, levels - 1)
+                }
                 _ => None,
             }
         }
@@ -274,9 +233,6 @@ pub struct JudgedReference {
     pub evidence: Evidence,
     /// The object in another namespace that has the uid, if one is known.
     pub found: Option<ObjectName>,
-    /// If its kind is served in another version: the class that it would have there, as far as that was looked up.
-    #[serde(skip)]
-    pub as_served: Option<ReferenceClass>,
     /// The identity that the reference names, if its kind resolves.
     #[serde(skip)]
     pub identity: Option<Identity>,
@@ -318,7 +274,6 @@ pub fn classify(asker: &mut Asker<'_>, seen: &ReferenceSnapshot) -> Option<Judge
         class,
         evidence,
         found: None,
-        as_served: None,
         identity: seen.owner.identity().cloned(),
     })
 }

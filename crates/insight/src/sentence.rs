@@ -12,7 +12,7 @@ use crate::judge::{Evidence, JudgedReference};
 use crate::knowledge::AbsenceEvidence;
 use crate::name::{ObjectName, Outside, Source};
 use kube_gc_core::object::FOREGROUND_FINALIZER;
-use kube_gc_core::text::{LISTED, Thousands, listed};
+use kube_gc_core::text::{LISTED, Thousands};
 use kube_gc_core::verdict::{Decision, IdleReason, KeepReason, Precheck, ReferenceClass};
 
 /// The verdict on an object that does not exist.
@@ -187,59 +187,30 @@ pub(super) fn orphaning(object: &ObjectName, source: Source) -> (String, Advice)
     (happens, advice.into())
 }
 
-/// What a person can do about the owner references of an object, of which these owners do not keep it.
-pub(super) fn advice_on_references(
-    object: &ObjectName,
-    decision: &Decision,
-    judged: &[JudgedReference],
-    lost: &[ObjectName],
-) -> Vec<Advice> {
-    let open = match decision {
-        Decision::Park(_) => ReferenceClass::Unresolved,
-        Decision::Report { .. } => ReferenceClass::InvalidScope,
-        _ => return Vec::new(),
-    };
-    // What keeps the data comes first: whoever changes or restores something lets the collector decide. Without one
-    // reference, it decides by the others.
-    let references = if lost.len() == 1 { "owner reference" } else { "owner references" };
-    let names = listed(", ", lost.len(), lost);
-    let keep = format!("To keep {object}, remove the {references} to {names}.");
-    let advice = |JudgedReference { owner, evidence, as_served, .. }: &JudgedReference| {
-        let once = "a collector deletes the object, unless that uid is there (a restored owner has a new one) or \
-                    another owner keeps it.";
-        Some(match evidence {
+/// What keeps an object of which owners cannot be resolved, and what a collector does otherwise.
+pub(super) fn advice_on_references(object: &ObjectName, judged: &[JudgedReference]) -> Vec<Advice> {
+    let fact = |JudgedReference { owner, evidence, .. }: &JudgedReference| {
+        let ObjectName { api_version, kind, .. } = owner;
+        let goes = "a collector may delete the object: a restored owner has a new uid.";
+        let fact = match evidence {
             Evidence::NotServed { served_as: Some(version) } => {
-                let there = match as_served {
-                    Some(ReferenceClass::Solid) => {
-                        return Some(format!(
-                            "Change the owner reference to {owner}: the server has this kind in {version}."
-                        ));
-                    }
-                    Some(ReferenceClass::Absent) => "no object of that name and uid is there",
-                    Some(ReferenceClass::Waiting | ReferenceClass::Orphaned) => "it is being deleted there",
-                    Some(ReferenceClass::InvalidScope) => "it is namespaced there",
-                    Some(ReferenceClass::Unresolved) | None => "it is not known whether it is there",
-                };
-                format!(
-                    "{keep} The server has its kind in {version}, but {there}: a reference to that version could let \
-                     the collector delete the object."
-                )
+                format!("The server has {kind} in {version}, where no collector looks for this owner.")
             }
             Evidence::NotServed { served_as: None } => {
-                format!("{keep} As soon as the server has {} in {}, {once}", owner.kind, owner.api_version)
+                format!("As soon as the server has {kind} in {api_version}, {goes}")
             }
-            Evidence::Undiscovered => format!(
-                "{keep} As soon as the API {} answers, {once} Find out why it does not answer.",
-                owner.api_version
-            ),
-            Evidence::Namespaced => {
-                format!("{keep} Or name a cluster-scoped owner that exists instead of {owner}.")
+            Evidence::Undiscovered => {
+                format!("As soon as the API {api_version} answers, {goes} Find out why it does not answer.")
             }
             _ => return None,
-        })
+        };
+        Some(fact.into())
     };
-    let open = judged.iter().filter(|reference| reference.class == open).take(LISTED);
-    open.filter_map(advice).map(Advice::from).collect()
+    let mut advice: Vec<Advice> = judged.iter().filter_map(fact).take(LISTED).collect();
+    if !advice.is_empty() {
+        advice.insert(0, Advice::to_keep(object, 1));
+    }
+    advice
 }
 
 /// What a person can do about what holds a chain.

@@ -6,7 +6,7 @@ use super::arguments::{ListsArgs, OUTPUT, ReachArgs, ScopeArgs};
 use super::{Failed, Format, complete, framed, progress, show};
 use crate::app::insight::ask;
 use crate::cli::exit::Exit;
-use crate::cli::text::{Cell, Colour, Look, kubectl_name, kubectl_names};
+use crate::cli::text::{Cell, Colour, Look, kubectl_name, kubectl_names, line};
 use kube_gc_insight::{CheckEffect, CheckReport, Class, EffectCounts, Finding, counted, counted_of};
 
 /// The end of `kube-gc check --help`.
@@ -76,7 +76,10 @@ impl CheckArgs {
         show(*output, ("Check", &answer), names, || {
             let mut look = reach.look(*output);
             look.namespaces |= scope.all_namespaces;
-            let text = table(report, &look) + &summary(report, answer.incomplete.is_empty());
+            let mut text = table(report, &look) + &summary(report, answer.incomplete.is_empty());
+            if let Some(advice) = report.advice() {
+                line(&mut text, advice);
+            }
             framed(&text, (&answer.incomplete, answer.left_out), None, &look)
         })?;
         if fail_on.is_met_by(report.broken_objects) {

@@ -65,7 +65,7 @@ impl ExplainArgs {
             let text = text(explanation, &look) + &of_collector(&explained, &look);
             framed(&text, (&answer.incomplete, answer.left_out), note.as_deref(), &look)
         })?;
-        if explained.nothing_listed && explanation.outcome == Outcome::Unknown {
+        if explained.is_denied {
             return Ok(Exit::Forbidden);
         }
         Ok(complete(!explanation.depends_on_unseen))

@@ -11,6 +11,7 @@ mod survey;
 use serde::Serialize;
 use strum::IntoStaticStr;
 
+use crate::advice::Advice;
 use crate::name::{ObjectName, Report};
 
 pub use object::{CheckedObject, check_object};
@@ -82,7 +83,7 @@ pub struct Finding {
     pub found: Option<ObjectName>,
     /// An `apiVersion` in which the server serves the owner's kind, if not in the reference's.
     pub served_as: Option<String>,
-    /// What a person can do.
+    /// What is known of the reference.
     pub hint: String,
     /// The place among the object's references.
     #[serde(skip)]
@@ -155,6 +156,18 @@ impl CheckReport {
         if self.findings.len() > most.saturating_mul(2) {
             self.keep_first(most);
         }
+    }
+
+    /// How to keep the objects that a collector deletes, or may delete.
+    pub fn advice(&self) -> Option<String> {
+        let mut objects = self.findings.iter().filter_map(|of| match (of.effect, of.class) {
+            (CheckEffect::Deletes | CheckEffect::Unknown, _)
+            | (CheckEffect::Leaks, Class::Unresolved | Class::UnservedVersion) => Some(&of.object),
+            _ => None,
+        });
+        let first = objects.next()?;
+        let others = usize::from(objects.any(|other| other != first));
+        Some(Advice::to_keep(first, 1 + others).into())
     }
 
     /// Sorts the findings.

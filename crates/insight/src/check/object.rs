@@ -4,12 +4,11 @@ use std::collections::{HashMap, HashSet};
 
 use crate::check::survey::{Circles, Suspect};
 use crate::check::{CheckEffect, Class, Finding};
-use crate::judge::{Evidence, JudgedReference, judged, look_up_served, not_keeping, same_kind};
+use crate::judge::{Evidence, JudgedReference, judged, same_kind};
 use crate::knowledge::Asker;
 use crate::name::ObjectName;
 use kube_gc_core::graph::{ObjectSnapshot, ReferenceSnapshot};
 use kube_gc_core::object::{Catalog, Identity, Namespace, OwnerReference, Uid, split_api_version};
-use kube_gc_core::text::listed;
 use kube_gc_core::verdict::{Decision, ReferenceClass};
 
 /// What is wrong with an object.
@@ -29,15 +28,13 @@ struct Wrong {
     /// What the reference may mean.
     found: Option<ObjectName>,
     served_as: Option<String>,
-    /// That exists.
-    keeps: bool,
     /// The number of objects in its circle, if that is what is wrong.
     circle: usize,
 }
 
 impl Wrong {
     const fn new(class: Class, found: Option<ObjectName>) -> Self {
-        Self { class, found, served_as: None, keeps: false, circle: 0 }
+        Self { class, found, served_as: None, circle: 0 }
     }
 }
 
@@ -51,13 +48,7 @@ pub fn check_object(asker: &mut Asker<'_>, suspect: &Suspect, circles: &Circles)
     for missing in judged.iter_mut().filter(|owner| owner.is_missing_in_a_namespace()) {
         missing.found = missing.identity.as_ref().and_then(|owner| asker.elsewhere(owner)).cloned();
     }
-    look_up_served(asker, object, &mut judged, &suspect.holders);
     let (catalog, effect) = (asker.catalog(), effect(&judged));
-    let lost = not_keeping(asker, &judged);
-    let to_keep = match lost.len() {
-        0 | 1 => "remove the reference to keep the object".to_owned(),
-        count => format!("remove the references to {} to keep the object", listed(", ", count, &lost)),
-    };
     let name = ObjectName::from(&object.identity);
     let each = judged.iter().zip(&object.references).zip(&suspect.holders).enumerate();
     let broken = each.filter_map(|(place, ((judged, seen), holders))| {
@@ -66,7 +57,7 @@ pub fn check_object(asker: &mut Asker<'_>, suspect: &Suspect, circles: &Circles)
     let findings = broken.chain(odd(object, &suspect.holders, circles)).map(|(place, wrong)| {
         let seen = &object.references[place];
         let is_unread = catalog.is_unread(&seen.reference.api_version);
-        let hint = hint(&wrong, effect, &seen.reference, is_unread, &to_keep);
+        let hint = hint(&wrong, effect, &seen.reference, is_unread);
         let Wrong { class, found, served_as, .. } = wrong;
         let (object, owner) = (name.clone(), owner_name(seen));
         Finding { effect, class, object, owner, found, served_as, hint, place }
@@ -76,32 +67,28 @@ pub fn check_object(asker: &mut Asker<'_>, suspect: &Suspect, circles: &Circles)
     Some(CheckedObject { effect, findings, not_asked })
 }
 
-/// What a person can do about a reference, if its part of the API answers or does not.
-fn hint(wrong: &Wrong, effect: CheckEffect, of: &OwnerReference, is_unread: bool, to_keep: &str) -> String {
+/// What is known of a reference, whose part of the API answers or does not. It advises no change of it, because the
+/// collector would decide by the others.
+fn hint(wrong: &Wrong, effect: CheckEffect, of: &OwnerReference, is_unread: bool) -> String {
     let hint = match wrong.class {
-        Class::Absent => match effect {
-            CheckEffect::Deletes => to_keep,
-            CheckEffect::Odd => "the collector removes this reference",
-            CheckEffect::Leaks | CheckEffect::Unknown => "remove the reference",
-        },
-        Class::Recreated => "restored? name the new uid",
-        Class::OtherNamespace => "an owner must be in the same namespace",
-        Class::OtherName => "name the owner as it is",
-        Class::OtherKind => "name the owner's apiVersion and kind",
+        Class::Absent if effect == CheckEffect::Odd => "the collector removes this reference",
+        Class::Absent => "the owner does not exist",
+        Class::Recreated => "a restored owner has a new uid",
+        Class::OtherNamespace => "an owner is only looked for in the same namespace",
+        Class::OtherName => "the owner has another name",
+        Class::OtherKind => "the owner has another apiVersion or kind",
         Class::Unresolved | Class::UnservedVersion => match &wrong.served_as {
             _ if is_unread => "this API does not answer",
-            None if wrong.keeps => "name the owner's apiVersion and kind",
-            None => return format!("{to_keep}: it may go when its API is back"),
-            Some(version) if !wrong.keeps => return format!("{to_keep}: {version} may not have the owner"),
+            None => "the server does not have this kind",
             Some(version) if *version == *of.api_version => "the case of the kind is wrong",
             Some(version) => return format!("served as {version}"),
         },
-        Class::InvalidScope => "a cluster-scoped object needs a cluster-scoped owner",
+        Class::InvalidScope => "a cluster-scoped object cannot have a namespaced owner",
         Class::Collision if wrong.found.is_some() => "different objects have this uid",
         Class::Collision => "another reference with this uid names another object",
         Class::Duplicate => "an earlier reference names the same owner",
-        Class::Itself => "the object keeps itself: remove the reference",
-        Class::Ring => return format!("{} objects keep each other: remove a reference", wrong.circle),
+        Class::Itself => "the object keeps itself",
+        Class::Ring => return format!("{} objects keep each other", wrong.circle),
     };
     hint.to_owned()
 }
@@ -148,8 +135,7 @@ fn broken(
         ReferenceClass::Unresolved if judged.evidence.is_unseen() => None,
         ReferenceClass::Unresolved => {
             let (class, served_as) = unserved(catalog, reference);
-            let keeps = judged.as_served == Some(ReferenceClass::Solid);
-            Some(Wrong { served_as, keeps, ..Wrong::new(class, holders.first().map(ObjectName::from)) })
+            Some(Wrong { served_as, ..Wrong::new(class, holders.first().map(ObjectName::from)) })
         }
         ReferenceClass::Absent => {
             let identity = judged.identity.as_ref();

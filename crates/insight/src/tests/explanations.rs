@@ -1,12 +1,13 @@
 //! What an explanation decides: the verdict, what it rests on, and what it cannot know.
 
 use super::*;
-use crate::judge::locate;
+use crate::judge::{doomed, locate};
+use crate::sentence;
 use kube_gc_core::graph::Snapshot;
 use kube_gc_core::graph::testing::histories;
 use kube_gc_core::graph::testing::world::*;
 use kube_gc_core::object::{OwnerReference, Uid};
-use kube_gc_core::verdict::precheck;
+use kube_gc_core::verdict::{ReferenceClass, precheck};
 use proptest::prelude::*;
 
 /// `tests/insight/explain.rs` shows that the collector does what a verdict says.
@@ -75,71 +76,47 @@ fn the_verdict_follows_from_the_owners_and_the_evidence() {
     assert_eq!(explained.verdict, unknown);
 }
 
-/// A change of the reference decides by the owner that it then names.
+/// Without one of its references, a collector would decide about an object by the others.
 #[test]
-fn a_version_is_advised_only_if_the_owner_is_there() {
-    let widget = obj("widgets.example.com", "ns", "w");
-    let of = |kind: &str| OwnerReference {
-        api_version: "example.com/v9".into(),
-        kind: kind.into(),
-        ..widget.reference()
-    };
-    let keep = "To keep Pod/p, remove the owner reference to";
-    let refused = |there: &str| {
-        format!(
-            "{keep} Widget/w. The server has its kind in example.com/v2, but {there}: a reference to that version could \
-             let the collector delete the object."
-        )
-    };
-    let change =
-        "Change the owner reference to Widget/w: the server has this kind in example.com/v2.".to_owned();
-    let once = "a collector deletes the object, unless that uid is there (a restored owner has a new one) or another \
-                owner keeps it.";
-    let taken = Live::Absent(AbsenceEvidence::OtherUid(Uid::parse("new").unwrap()));
-    let read = |live| Cluster::of(&[&pod("p").with(of("Widget"))]).reading(&widget, live);
-    let (dying, held) = (widget.clone().foreground(), widget.clone().terminating());
-    for (mut cluster, advised) in [
-        (Cluster::of(&[&pod("p").with(of("Widget")), &widget]), change.clone()),
-        (Cluster::of(&[&pod("p").with(of("Widget"))]).known(&[&widget]), change),
-        (read(taken), refused("no object of that name and uid is there")),
-        (read(Live::Absent(AbsenceEvidence::NotFound)), refused("no object of that name and uid is there")),
-        (read(Live::Failed("403".into())), refused("it is not known whether it is there")),
-        (Cluster::of(&[&pod("p").with(of("Widget")), &dying]), refused("it is being deleted there")),
-        (Cluster::of(&[&pod("p").with(of("Widget")), &held]), refused("it is being deleted there")),
-        (Cluster::of(&[&pod("p").with(of("Widget"))]).known(&[&held]), refused("it is being deleted there")),
-        // Whoever restores the owner gives it a new uid.
-        (
-            Cluster::of(&[&pod("p").with(of("Widgit"))]),
-            format!("{keep} Widgit/w. As soon as the server has Widgit in example.com/v9, {once}"),
-        ),
-    ] {
-        let advice = cluster.explain(&pod("p")).advice;
-        assert_eq!(advice, [advised]);
-    }
-}
-
-/// Without one reference, the others decide.
-#[test]
-fn each_owner_that_does_not_keep_an_object_is_named() {
+fn who_wants_to_keep_an_object_removes_all_of_its_references() {
     let [absent, lives] = ["absent", "lives"].map(config);
-    let (dying, leaving) = (config("dying").foreground(), config("leaving").terminating());
+    let (dying, scoped) = (config("dying").foreground(), node("n").owned(&lives));
     let unserved = OwnerReference { kind: "Nothing".into(), ..config("db").reference() };
+    let moved = OwnerReference {
+        api_version: "example.com/v9".into(),
+        ..obj("widgets.example.com", "ns", "w").reference()
+    };
     let item = || pod("p").with(unserved.clone());
-    for (item, names) in [
-        (item(), "reference to Nothing/db"),
-        (item().owned(&lives), "reference to Nothing/db"),
-        (item().owned(&absent), "references to Nothing/db, ConfigMap/absent"),
-        (item().owned(&dying), "references to Nothing/db, ConfigMap/dying"),
-        (item().owned(&leaving).owned(&lives), "references to Nothing/db, ConfigMap/leaving"),
+    let keep = |name: &str| format!("To keep Pod/{name}, remove all of its owner references in one change");
+    let command = |uid: &str| {
+        let change = r#"'[{"op":"test","path":"/metadata/uid","value":"UID"},{"op":"remove","path":"/metadata/ownerReferences"}]'"#;
+        format!("{}: kubectl patch pods p -n ns --type=json -p {}", keep("p"), change.replace("UID", uid))
+    };
+    let back = "As soon as the server has Nothing in v1, a collector may delete the object: a restored owner has a new uid.";
+    let version = "The server has Widget in example.com/v2, where no collector looks for this owner.";
+    for (item, advice) in [
+        (item(), vec![command("p"), back.to_owned()]),
+        (item().owned(&lives), vec![command("p"), back.to_owned()]),
+        (item().owned(&absent).owned(&dying), vec![command("p"), back.to_owned()]),
+        (pod("p").with(moved).owned(&dying), vec![command("p"), version.to_owned()]),
+        // A name or a uid that a shell would not take as it is.
+        (item().named("$(x)"), vec![keep("$(x)") + ".", back.to_owned()]),
+        (item().uid("$(x)"), vec![keep("p") + ".", back.to_owned()]),
+        (item().uid("-x"), vec![keep("p") + ".", back.to_owned()]),
+        // It stays.
+        (scoped.owned(&node("gone")), Vec::new()),
+        (pod("p").owned(&lives).owned(&absent), Vec::new()),
     ] {
-        let advice = Cluster::of(&[&item, &lives, &dying, &leaving]).explain(&item).advice;
-        assert!(advice[0].starts_with(&format!("To keep Pod/p, remove the owner {names}. ")), "{advice:?}");
+        assert_eq!(Cluster::of(&[&item, &lives, &dying]).explain(&item).advice, advice);
     }
-    let (scoped, gone) = (node("n").owned(&lives), node("gone"));
-    let advice = Cluster::of(&[&scoped.clone().owned(&gone), &lives]).explain(&scoped).advice;
-    let said = "To keep Node/n, remove the owner references to ConfigMap/lives, Node/gone. Or name a cluster-scoped \
-                owner that exists instead of ConfigMap/lives.";
-    assert_eq!(advice, [said]);
+    let mut explained = Cluster::of(&[&item()]).explain(&item());
+    explained.references[0].evidence = Evidence::Undiscovered;
+    let advice = sentence::advice_on_references(&explained.object, &explained.references);
+    let answers = "As soon as the API v1 answers, a collector may delete the object: a restored owner has a new uid. \
+                   Find out why it does not answer.";
+    assert_eq!(advice.into_iter().map(String::from).collect::<Vec<_>>(), [command("p"), answers.to_owned()]);
+    explained.stays_for_now("namespace ns exists, which is being deleted");
+    assert!(explained.advice.is_empty(), "it goes without owner references, too");
 }
 
 /// Another deletion of the owner takes away the finalizer that lets the dependents go free.
@@ -168,6 +145,7 @@ fn what_only_owners_keep_that_go_is_said_to_stay_for_now() {
     let garbage = config("garbage").owned(&gone);
     let below = config("below").owned(&garbage);
     let releasing = config("releasing").owned(&gone).with_finalizers(false, true);
+    let loses = config("loses").owned(&gone).owned(&dying);
     for (item, outcome, verdict) in [
         (
             pod("p").owned(&dying),
@@ -185,10 +163,21 @@ fn what_only_owners_keep_that_go_is_said_to_stay_for_now() {
             "at most as long as ConfigMap/garbage exists, which is garbage, or ConfigMap/dying exists, which is being \
              deleted.",
         ),
+        // What the collector removes of it does not keep it.
+        (
+            pod("p").owned(&dying).owned(&gone),
+            Outcome::StaysForNow,
+            "at most as long as ConfigMap/dying exists, which is being deleted.",
+        ),
+        (
+            pod("p").owned(&loses),
+            Outcome::StaysForNow,
+            "at most as long as ConfigMap/dying exists, which is being deleted.",
+        ),
         (pod("p").owned(&garbage).owned(&live), Outcome::Stays, "its 2 owners exist."),
         (pod("p").owned(&releasing), Outcome::Stays, "its owner ConfigMap/releasing exists."),
     ] {
-        let all = [&dying, &live, &garbage, &below, &releasing, &item];
+        let all = [&dying, &live, &garbage, &below, &releasing, &loses, &item];
         // Whether lists or live reads show them.
         for mut cluster in [Cluster::of(&all), Cluster::of(&[]).known(&all)] {
             let explained = cluster.explain(&item);
@@ -197,6 +186,11 @@ fn what_only_owners_keep_that_go_is_said_to_stay_for_now() {
             assert_eq!((explained.outcome, explained.verdict), (outcome, verdict));
         }
     }
+    // An owner that has released its dependents keeps none.
+    let released = pod("p").owned(&dying);
+    let mut judged = Cluster::of(&[&dying, &released]).explain(&released).references;
+    judged[0].class = ReferenceClass::Orphaned;
+    assert_eq!(Cluster::of(&[&dying]).ask(|asker| doomed(asker, &judged, 4)), None);
     let mut explained = Cluster::of(&[&live]).explain(&live);
     assert!(explained.is_kept());
     explained.stays_for_now("namespace ns exists, which is being deleted");

@@ -138,7 +138,8 @@ fn who_removes_a_finalizer_is_said_as_far_as_it_is_certain() {
             "Removing {name} by hand skips its clean-up. If nothing is left to clean up: kubectl patch {of} \
              --type=json -p \"$(kubectl get {of} -o json | jq -c \
              '.metadata.finalizers|index(\"{name}\") as $i|\"/metadata/finalizers/\\($i)\" as $path|\
-             [{{op:\"test\",$path,value:\"{name}\"}},{{op:\"remove\",$path}}]')\""
+             [{{op:\"test\",path:\"/metadata/uid\",value:\"c\"}},{{op:\"test\",$path,value:\"{name}\"}},\
+             {{op:\"remove\",$path}}]')\""
         )
     };
     let (served, gone) = ("a.example.com/x", "gone.example.net/x");
@@ -240,12 +241,13 @@ fn commands_fit_each_object_and_say_of_how_many() {
         texts(finalizer.advice(&of, 5))[1].contains("to clean up, for each object as for this one: kubectl")
     );
     let of = ObjectName::from(&obj("namespaces", "", "old").identity());
-    let in_spec = texts(FinalizerReport { in_spec: true, ..finalizer }.advice(&of, 1));
+    let in_spec = texts(FinalizerReport { in_spec: true, ..finalizer.clone() }.advice(&of, 1));
     assert!(in_spec[0].starts_with("Finalizer one.example.net/x in the spec: "), "{in_spec:?}");
-    assert!(
-        in_spec[1].ends_with("kubectl replace --raw /api/v1/namespaces/old/finalize -f -"),
-        "{in_spec:?}"
-    );
+    let command = "kubectl get namespaces old -o json | jq '.metadata.uid = \"old\" | .spec.finalizers -= \
+                   [\"one.example.net/x\"]' | kubectl replace --raw /api/v1/namespaces/old/finalize -f -";
+    assert!(in_spec[1].ends_with(command), "{in_spec:?}");
+    let of = ObjectName { uid: "$(x)".into(), ..ObjectName::from(&item.identity()) };
+    assert_eq!(finalizer.advice(&of, 1).len(), 1, "a shell would not take the uid as it is");
 }
 
 /// Of the object itself, of what blocks it, and of what is left in its namespace.

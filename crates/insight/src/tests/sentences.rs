@@ -19,7 +19,6 @@ fn judged(classes: &[(ReferenceClass, usize)]) -> Vec<JudgedReference> {
         class,
         evidence: Evidence::NotServed { served_as: None },
         found: None,
-        as_served: None,
         identity: None,
     };
     classes.map(reference).collect()
