@@ -3,16 +3,14 @@
 use anyhow::Result;
 
 use super::Caller;
-use super::fixtures::{World, reference, stuck};
+use super::fixtures::{World, stuck};
 use super::truth::Truth;
 use crate::conformance::stage::HOLD;
 use kube_gc_testkit::{Options, Policy};
-use serde_json::json;
 
 kube_gc_testkit::scenarios! {
     labels_select_cluster_scoped_objects,
     what_the_server_refuses_leaves_the_others,
-    who_names_an_unserved_version_stays_or_is_released,
 }
 
 /// As `kubectl delete cm,ns -l` does, in whatever namespace.
@@ -95,31 +93,5 @@ async fn what_the_server_refuses_leaves_the_others() -> Result<()> {
             &["refuses to delete Namespace/kube-public, Namespace/kube-system.\n"],
         )
         .await?;
-    collector.stop().await
-}
-
-async fn who_names_an_unserved_version_stays_or_is_released() -> Result<()> {
-    let world = World::set().await?;
-    let (_, ns, _) = world.parts();
-    let collector = world.stage.collector().await?;
-    for policy in [Policy::Orphan, Policy::Background, Policy::Foreground] {
-        let cascade = format!("{policy:?}").to_lowercase();
-        let root = ns.configmap(format!("root-{cascade}")).create().await?;
-        let by = json!({ "apiVersion": "v0", "blockOwnerDeletion": true });
-        let old = ns.secret(format!("old-{cascade}")).owner_reference(reference(&root, &by)).create().await?;
-        let below = ns.secret(format!("below-{cascade}")).owned_by(&old).create().await?;
-        let says = match policy {
-            Policy::Orphan => format!("\norphaned Secret/old-{cascade} loses ConfigMap/root-{cascade}\n"),
-            _ => format!("kept by a reference to ConfigMap/root-{cascade} (v0 is not served)\n"),
-        };
-        let truth = Truth {
-            line: format!("plan cm/root-{cascade} --cascade {cascade}"),
-            says: &[&says],
-            policy,
-            roots: &[&root],
-            objects: &[&root, &old, &below],
-        };
-        truth.comes_true(&world, &collector, async || Ok(())).await?;
-    }
     collector.stop().await
 }
