@@ -129,7 +129,7 @@ async fn a_collector_names_what_is_left_in_a_namespace() -> Result<()> {
 
 async fn pages_of_a_collector_show_everything_once() -> Result<()> {
     let world = World::set().await?;
-    let (_, ns, _) = world.parts();
+    let (cluster, ns, _) = world.parts();
     let top = ns.configmap("top").create().await?;
     let many = create_all((0..MANY).map(|number| ns.secret(format!("s{number}")).owned_by(&top))).await?;
     let collector = world.stage.collector().await?;
@@ -151,6 +151,14 @@ async fn pages_of_a_collector_show_everything_once() -> Result<()> {
     let found = collector.get_debug("/debug/search?q=deploys/web").await?.json()?;
     let none = "objects in namespace deploys named like \"web\" (the server doesn't have a resource type \"deploys\")";
     ensure!(found["found"] == json!([]) && found["searched"] == none, "{found}");
+    // An absent owner is found as long as an object names it.
+    let held = ns.secret("held").owned_by(&top).finalizer("example.com/x").create().await?;
+    cluster.delete(&top, Policy::Background).await?;
+    cluster.settled_with_parked(&collector).await?;
+    let found = collector.get_debug(&format!("/debug/search?q={}/top", ns.name())).await?.json()?;
+    let (first, others) = (&found["found"][0], &found["found"][1]);
+    ensure!(first["uid"] == top.uid.as_str() && first["state"] == "absent" && others.is_null(), "{found}");
+    cluster.set_finalizers(&held, &[]).await?;
     ensure!(pages == 3 && seen.len() == MANY && seen.into_iter().collect::<BTreeSet<_>>() == all);
     collector.stop().await
 }
