@@ -287,7 +287,7 @@ impl<'a> Consequences<'a> {
         let is_namespace = self.is_namespace(place);
         // Somebody has to confirm the end of what has no finalizer and is being deleted, unless PodGC does not wait.
         let waits = visited.deletion == DeletionState::Terminating
-            && !self.goes_last(place)
+            && !(self.goes_last(place) || visited.keeps_contents)
             && !(is_pod(&visited.identity) && self.is_freed(place));
         let may_be_held = visited.held_by_others || is_namespace || self.walk.is_root(place);
         let is_unconfirmed = self.unconfirmed.contains_key(&place);
@@ -295,7 +295,11 @@ impl<'a> Consequences<'a> {
             return Held::No;
         }
         let perhaps = if is_unconfirmed { Held::Perhaps } else { Held::No };
-        let otherwise = if waits || (is_namespace && self.hangs.is_some()) { Held::Surely } else { perhaps };
+        let is_marked = visited.keeps_contents
+            && visited.deletion == DeletionState::Live
+            && self.walk.cascade(place) == Some(Cascade::Background);
+        let is_held = waits || is_marked || (is_namespace && self.hangs.is_some());
+        let otherwise = if is_held { Held::Surely } else { perhaps };
         match if may_be_held { foreign(asker, visited) } else { Some(Vec::new()) } {
             Some(finalizers) if finalizers.is_empty() => otherwise,
             Some(finalizers) if finalizers.iter().all(FinalizerReport::is_of_kubernetes) => Held::Perhaps,

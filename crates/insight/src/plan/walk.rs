@@ -48,6 +48,8 @@ pub(super) struct Visited {
     /// It may go, so its dependents matter.
     pub(super) is_open: bool,
     pub(super) has_dependents: bool,
+    /// A namespace that nobody empties.
+    pub(super) keeps_contents: bool,
 }
 
 /// An owner reference of an object that was visited.
@@ -184,14 +186,16 @@ impl Walk {
         place < self.roots
     }
 
-    /// Takes what a plan has found out: which roots are being deleted already, and which objects go though an
-    /// owner of them was taken for one that stays. Returns whether that changes the plan.
+    /// Takes what a plan has found out: which roots are being deleted already, which keep what is in them, and which
+    /// objects go though an owner of them was taken for one that stays. Returns whether that changes the plan.
     pub fn follow(&mut self, plan: &Plan) -> bool {
         let mut is_new = false;
         for (root, new) in self.visited.iter_mut().zip(&plan.states) {
-            is_new |= (root.deletion, root.cascade) != *new;
-            (root.deletion, root.cascade) = *new;
+            is_new |= (root.deletion, root.cascade, root.keeps_contents) != *new;
+            (root.deletion, root.cascade, root.keeps_contents) = *new;
         }
+        let takes: Vec<bool> = self.visited.iter().map(|container| !container.keeps_contents).collect();
+        self.visited.iter_mut().for_each(|of| of.containers.retain(|of| takes[*of as usize]));
         plan.unfollowed.iter().for_each(|place| self.open(*place));
         is_new || !self.needs.is_empty()
     }
@@ -314,6 +318,7 @@ impl Walk {
             taken_by,
             is_open: false,
             has_dependents,
+            keeps_contents: false,
         });
         if container.is_some() || deletion.is_being_deleted() || (kept_by == 0 && taken_by > 0) {
             self.open(place);
