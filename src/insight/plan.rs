@@ -23,6 +23,8 @@ pub struct PlanArgument {
     pub is_manifest: bool,
     /// And all objects of these types that a label selector names.
     pub selected: Option<(Vec<String>, String)>,
+    /// In all namespaces.
+    pub everywhere: bool,
     /// How they would be deleted.
     pub policy: PropagationPolicy,
     /// Which types are listed.
@@ -105,12 +107,14 @@ impl Lists<'_> {
                 let named = self.session.type_named(of_type)?;
                 filter.only.push(named.group_resource.to_string());
                 let has_one = named.scope == Scope::Namespaced;
-                namespace = namespace.or(self.session.namespace.as_ref().filter(|_| has_one));
+                namespace =
+                    namespace.or(self.session.namespace.as_ref().filter(|_| has_one && !asked.everywhere));
             }
             if let Some(namespace) = namespace {
                 self.meet(namespace).await?;
             }
-            roots = self.select(namespace, &filter, selector).await?;
+            roots =
+                self.select(namespace, &filter, selector).await?.into_iter().map(|(root, _)| root).collect();
             roots.sort_by_cached_key(|root| ObjectName::from(root));
             let types = types.join(",");
             if roots.is_empty() && self.may_list_nothing() {

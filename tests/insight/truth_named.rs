@@ -1,10 +1,10 @@
 //! The truth of what a command line names: which objects a plan is about, and what then happens.
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 
-use super::Caller;
 use super::fixtures::{World, stuck};
 use super::truth::Truth;
+use super::{Caller, kube_gc};
 use crate::conformance::stage::HOLD;
 use kube_gc_testkit::{Options, Policy};
 
@@ -29,10 +29,19 @@ async fn labels_select_cluster_scoped_objects() -> Result<()> {
         ("plan no,pv -l app=selected", 8, "no no,pv has the labels app=selected"),
         ("plan cm -l app=", 8, "no cm has the labels app="),
         ("plan cm --selector=", 2, "-l names no labels"),
+        ("plan cm -l app=nobody -l app=selected", 0, "ConfigMap/here is deleted"),
+        ("plan all -l app=selected", 2, "use: kubectl get all -l LABELS -o name | xargs kube-gc plan"),
         ("plan cm/x%3Ay", 8, "the name is invalid: no object can have it"),
         ("plan cm,secret here -o name", 8, "secrets \"here\" not found"),
     ] {
         caller.says(line, code, &[said]).await?;
+    }
+    for (line, code, said) in [
+        ("plan cm -A -l app=selected", 0, "ConfigMap/here and 1 more are deleted"),
+        ("plan cm/here -A", 2, "--selector <SELECTOR>"),
+    ] {
+        let ran = kube_gc(caller.kubeconfig, line).await?;
+        ensure!(ran.code == code && (ran.out + &ran.err).contains(said), "{line}");
     }
     let nowhere = Caller { namespace: "nowhere", ..caller };
     nowhere.says("plan cm -l app=selected", 8, &["namespaces \"nowhere\" not found"]).await?;
@@ -56,6 +65,10 @@ async fn labels_select_cluster_scoped_objects() -> Result<()> {
         stuck(there, line, 1).await?;
     }
     stuck(there, "stuck --older 0s", 2).await?;
+    // Whoever looks at another namespace sees it by its labels, and what it waits for.
+    stuck(caller, "stuck --older 0s -l app=selected", 1).await?;
+    let held = format!("Namespace/{} waits for Secret/item (finalizer {HOLD})", hung.name());
+    caller.says("stuck --older 0s -l app=selected", 1, &[&held, "!Not looked at"]).await?;
     cluster.set_finalizers(&item, &[]).await?;
     cluster.gone(hung.as_object()).await?;
     collector.stop().await
@@ -76,6 +89,16 @@ async fn what_the_server_refuses_leaves_the_others() -> Result<()> {
     caller
         .says(&format!("{line} --fail-above 0"), 1, &[" refuses to delete Namespace/kube-public.\n"])
         .await?;
+    let ran = caller.ask(&format!("{line} -o name")).await?;
+    ensure!(
+        ran.code == 0
+            && ran.out.starts_with("namespace/")
+            && ran.err.ends_with(" delete Namespace/kube-public.\n"),
+        "{ran:?}"
+    );
+    let json = caller.json(&line).await?;
+    ensure!(json["refused"].to_string().matches("\"name\"").count() == 1, "{json}");
+    ensure!(json["refused"][0]["name"] == "kube-public", "{json}");
     let options = Options::config("[namespaces]\nquiet = \"100ms\"\n").arg("--finish-namespaces");
     let collector = world.stage.collector_with(options).await?;
     let truth = Truth {
