@@ -152,13 +152,22 @@ async fn pages_of_a_collector_show_everything_once() -> Result<()> {
     let none = "objects in namespace deploys named like \"web\" (the server doesn't have a resource type \"deploys\")";
     ensure!(found["found"] == json!([]) && found["searched"] == none, "{found}");
     // An absent owner is found as long as an object names it.
-    let held = ns.secret("held").owned_by(&top).finalizer("example.com/x").create().await?;
+    let middle = ns.secret("middle").owned_by(&top).create().await?;
+    let held = [("x", &top), ("y", &middle)];
+    let held = held.map(|(name, owner)| ns.secret(name).owned_by(owner).finalizer("example.com/x"));
+    let held = create_all(held).await?;
     cluster.delete(&top, Policy::Background).await?;
     cluster.settled_with_parked(&collector).await?;
-    let found = collector.get_debug(&format!("/debug/search?q={}/top", ns.name())).await?.json()?;
-    let (first, others) = (&found["found"][0], &found["found"][1]);
-    ensure!(first["uid"] == top.uid.as_str() && first["state"] == "absent" && others.is_null(), "{found}");
-    cluster.set_finalizers(&held, &[]).await?;
+    for owner in [&top, &middle] {
+        let path = format!("/debug/search?q={}/{}", ns.name(), owner.name);
+        let found = collector.get_debug(&path).await?.json()?;
+        let (first, others) = (&found["found"][0], &found["found"][1]);
+        let is_absent = first["uid"] == owner.uid.as_str() && first["state"] == "absent";
+        ensure!(is_absent && others.is_null(), "{found}");
+    }
+    for held in &held {
+        cluster.set_finalizers(held, &[]).await?;
+    }
     ensure!(pages == 3 && seen.len() == MANY && seen.into_iter().collect::<BTreeSet<_>>() == all);
     collector.stop().await
 }

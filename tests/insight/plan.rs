@@ -200,6 +200,8 @@ async fn a_collector_says_what_it_cannot_see() -> Result<()> {
             caller.says(&format!("{command} {url}"), 7, &["secrets"]).await?;
             let ran = caller.ask(&format!("{command} {url} -o name")).await?;
             ensure!(ran.code == 7 && ran.err.starts_with("Not looked at: secrets: "), "{command}: {ran:?}");
+            let is_said = ran.err.contains("; no other object that was looked at goes.\n");
+            ensure!(is_said == command.starts_with("plan"), "{command}: {ran:?}");
         }
         let ran = ask().await?;
         ensure!(ran.out.contains("no other object that was looked at goes"), "{ran:?}");
