@@ -252,10 +252,9 @@ impl<'a> Lists<'a> {
                 let selector = Some(("labelSelector", selector));
                 let namespace = namespace.filter(|_| resource.scope == Scope::Namespaced);
                 let visit = |facts: ObjectFacts| {
-                    let (deletion, ObjectFacts { namespace, name, uid, .. }) =
-                        (facts.deletion_state(), facts);
-                    found
-                        .push((Identity { resource: Arc::clone(&resource), namespace, name, uid }, deletion));
+                    let (resource, deletion) = (Arc::clone(&resource), facts.deletion_state());
+                    let ObjectFacts { namespace, name, uid, .. } = facts;
+                    found.push((Identity { resource, namespace, name, uid }, deletion));
                 };
                 let list = session.api.list(&resource, namespace, selector, visit);
                 let listed = interrupted.run_until_cancelled(list).await;

@@ -52,13 +52,14 @@ impl Session {
         lists.most_reads += roots.len();
         // Dependents are in the namespace of their owner, if it has one.
         let mut places = roots.iter().map(|root| root.namespace.as_ref());
-        let place = places.next().flatten().filter(|first| places.all(|place| place == Some(*first)));
+        let place =
+            places.next().flatten().filter(|first| places.all(|place| place == Some(*first))).cloned();
         if !lists.has_everything {
             lists.within = match &roots[..] {
                 [root] => contents_of(root).and_then(|contents| contents.namespace),
                 _ => None,
             };
-            lists.list(place, &asked.filter).await?;
+            lists.list(place.as_ref(), &asked.filter).await?;
         }
         let mut others = Vec::new();
         for place in 0..roots.len() {
@@ -76,6 +77,12 @@ impl Session {
             }
         };
         plan.refuse(&refused);
+        if let Some(place) = &place
+            && let Err(gone @ InsightError::NoSuchObject(_)) = self.namespace_named(place).await
+        {
+            plan.notes
+                .insert(0, format!("The API server refuses every update there, also of finalizers: {gone}."));
+        }
         if let Some(limits) = &asked.brake {
             let is_known = lists.has_everything && lists.knowledge.outside().is_empty();
             plan.forecast(limits, |resource| is_known.then(|| lists.graph.population(resource) as u64));
