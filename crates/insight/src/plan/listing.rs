@@ -386,10 +386,6 @@ impl Consequences<'_> {
         }
     }
 
-    fn container(&self, place: Index) -> Option<Container> {
-        Container::of(&self.visited(place).identity)
-    }
-
     /// Whether it goes because a pod that uses it does, or its node.
     pub(super) fn is_freed(&self, place: Index) -> bool {
         self.visited(place).containers.iter().any(|container| !self.goes_last(*container))
@@ -397,12 +393,14 @@ impl Consequences<'_> {
 
     /// Whether it is a namespace that somebody empties.
     pub(super) fn is_namespace(&self, place: Index) -> bool {
-        !self.visited(place).keeps_contents && matches!(self.container(place), Some(Container::Namespace(_)))
+        let Visited { identity, keeps_contents, .. } = self.visited(place);
+        !keeps_contents && matches!(Container::of(identity), Some(Container::Namespace(_)))
     }
 
     /// Whether it stays until nothing is in it.
     pub(super) fn goes_last(&self, place: Index) -> bool {
-        self.is_namespace(place) || matches!(self.container(place), Some(Container::Definition(_)))
+        let identity = &self.visited(place).identity;
+        self.is_namespace(place) || matches!(Container::of(identity), Some(Container::Definition(_)))
     }
 }
 
