@@ -141,8 +141,8 @@ impl Session {
         Ok(lists.answer(report))
     }
 
-    /// Lists what `check` and `stuck` look at, and the objects that are meant among it.
-    /// Of a namespace that waits for its dependents, everything, if what blocks it matters.
+    /// Lists what `check` and `stuck` look at, and the objects that are meant among it. If what blocks it matters,
+    /// everything, for a namespace that waits for its dependents and for cluster-scoped objects.
     async fn listed(
         &self,
         scope: &QueryScope,
@@ -154,17 +154,21 @@ impl Session {
         if let Some(namespace) = namespace {
             lists.meet(namespace).await?;
         }
-        let selected = match &scope.selector {
-            Some(of) => {
-                Some(lists.select(namespace, filter, of).await?.into_iter().map(|one| one.uid).collect())
-            }
-            None => None,
-        };
-        let waits = matches!(lists.namespace, Some((_, DeletionState::DeletingDependents)));
+        let (is_hidden, mut selected) = (lists.beside.is_empty(), None);
+        let mut waits = lists.beside.iter().any(|(_, state)| *state == DeletionState::DeletingDependents);
+        if let Some(selector) = &scope.selector {
+            let mut found = lists.select(namespace, filter, selector).await?;
+            selected = Some(found.iter().map(|(one, _)| one.uid.clone()).collect());
+            found.retain(|of| {
+                of.0.namespace.is_none() && of.1.is_being_deleted() && !lists.beside.contains(of)
+            });
+            waits |= !found.is_empty();
+            lists.beside.extend(found);
+        }
         lists.within = namespace.filter(|_| waits && blockers_matter).cloned();
         lists.list(namespace.filter(|_| lists.within.is_none()), filter).await?;
-        if let Some(namespace) = namespace
-            .filter(|_| lists.namespace.is_none() && lists.graph.search(&SearchQuery::default()).is_empty())
+        if let Some(namespace) =
+            namespace.filter(|_| is_hidden && lists.graph.search(&SearchQuery::default()).is_empty())
         {
             let why =
                 "you may not read it, and it has no object that you may list: does it exist?".to_owned();

@@ -60,8 +60,8 @@ pub(super) struct Lists<'a> {
     pub most_reads: usize,
     /// What could not be read.
     pub unseen: Vec<Unseen>,
-    /// The namespace of the question, if it has one.
-    pub namespace: Option<(Identity, DeletionState)>,
+    /// What the question is about besides: its namespace, and cluster-scoped objects with its labels.
+    pub beside: Vec<(Identity, DeletionState)>,
     /// The namespace that the question is about: who may not list all of a type may list it there.
     pub within: Option<Namespace>,
     /// Something was listed, or failed for want of something else than the right to list it.
@@ -84,7 +84,7 @@ impl<'a> Lists<'a> {
             limits,
             most_reads: MOST_READS,
             unseen,
-            namespace: None,
+            beside: Vec::new(),
             within: None,
             may_list: false,
             has_everything: false,
@@ -134,7 +134,7 @@ impl<'a> Lists<'a> {
     pub async fn meet(&mut self, namespace: &Namespace) -> Result<(), InsightError> {
         // Who may not read it may still list what is in it.
         if let Some((identity, live)) = self.session.namespace_named(namespace).await? {
-            self.namespace = Some((identity.clone(), live.facts.deletion_state()));
+            self.beside.push((identity.clone(), live.facts.deletion_state()));
             self.knowledge.learn(Fact::Live(identity, Live::Found(Box::new(live))));
         }
         Ok(())
@@ -232,8 +232,8 @@ impl<'a> Lists<'a> {
         Err(InsightError::Forbidden(format!("{what} in {place}")))
     }
 
-    /// Lists the objects that a selector names, those of cluster-scoped types if the filter names types. What cannot
-    /// be listed is unseen.
+    /// Lists the objects that a selector names, in the namespace or cluster-scoped. What cannot be listed is unseen,
+    /// unless only its labels would make it a part of the question.
     ///
     /// # Errors
     ///
@@ -243,22 +243,18 @@ impl<'a> Lists<'a> {
         namespace: Option<&Namespace>,
         filter: &TypeFilter,
         selector: &str,
-    ) -> Result<Vec<Identity>, InsightError> {
+    ) -> Result<Vec<(Identity, DeletionState)>, InsightError> {
         let (session, interrupted) = (self.session, &self.session.waiting.interrupted);
-        // The namespace itself may be what hangs in it.
-        let itself = self.namespace.as_ref().filter(|(_, deletion)| deletion.is_being_deleted());
-        let itself = itself.map(|(itself, _)| &itself.resource);
-        let (mut types, _) = session.types(None, filter);
-        if namespace.is_some() && filter.only.is_empty() {
-            types.retain(|of| of.scope == Scope::Namespaced || itself == Some(of));
-        }
-        let mut lists = futures::stream::iter(types)
+        let is_all = namespace.is_none() || !filter.only.is_empty();
+        let mut lists = futures::stream::iter(session.types(None, filter).0)
             .map(async |resource| {
                 let mut found = Vec::new();
                 let selector = Some(("labelSelector", selector));
                 let namespace = namespace.filter(|_| resource.scope == Scope::Namespaced);
-                let visit = |ObjectFacts { namespace, name, uid, .. }| {
-                    found.push(Identity { resource: Arc::clone(&resource), namespace, name, uid });
+                let visit = |facts: ObjectFacts| {
+                    let (resource, deletion) = (Arc::clone(&resource), facts.deletion_state());
+                    let ObjectFacts { namespace, name, uid, .. } = facts;
+                    found.push((Identity { resource, namespace, name, uid }, deletion));
                 };
                 let list = session.api.list(&resource, namespace, selector, visit);
                 let listed = interrupted.run_until_cancelled(list).await;
@@ -274,7 +270,8 @@ impl<'a> Lists<'a> {
             {
                 return Err(InsightError::Selector(bounded(error)));
             }
-            self.unseen.extend(read(listed).err().map(|why| unseen(&resource, why)));
+            let is_meant = |why: &String| is_all || resource.scope == Scope::Namespaced || why != NOT_ALLOWED;
+            self.unseen.extend(read(listed).err().filter(is_meant).map(|why| unseen(&resource, why)));
         }
         Ok(selected)
     }
@@ -304,12 +301,12 @@ impl<'a> Lists<'a> {
         let deleted = SearchQuery { being_deleted: true, ..SearchQuery::default() };
         let mut deleted = self.graph.search(&deleted);
         // What is in the namespace holds it.
-        deleted.extend(self.namespace.clone().filter(|(_, deletion)| deletion.is_being_deleted()));
+        deleted.extend(self.beside.iter().filter(|(_, deletion)| deletion.is_being_deleted()).cloned());
         // All blocking dependents matter.
         (self.limits.dependents_of_a_type, self.limits.visits) = (usize::MAX, usize::MAX);
-        let (within, itself) = (self.within.clone(), self.namespace.clone().map(|(itself, _)| itself));
+        let (within, beside) = (self.within.clone(), self.beside.clone());
         let is_meant = |identity: &Identity| {
-            (within.is_none() || identity.namespace == within || itself.as_ref() == Some(identity))
+            (within.is_none() || identity.namespace == within || beside.iter().any(|(of, _)| of == identity))
                 && selected.is_none_or(|uids| uids.contains(&identity.uid))
         };
         self.ask(|asker| stuck(asker, &deleted, older, is_meant)).await

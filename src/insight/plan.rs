@@ -23,6 +23,8 @@ pub struct PlanArgument {
     pub is_manifest: bool,
     /// And all objects of these types that a label selector names.
     pub selected: Option<(Vec<String>, String)>,
+    /// In all namespaces.
+    pub everywhere: bool,
     /// How they would be deleted.
     pub policy: PropagationPolicy,
     /// Which types are listed.
@@ -50,13 +52,14 @@ impl Session {
         lists.most_reads += roots.len();
         // Dependents are in the namespace of their owner, if it has one.
         let mut places = roots.iter().map(|root| root.namespace.as_ref());
-        let place = places.next().flatten().filter(|first| places.all(|place| place == Some(*first)));
+        let place =
+            places.next().flatten().filter(|first| places.all(|place| place == Some(*first))).cloned();
         if !lists.has_everything {
             lists.within = match &roots[..] {
                 [root] => contents_of(root).and_then(|contents| contents.namespace),
                 _ => None,
             };
-            lists.list(place, &asked.filter).await?;
+            lists.list(place.as_ref(), &asked.filter).await?;
         }
         let mut others = Vec::new();
         for place in 0..roots.len() {
@@ -74,6 +77,12 @@ impl Session {
             }
         };
         plan.refuse(&refused);
+        if let Some(place) = &place
+            && let Err(gone @ InsightError::NoSuchObject(_)) = self.namespace_named(place).await
+        {
+            plan.notes
+                .insert(0, format!("The API server refuses every update there, also of finalizers: {gone}."));
+        }
         if let Some(limits) = &asked.brake {
             let is_known = lists.has_everything && lists.knowledge.outside().is_empty();
             plan.forecast(limits, |resource| is_known.then(|| lists.graph.population(resource) as u64));
@@ -105,12 +114,14 @@ impl Lists<'_> {
                 let named = self.session.type_named(of_type)?;
                 filter.only.push(named.group_resource.to_string());
                 let has_one = named.scope == Scope::Namespaced;
-                namespace = namespace.or(self.session.namespace.as_ref().filter(|_| has_one));
+                namespace =
+                    namespace.or(self.session.namespace.as_ref().filter(|_| has_one && !asked.everywhere));
             }
             if let Some(namespace) = namespace {
                 self.meet(namespace).await?;
             }
-            roots = self.select(namespace, &filter, selector).await?;
+            roots =
+                self.select(namespace, &filter, selector).await?.into_iter().map(|(root, _)| root).collect();
             roots.sort_by_cached_key(|root| ObjectName::from(root));
             let types = types.join(",");
             if roots.is_empty() && self.may_list_nothing() {

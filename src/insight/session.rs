@@ -7,7 +7,9 @@ use tokio_util::sync::CancellationToken;
 use wildmatch::WildMatch;
 
 use super::InsightError;
+use super::lists::Lists;
 use kube_gc_client::{Api, ApiError, Discovered, ErrorClass, GroupFailure};
+use kube_gc_core::graph::{SearchQuery, ViewLimits};
 use kube_gc_core::object::{GroupResource, Identity, Namespace, ObjectFacts, ResourceType, Scope, Uid};
 use kube_gc_insight::{AbsenceEvidence, LeftOut, Live, LiveObject, ObjectName, Outside};
 
@@ -88,7 +90,9 @@ impl Session {
         });
         let Some(live) = read? else {
             let place = namespace.map(|namespace| format!(" in namespace {namespace}")).unwrap_or_default();
-            let not_found = format!("{} {name:?} not found{place}", resource.group_resource);
+            let left = if *resource.kind == *"Namespace" { self.left_in(name).await } else { None };
+            let left = left.unwrap_or_default();
+            let not_found = format!("{} {name:?} not found{place}{left}", resource.group_resource);
             return Err(InsightError::NoSuchObject(not_found));
         };
         let uid = live.facts.uid.clone();
@@ -106,12 +110,18 @@ impl Session {
     ) -> Result<Option<(Identity, LiveObject)>, InsightError> {
         match self.wait(self.find("namespaces", None, namespace.as_str())).await {
             Ok(found) => Ok(Some(found)),
-            Err(InsightError::NoSuchObject(_)) => {
-                Err(InsightError::NoSuchObject(format!("namespaces {:?} not found", namespace.as_str())))
-            }
-            Err(InsightError::Interrupted) => Err(InsightError::Interrupted),
+            Err(error @ (InsightError::NoSuchObject(_) | InsightError::Interrupted)) => Err(error),
             Err(_) => Ok(None),
         }
+    }
+
+    /// What is left in a namespace that does not exist, and what to do about that.
+    async fn left_in(&self, name: &str) -> Option<String> {
+        let mut lists = Lists::new(self, ViewLimits::default());
+        lists.list(Some(&Namespace::parse(name)?), &TypeFilter::default()).await.ok()?;
+        let left = lists.graph.search(&SearchQuery::default()).into_iter();
+        let first = left.map(|(object, _)| ObjectName::from(&object)).min()?;
+        Some(format!("; {first} is left in it: create it and delete it again, which removes what is in it"))
     }
 
     /// The object of this type and name that has this uid, in whatever namespace it is. Who may not look there

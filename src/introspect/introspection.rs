@@ -108,11 +108,15 @@ impl CollectorIntrospection {
         searched.extend(unserved.map(|name| format!(" (the server doesn't have a resource type {name:?})")));
         let deleted: Vec<_> = readings.iter().map(|reading| self.decision_log.deleted(reading)).collect();
         let (first, found, more) = self.questions.search(readings, limit).await?;
-        let found = found.iter();
-        let found = found.map(|(identity, deletion)| FoundObject::new(identity, (*deletion).into(), None));
-        let mut page = FoundPage { found: found.collect(), more, searched };
+        let keys: Vec<Key> = found.iter().map(|(identity, _)| identity.key()).collect();
+        let shown = self.status.graph.show(&keys).await?.into_iter();
+        let states = shown.map(|shown| shown.map_or(State::Absent, |facts| facts.deletion_state().into()));
+        let objects = found.iter().zip(states);
+        let objects = objects.map(|((identity, _), state)| FoundObject::new(identity, state, None));
+        let mut page = FoundPage { found: objects.collect(), more, searched };
         for (place, mut gone) in deleted.into_iter().enumerate().take(first.map_or(usize::MAX, |at| at + 1)) {
             gone.truncate(limit);
+            gone.retain(|(identity, _)| !found.iter().any(|(known, _)| known == identity));
             let keys: Vec<Key> = gone.iter().map(|(identity, _)| identity.key()).collect();
             let still_there = self.status.graph.show(&keys).await?;
             // It may wait for finalizers.

@@ -22,7 +22,8 @@ pub fn readings(query: FindQuery, type_named: impl Fn(&str) -> Option<GroupResou
         }
     }
     let text = words.join("/");
-    let in_place = SearchQuery { text: text.clone(), namespace, resource, ..SearchQuery::default() };
+    let in_place =
+        SearchQuery { text: text.clone(), namespace, resource, or_absent: true, ..SearchQuery::default() };
     let of_type = |resource: GroupResource, name: &str| SearchQuery {
         resource: Some(resource),
         text: name.to_owned(),

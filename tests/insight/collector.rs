@@ -129,7 +129,7 @@ async fn a_collector_names_what_is_left_in_a_namespace() -> Result<()> {
 
 async fn pages_of_a_collector_show_everything_once() -> Result<()> {
     let world = World::set().await?;
-    let (_, ns, _) = world.parts();
+    let (cluster, ns, _) = world.parts();
     let top = ns.configmap("top").create().await?;
     let many = create_all((0..MANY).map(|number| ns.secret(format!("s{number}")).owned_by(&top))).await?;
     let collector = world.stage.collector().await?;
@@ -151,6 +151,23 @@ async fn pages_of_a_collector_show_everything_once() -> Result<()> {
     let found = collector.get_debug("/debug/search?q=deploys/web").await?.json()?;
     let none = "objects in namespace deploys named like \"web\" (the server doesn't have a resource type \"deploys\")";
     ensure!(found["found"] == json!([]) && found["searched"] == none, "{found}");
+    // An absent owner is found as long as an object names it.
+    let middle = ns.secret("middle").owned_by(&top).create().await?;
+    let held = [("x", &top), ("y", &middle)];
+    let held = held.map(|(name, owner)| ns.secret(name).owned_by(owner).finalizer("example.com/x"));
+    let held = create_all(held).await?;
+    cluster.delete(&top, Policy::Background).await?;
+    cluster.settled_with_parked(&collector).await?;
+    for owner in [&top, &middle] {
+        let path = format!("/debug/search?q={}/{}", ns.name(), owner.name);
+        let found = collector.get_debug(&path).await?.json()?;
+        let (first, others) = (&found["found"][0], &found["found"][1]);
+        let is_absent = first["uid"] == owner.uid.as_str() && first["state"] == "absent";
+        ensure!(is_absent && others.is_null(), "{found}");
+    }
+    for held in &held {
+        cluster.set_finalizers(held, &[]).await?;
+    }
     ensure!(pages == 3 && seen.len() == MANY && seen.into_iter().collect::<BTreeSet<_>>() == all);
     collector.stop().await
 }

@@ -147,6 +147,10 @@ async fn who_may_list_one_namespace_plans_for_it() -> Result<()> {
     let said = [only.as_str(), "deleted ConfigMap/root", "deleted Secret/item"];
     let line = format!("plan ns/{} --kinds configmaps,secrets -o wide", ns.name());
     lead.says(&line, 7, &said).await?;
+    // What labels add to a namespace is no part of the question, unless its type is named.
+    lead.says("stuck -l app=web", 0, &["Nothing with the labels app=web is stuck.\n", "!Not looked at"])
+        .await?;
+    lead.says("stuck -l app=web --kinds nodes", 6, &["you may not list nodes in namespace "]).await?;
     denied.remove();
     // The namespace controller lists inside the namespace, and is answered.
     let of_all = Matcher::verb(Verb::List).of("secrets").when(|request| request.namespace.is_none());

@@ -197,6 +197,10 @@ async fn a_collector_says_what_it_cannot_see() -> Result<()> {
         poll("the collector to know the object", async || Ok(![8, 9].contains(&ask().await?.code))).await?;
         for command in ["plan cm/root", "plan cm/root --fail-above 1", "tree cm/root", "stuck"] {
             caller.says(&format!("{command} {url}"), 7, &["secrets"]).await?;
+            let ran = caller.ask(&format!("{command} {url} -o name")).await?;
+            ensure!(ran.code == 7 && ran.err.starts_with("Not looked at: secrets: "), "{command}: {ran:?}");
+            let is_said = ran.err.contains("; no other object that was looked at goes.\n");
+            ensure!(is_said == command.starts_with("plan"), "{command}: {ran:?}");
         }
         let ran = ask().await?;
         ensure!(ran.out.contains("no other object that was looked at goes"), "{ran:?}");

@@ -5,8 +5,8 @@ use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::api::core::v1::Node;
 use serde_json::{Value, json};
 
-use super::fixtures::{Truth, World, stuck, unserved};
-use super::{Caller, values};
+use super::fixtures::{Truth, World, unserved};
+use super::values;
 use crate::conformance::stage::HOLD;
 use kube_gc_insight::Effect;
 use kube_gc_testkit::{Obj, Options, Policy, Scope};
@@ -19,7 +19,6 @@ kube_gc_testkit::scenarios! {
     what_is_under_way_beside_what_is_asked_comes_true,
     the_order_of_two_deletions_decides_what_waits,
     the_objects_of_a_definition_go_on_as_their_deletion_began,
-    labels_select_cluster_scoped_objects,
 }
 
 /// The name of the object that shows an effect. A new effect does not compile without one.
@@ -336,53 +335,5 @@ async fn the_objects_of_a_definition_go_on_as_their_deletion_began() -> Result<(
     caller.says(&format!("explain crd/{}", definition.name), 0, &[&blocked, &advice]).await?;
     let collector = world.stage.collector().await?;
     truth.follows(&case, &world, &collector, async || Ok(())).await?;
-    collector.stop().await
-}
-
-/// As `kubectl delete cm,ns -l` does, in whatever namespace.
-async fn labels_select_cluster_scoped_objects() -> Result<()> {
-    let world = World::set().await?;
-    let (cluster, ns, caller) = world.parts();
-    let doomed = cluster.namespace().await?;
-    cluster.set_label(doomed.as_object(), "app", "selected").await?;
-    let item = doomed.secret("item").finalizer(HOLD).create().await?;
-    let here = ns.configmap("here").label("app", "selected").create().await?;
-    let other = doomed.configmap("other").label("app", "selected").create().await?;
-    for (line, code, said) in [
-        ("plan ns -l app=selected", 0, "is deleted last, after its "),
-        ("plan ns -l app=selected -o name", 0, "namespace/"),
-        ("plan cm,ns -l app=selected --fail-above 1", 1, "ConfigMap/here and 1 more are deleted"),
-        ("plan no,pv -l app=selected", 8, "no no,pv has the labels app=selected"),
-        ("plan cm -l app=", 8, "no cm has the labels app="),
-        ("plan cm --selector=", 2, "-l names no labels"),
-        ("plan cm/x%3Ay", 8, "the name is invalid: no object can have it"),
-        ("plan cm,secret here -o name", 8, "secrets \"here\" not found"),
-    ] {
-        caller.says(line, code, &[said]).await?;
-    }
-    let nowhere = Caller { namespace: "nowhere", ..caller };
-    nowhere.says("plan cm -l app=selected", 8, &["namespaces \"nowhere\" not found"]).await?;
-    let options = Options::config("[namespaces]\nquiet = \"100ms\"\n").arg("--finish-namespaces");
-    let collector = world.stage.collector_with(options).await?;
-    let truth = Truth {
-        line: "plan cm,ns -l app=selected".to_owned(),
-        says: &["ConfigMap/here and 1 more are deleted", "\nheld Secret/item"],
-        policy: Policy::Background,
-        roots: &[&here, doomed.as_object()],
-        objects: &[&here, doomed.as_object(), &item, &other],
-    };
-    truth.comes_true(&world, &collector, async || Ok(())).await?;
-    // The namespace itself is what hangs.
-    let hung = cluster.namespace().await?;
-    cluster.set_label(hung.as_object(), "app", "selected").await?;
-    let item = hung.secret("item").finalizer(HOLD).create().await?;
-    cluster.delete(hung.as_object(), Policy::Background).await?;
-    let there = Caller { namespace: hung.name(), ..caller };
-    for line in ["stuck --older 0s -l app=selected", "stuck --older 0s -l app=selected --kinds ns,secret"] {
-        stuck(there, line, 1).await?;
-    }
-    stuck(there, "stuck --older 0s", 2).await?;
-    cluster.set_finalizers(&item, &[]).await?;
-    cluster.gone(hung.as_object()).await?;
     collector.stop().await
 }

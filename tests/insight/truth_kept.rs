@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use serde_json::json;
 
 use super::Caller;
-use super::fixtures::{Truth, World, reference};
+use super::fixtures::{Truth, World};
 use crate::conformance::stage::HOLD;
 use crate::conformance::user::User;
 use kube_gc_testkit::cluster::poll;
@@ -14,74 +14,11 @@ use kube_gc_testkit::webhook::{Decision, Denial, Hook, Webhook};
 use kube_gc_testkit::{Obj, Options, Policy};
 
 kube_gc_testkit::scenarios! {
-    what_the_server_refuses_leaves_the_others,
-    who_names_an_unserved_version_stays_or_is_released,
     what_protects_a_claim_or_a_volume_keeps_it,
     the_reclaim_policy_decides_about_the_volume_of_a_claim,
     a_finalizer_in_the_spec_of_a_namespace_keeps_it,
     a_webhook_that_denies_keeps_what_is_planned_to_go,
     who_sees_nothing_is_promised_nothing,
-}
-
-async fn what_the_server_refuses_leaves_the_others() -> Result<()> {
-    let world = World::set().await?;
-    let (cluster, _, caller) = world.parts();
-    let doomed = cluster.namespace().await?;
-    let item = doomed.secret("item").create().await?;
-    let refuses =
-        " The API server refuses to delete Namespace/kube-public, PriorityClass/system-node-critical.\n";
-    let line = format!("plan ns/kube-public ns/{} priorityclass/system-node-critical", doomed.name());
-    if world.stage.plane.embedded().is_none() {
-        caller.says(&format!("{line} --fail-above 0"), 1, &[refuses]).await?;
-    }
-    let line = format!("plan ns kube-public {} ", doomed.name());
-    caller
-        .says(&format!("{line} --fail-above 0"), 1, &[" refuses to delete Namespace/kube-public.\n"])
-        .await?;
-    let options = Options::config("[namespaces]\nquiet = \"100ms\"\n").arg("--finish-namespaces");
-    let collector = world.stage.collector_with(options).await?;
-    let truth = Truth {
-        line,
-        says: &["is deleted last, after its ", ". The API server refuses to delete Namespace/kube-public.\n"],
-        policy: Policy::Background,
-        roots: &[doomed.as_object()],
-        objects: &[doomed.as_object(), &item],
-    };
-    truth.comes_true(&world, &collector, async || Ok(())).await?;
-    caller
-        .says(
-            "plan ns/kube-public ns/kube-system --fail-above 0",
-            0,
-            &["refuses to delete Namespace/kube-public, Namespace/kube-system.\n"],
-        )
-        .await?;
-    collector.stop().await
-}
-
-async fn who_names_an_unserved_version_stays_or_is_released() -> Result<()> {
-    let world = World::set().await?;
-    let (_, ns, _) = world.parts();
-    let collector = world.stage.collector().await?;
-    for policy in [Policy::Orphan, Policy::Background, Policy::Foreground] {
-        let cascade = format!("{policy:?}").to_lowercase();
-        let root = ns.configmap(format!("root-{cascade}")).create().await?;
-        let by = json!({ "apiVersion": "v0", "blockOwnerDeletion": true });
-        let old = ns.secret(format!("old-{cascade}")).owner_reference(reference(&root, &by)).create().await?;
-        let below = ns.secret(format!("below-{cascade}")).owned_by(&old).create().await?;
-        let says = match policy {
-            Policy::Orphan => format!("\norphaned Secret/old-{cascade} loses ConfigMap/root-{cascade}\n"),
-            _ => format!("kept by a reference to ConfigMap/root-{cascade} (v0 is not served)\n"),
-        };
-        let truth = Truth {
-            line: format!("plan cm/root-{cascade} --cascade {cascade}"),
-            says: &[&says],
-            policy,
-            roots: &[&root],
-            objects: &[&root, &old, &below],
-        };
-        truth.comes_true(&world, &collector, async || Ok(())).await?;
-    }
-    collector.stop().await
 }
 
 /// The scenario does what the controllers do that protect them.

@@ -11,7 +11,7 @@ use crate::finalizers::FinalizerReport;
 use crate::hold::{NAMESPACE_CONTROLLER, holds, is_pod, silent_apis};
 use crate::knowledge::{Asker, Live, Particulars};
 use crate::name::{ObjectName, Unseen};
-use crate::plan::{Container, OF_NAMESPACES};
+use crate::plan::{Container, OF_NAMESPACES, keeps_contents};
 use crate::sentence;
 use kube_gc_core::object::{DeletionState, Identity};
 use kube_gc_core::text::LISTED;
@@ -118,9 +118,9 @@ pub fn explain_namespace(
         if live.facts.deletion_state() == DeletionState::DeletingDependents && !is_blocked {
             deletion = DeletionState::DeletingDependents;
         }
-        if let Particulars::Container { conditions, finalizers } = &live.details.particulars {
+        if let Particulars::Container { conditions, .. } = &live.details.particulars {
             report.conditions.clone_from(conditions);
-            is_skipped = !finalizers.iter().any(|name| name == OF_NAMESPACES);
+            is_skipped = keeps_contents(identity, &live.details);
         }
         failure = live.details.failure();
     }

@@ -8,7 +8,7 @@ use crate::finalizers::FinalizerReport;
 use crate::judge::verdict;
 use crate::knowledge::{Asker, Details, Live, LiveObject, NodeState, Particulars};
 use crate::name::{LeftOut, ObjectName, Source, Unseen};
-use crate::plan::{Container, OF_DEFINITIONS, OF_NAMESPACES, in_spec};
+use crate::plan::{Container, OF_DEFINITIONS, OF_NAMESPACES, in_spec, keeps_contents};
 use crate::sentence::age;
 use kube_gc_core::graph::SearchQuery;
 use kube_gc_core::object::{DeletionState, FOREGROUND_FINALIZER, GroupResource, Identity};
@@ -152,6 +152,10 @@ fn terminating(
         all.push(Held { detail, ..Held::finalizers(Hold::Finalizers, finalizers) });
     }
     all.extend(grace(asker, details));
+    if all.is_empty() && !has_contents && keeps_contents(identity, details) {
+        let about = "another deletion, which removes it and leaves in the store what is in it".to_owned();
+        all.push(Held { about, ..Held::new(Hold::Unexplained) });
+    }
     if let Particulars::Container { finalizers, .. } = &details.particulars {
         let others = in_spec(&details.particulars, asker.catalog());
         if !others.is_empty() {
@@ -280,6 +284,7 @@ impl Held {
         let lost = if self.node == NodeState::Absent { ", which does not exist," } else { "" };
         match self.hold {
             Hold::Finalizers | Hold::NamespaceController => about.clone(),
+            Hold::Unexplained if !about.is_empty() => about.clone(),
             Hold::SpecFinalizers => format!("{about} in {its} spec"),
             Hold::SilentApi if about.contains(", ") => format!("APIs that do not answer: {about}"),
             Hold::SilentApi => format!("an API that does not answer: {about}"),

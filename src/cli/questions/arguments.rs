@@ -49,7 +49,7 @@ pub struct ScopeArgs {
     /// Report only objects with these labels, as in kubectl: app=web,tier!=cache
     ///
     /// Their owners and dependents are looked at, whatever their labels.
-    #[arg(short = 'l', long, value_name = "SELECTOR")]
+    #[arg(short = 'l', long, value_name = "SELECTOR", overrides_with = "selector")]
     selector: Option<String>,
 }
 

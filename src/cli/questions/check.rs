@@ -73,7 +73,7 @@ impl CheckArgs {
         })??;
         let report = &answer.report;
         let names = || kubectl_names(report.findings.iter().map(|finding| &finding.object));
-        show(*output, ("Check", &answer), names, || {
+        show(*output, ("Check", &answer, (&answer.incomplete, answer.left_out)), names, || {
             let mut look = reach.look(*output);
             look.namespaces |= scope.all_namespaces;
             let mut text = table(report, &look) + &summary(report, answer.incomplete.is_empty());

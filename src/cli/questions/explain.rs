@@ -60,7 +60,7 @@ impl ExplainArgs {
         let (answer, explanation) = (&explained.answer, &explained.answer.report);
         // The objects that hold it.
         let names = || kubectl_names(explanation.chain.leaves.iter().map(|leaf| &leaf.object));
-        show(*output, ("Explanation", &explained), names, || {
+        show(*output, ("Explanation", &explained, (&answer.incomplete, answer.left_out)), names, || {
             let look = reach.look(*output).at(explanation.as_of.as_deref());
             let text = text(explanation, &look) + &of_collector(&explained, &look);
             framed(&text, (&answer.incomplete, answer.left_out), note.as_deref(), &look)

@@ -151,13 +151,22 @@ fn progress(done: usize, of: usize) {
     }
 }
 
+/// Says beside the names of objects what could not be looked at.
+#[expect(clippy::print_stderr, reason = "standard output has the names")]
+fn aside(unseen: (&[Unseen], usize)) {
+    eprint!("{}", framed("", unseen, None, &Look::new(false, true)));
+}
+
 /// Prints an answer: as JSON of a kind, as names of objects, or as text.
 fn show(
     output: Format,
-    (kind, answer): (&'static str, &impl Serialize),
+    (kind, answer, unseen): (&'static str, &impl Serialize, (&[Unseen], usize)),
     names: impl FnOnce() -> String,
     text: impl FnOnce() -> String,
 ) -> Result<(), Failed> {
+    if output == Format::Name {
+        aside(unseen);
+    }
     print(&match output {
         Format::Json => json(kind, answer)?,
         Format::Name => names(),

@@ -47,8 +47,12 @@ pub struct PlanArgs {
     objects: Vec<String>,
 
     /// Plan for the objects of TYPE with these labels, as in kubectl: app=web,tier!=cache
-    #[arg(short = 'l', long, value_name = "SELECTOR", requires = "objects")]
+    #[arg(short = 'l', long, value_name = "SELECTOR", requires = "objects", overrides_with = "selector")]
     selector: Option<String>,
+
+    /// With -l, plan for the objects of all namespaces
+    #[arg(short = 'A', long, requires = "selector", conflicts_with = "namespace")]
+    all_namespaces: bool,
 
     /// Plan for the objects that a manifest names, in YAML or JSON; - for standard input; repeatable
     ///
@@ -105,6 +109,7 @@ impl PlanArgs {
             objects,
             is_manifest: !self.filename.is_empty(),
             selected: self.selector.clone().map(|selector| (types, selector)),
+            everywhere: self.all_namespaces,
             policy: (*cascade).into(),
             filter,
             listed: if *output == Format::Table { NAMED } else { usize::MAX },
@@ -118,7 +123,7 @@ impl PlanArgs {
         )?;
         show(
             *output,
-            ("Plan", &answer),
+            ("Plan", &answer, (&answer.incomplete, answer.left_out)),
             || names(&answer.report),
             || {
                 let look = reach.look(*output);
@@ -132,6 +137,12 @@ impl PlanArgs {
     /// The objects that are meant.
     fn objects(&self) -> Result<Vec<ObjectArgument>, Failed> {
         match self.selector.as_deref().map(str::trim) {
+            Some(_) if self.objects.iter().any(|types| types.split(',').any(|of| of == "all")) => {
+                return Err(usage(
+                    "`all` stands for several types, which kubectl knows; use: kubectl get all -l LABELS -o name | xargs \
+                     kube-gc plan",
+                ));
+            }
             Some("") => return Err(usage("-l names no labels; an example: -l app=web")),
             Some(_) => return Ok(Vec::new()),
             None => {}
@@ -181,6 +192,9 @@ impl PlanArgs {
     /// What is certain comes first: too many is too many, whatever could not be looked at.
     #[expect(clippy::print_stderr, reason = "standard output is the plan")]
     fn judged(&self, plan: &Plan) -> Exit {
+        if self.output == Format::Name && (plan.depends_on_unseen || !plan.refused.is_empty()) {
+            eprintln!("{}", Escaped(&plan.verdict));
+        }
         match (plan.exists, self.fail_above) {
             (Some(false), _) => Exit::NoSuchObject,
             (_, Some(most)) if plan.deletes > most => {

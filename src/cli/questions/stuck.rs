@@ -66,7 +66,7 @@ impl StuckArgs {
         let report = &answer.report;
         show(
             *output,
-            ("Stuck", &answer),
+            ("Stuck", &answer, (&answer.incomplete, answer.left_out)),
             || names(report),
             || {
                 let mut look = reach.look(*output).at(report.as_of.as_deref());

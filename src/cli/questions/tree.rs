@@ -3,7 +3,7 @@
 use clap::{Args, ValueEnum};
 
 use super::arguments::{Auto, CommonArgs, OUTPUT, ReachArgs, SourceArgs};
-use super::{Failed, Format, ask, complete, framed, json};
+use super::{Failed, Format, aside, ask, complete, framed, json};
 use crate::app::insight;
 use crate::cli::exit::Exit;
 use crate::cli::invoked::Invoked;
@@ -208,6 +208,9 @@ impl TreeArgs {
         most: usize,
         note: Option<&str>,
     ) -> Result<String, Failed> {
+        if matches!(self.output, TreeFormat::Dot | TreeFormat::Name) {
+            aside((&answer.incomplete, answer.left_out));
+        }
         let format = match self.output {
             TreeFormat::Dot => return Ok(dot(&answer.report)),
             TreeFormat::Json => return Ok(json("Tree", answer)?),

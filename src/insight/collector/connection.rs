@@ -28,8 +28,10 @@ use kube_gc_core::text::bounded;
 
 /// The timeout of a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// The timeout of the first answer, which a collector gives at once.
+pub(super) const FIRST_TIMEOUT: Duration = Duration::from_secs(10);
 /// The timeout of an answer. The collector gives up after 30 s, and a large answer takes a while.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(70);
+pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(70);
 /// The most bytes of an answer.
 const MOST_BYTES: usize = 64 << 20;
 
@@ -98,7 +100,7 @@ pub enum CollectorError {
 
 impl Endpoint {
     /// A whole answer; `None` for 404.
-    pub(super) async fn get(&self, path: &str) -> Result<Option<Bytes>, CollectorError> {
+    pub(super) async fn get(&self, path: &str, limit: Duration) -> Result<Option<Bytes>, CollectorError> {
         let open = timeout(CONNECT_TIMEOUT, Box::pin(self.open())).await;
         let too_late = |_| Err(self.unreachable(&"the connection is not made in time"));
         let (mut sender, failure) = open.unwrap_or_else(too_late)?;
@@ -116,14 +118,14 @@ impl Endpoint {
             let body = Limited::new(answer.into_body(), MOST_BYTES).collect().await?;
             Ok::<_, Box<dyn std::error::Error + Send + Sync>>((status, body.to_bytes()))
         };
-        let (status, body) = match timeout(ANSWER_TIMEOUT, exchange).await {
+        let (status, body) = match timeout(limit, exchange).await {
             Ok(Ok(answer)) => answer,
             Ok(Err(error)) => {
                 // The kubelet knows better why a forwarded port has no answer.
                 let failure = timeout(CONNECT_TIMEOUT, failure).await.ok().flatten();
                 return Err(self.unreachable(&failure.unwrap_or_else(|| error.to_string())));
             }
-            Err(_) => return Err(self.unreachable(&"it does not answer")),
+            Err(_) => return Err(self.unreachable(&format_args!("it does not answer within {limit:?}"))),
         };
         let (at, why) = (self.to_string(), bounded(String::from_utf8_lossy(&body).trim()));
         match status {

@@ -18,6 +18,7 @@ use kube_gc_core::object::{GroupResource, Identity, Namespace, Uid};
 use kube_gc_core::text::bounded;
 use kube_gc_insight::{Answer, NeighbourhoodPage, StuckReport, join};
 
+use connection::{ANSWER_TIMEOUT, FIRST_TIMEOUT};
 pub use connection::{CollectorError, Credentials, Endpoint};
 
 /// The most objects of one page.
@@ -112,7 +113,7 @@ impl Collector {
     /// It cannot be reached, or is none.
     pub async fn at(endpoint: Endpoint) -> Result<Self, CollectorError> {
         let at = endpoint.to_string();
-        let body = endpoint.get("/debug/summary").await?.unwrap_or_default();
+        let body = endpoint.get("/debug/summary", FIRST_TIMEOUT).await?.unwrap_or_default();
         let summary: Value = serde_json::from_slice(&body).unwrap_or_default();
         if summary.get("decisions_total").is_none() {
             let why = "it has no page /debug/summary".to_owned();
@@ -180,7 +181,7 @@ impl Collector {
     ///
     /// The collector does not answer.
     pub async fn page<A: DeserializeOwned>(&self, path: &str) -> Result<Option<A>, CollectorError> {
-        let Some(body) = self.endpoint.get(path).await? else { return Ok(None) };
+        let Some(body) = self.endpoint.get(path, ANSWER_TIMEOUT).await? else { return Ok(None) };
         serde_json::from_slice(&body).map(Some).map_err(|error| self.endpoint.other_version(error))
     }
 }

@@ -48,6 +48,16 @@ async fn only_a_collector_is_taken_for_one_and_refusals_say_what_to_do() {
     }
 }
 
+/// Its kernel takes the connection, and nobody answers.
+#[tokio::test(start_paused = true)]
+async fn a_process_that_is_stopped_is_not_waited_for() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let error = Collector::at(Endpoint::new(&url, &Credentials::default()).unwrap()).await.unwrap_err();
+    let said = "cannot be reached: it does not answer within 10s; check the address and that kube-gc runs";
+    assert!(error.to_string().ends_with(said), "{error}");
+}
+
 #[test]
 fn any_uid_is_one_parameter() {
     let uid = Uid::parse("a&limit=1#?%/\u{e9} b").unwrap();

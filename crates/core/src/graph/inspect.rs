@@ -91,6 +91,8 @@ pub struct SearchQuery {
     pub resource: Option<GroupResource>,
     /// Only objects that are being deleted.
     pub being_deleted: bool,
+    /// Also absent owners that references still name.
+    pub or_absent: bool,
 }
 
 impl SearchQuery {
@@ -279,8 +281,10 @@ impl Partition {
     /// Whether an object is observed and fits a search, whose text is given in lower case.
     fn fits(&self, query: &SearchQuery, wanted: &str, id: NodeId) -> bool {
         let node = &self.store.nodes[id];
-        // What is not observed may have no type.
-        if !node.is_observed() || self.is_alias(id) {
+        // No object has a longer name, but references may.
+        let is_absent = node.presence == Presence::Absent && node.name.len() <= 253;
+        // What else is not observed may have no type.
+        if !(node.is_observed() || query.or_absent && is_absent) || self.is_alias(id) {
             return false;
         }
         let resource = self.store.resource(id);

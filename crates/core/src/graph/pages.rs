@@ -3,9 +3,7 @@
 
 use super::node::{EdgeId, NodeId, Presence, Role};
 use super::{Partition, PartitionId, ReferenceSnapshot, Sharding};
-use crate::object::{
-    DeletionState, Finalizers, GroupResource, Identity, Key, Namespace, OwnerReference, split_api_version,
-};
+use crate::object::{DeletionState, Finalizers, GroupResource, Identity, Key, Namespace, OwnerReference};
 
 /// A dependent of an owner, for the orphan pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,7 +72,7 @@ impl Partition {
 pub enum MembersOf {
     /// The object of a key.
     Object(Key),
-    /// The dependents of the object with this key, and who names it by a version that is not served.
+    /// The dependents of the object with this key.
     Dependents(Key),
     /// The objects in a namespace.
     Namespace(Namespace),
@@ -86,8 +84,6 @@ impl MembersOf {
     /// The partition that has them; `None` if each may have some.
     pub fn place(&self, sharding: Sharding) -> Option<PartitionId> {
         match self {
-            // Who names an unserved version is not linked to another partition.
-            Self::Dependents(key) if key.namespace.is_none() => None,
             Self::Object(key) | Self::Dependents(key) => Some(sharding.of(key.namespace.as_ref())),
             Self::Namespace(namespace) => Some(sharding.of(Some(namespace))),
             Self::Type(_) => None,
@@ -145,25 +141,10 @@ impl Partition {
                 }
                 page
             }
-            MembersOf::Dependents(key) => {
-                let mut page = match self.store.find_key(key) {
-                    Some(id) if self.store.nodes[id].presence != Presence::Remote => {
-                        self.dependents_in_full(self.primary(id), after, visits)
-                    }
-                    _ => MemberPage::default(),
-                };
-                if after.is_none() {
-                    let group = &key.resource.group_resource.group;
-                    let of_group = |version: &str| *split_api_version(version).0 == **group;
-                    let stubs = self.store.unresolved_with(&key.uid, of_group);
-                    // There is no page after these: nobody has so many by mistake.
-                    for edge in stubs.flat_map(|stub| self.store.dependents(stub)).take(visits) {
-                        page.visits += 1 + self.add_member(self.store.edges[edge].dependent, &mut page);
-                    }
-                    page.visits += self.store.reference_types.iter().count();
-                }
-                page
-            }
+            MembersOf::Dependents(key) => match self.store.find_key(key) {
+                Some(id) => self.dependents_in_full(self.primary(id), after, visits),
+                None => MemberPage::default(),
+            },
             MembersOf::Namespace(namespace) => {
                 self.selected(after, visits, |id| self.store.namespace(id) == Some(namespace))
             }

@@ -38,6 +38,9 @@ pub struct Plan {
     pub object: ObjectName,
     /// Further objects that are deleted with it, if several are.
     pub others: Vec<ObjectName>,
+    /// Those that are named and that the API server refuses to delete, whoever asks. The plan is about the others.
+    #[serde(default)]
+    pub refused: Vec<ObjectName>,
     pub cascade: Cascade,
     /// Whether the object exists; `null` if it could not be read.
     pub exists: Option<bool>,
@@ -75,9 +78,10 @@ pub struct Plan {
     /// How many of them are in the namespace that has the most.
     #[serde(skip)]
     pub most_in_namespace: Option<(u64, Namespace)>,
-    /// The states of the roots, how each goes, and what goes and has dependents that the walk has not followed: [`Walk::follow`](super::Walk::follow).
+    /// The states of the roots, how each goes, whether it keeps its contents, and what goes and has dependents that the
+    /// walk has not followed: [`Walk::follow`](super::Walk::follow).
     #[serde(skip)]
-    pub states: Vec<(DeletionState, Option<Cascade>)>,
+    pub states: Vec<(DeletionState, Option<Cascade>, bool)>,
     #[serde(skip)]
     pub unfollowed: Vec<u32>,
 }

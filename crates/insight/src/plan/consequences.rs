@@ -12,7 +12,7 @@ use crate::knowledge::{Asker, NodeState, Particulars};
 use crate::plan::answer::{Cascade, Effect};
 use crate::plan::listing::{foreign, hangs};
 use crate::plan::outside::{Met, outside};
-use crate::plan::walk::{Index, Visited, Walk};
+use crate::plan::walk::{Index, Owner, Visited, Walk};
 use kube_gc_core::object::DeletionState;
 use kube_gc_core::text::LISTED;
 use kube_gc_core::verdict::{Decision, ReferenceClass};
@@ -107,12 +107,12 @@ impl<'a> Consequences<'a> {
             let mut met = Vec::with_capacity(visited.references.len());
             for reference in &visited.references {
                 // All are asked about at once, so no needed one may end the loop.
-                met.push(match walk.owner(reference) {
-                    Ok(owner) => {
-                        dependents[owner as usize].push((place, reference.blocking));
-                        Some(Met::Visited(owner))
+                met.push(match &reference.owner {
+                    Owner::Visited(owner) => {
+                        dependents[*owner as usize].push((place, reference.blocking));
+                        Some(Met::Visited(*owner))
                     }
-                    Err(snapshot) => outside(asker, snapshot, &mut garbage),
+                    Owner::Other(snapshot) => outside(asker, snapshot, &mut garbage),
                 });
             }
             owners.push(met.into_iter().collect::<Option<Vec<Met>>>());
@@ -287,7 +287,7 @@ impl<'a> Consequences<'a> {
         let is_namespace = self.is_namespace(place);
         // Somebody has to confirm the end of what has no finalizer and is being deleted, unless PodGC does not wait.
         let waits = visited.deletion == DeletionState::Terminating
-            && !self.goes_last(place)
+            && !(self.goes_last(place) || visited.keeps_contents)
             && !(is_pod(&visited.identity) && self.is_freed(place));
         let may_be_held = visited.held_by_others || is_namespace || self.walk.is_root(place);
         let is_unconfirmed = self.unconfirmed.contains_key(&place);
@@ -295,7 +295,11 @@ impl<'a> Consequences<'a> {
             return Held::No;
         }
         let perhaps = if is_unconfirmed { Held::Perhaps } else { Held::No };
-        let otherwise = if waits || (is_namespace && self.hangs.is_some()) { Held::Surely } else { perhaps };
+        let is_marked = visited.keeps_contents
+            && visited.deletion == DeletionState::Live
+            && self.walk.cascade(place) == Some(Cascade::Background);
+        let is_held = waits || is_marked || (is_namespace && self.hangs.is_some());
+        let otherwise = if is_held { Held::Surely } else { perhaps };
         match if may_be_held { foreign(asker, visited) } else { Some(Vec::new()) } {
             Some(finalizers) if finalizers.is_empty() => otherwise,
             Some(finalizers) if finalizers.iter().all(FinalizerReport::is_of_kubernetes) => Held::Perhaps,
@@ -311,12 +315,9 @@ impl<'a> Consequences<'a> {
     fn stay(&self, place: Index) -> Option<Stay> {
         let visited = self.visited(place);
         let going = |owner: Option<Index>| owner.filter(|&owner| self.may_go(owner));
-        let going_by = |reference| going(self.walk.owner(reference).ok());
-        let all = || visited.references.iter();
-        let touched = all().filter(|reference| going_by(reference).is_some()).count();
-        // It stays behind, and its reference, which nobody can resolve.
-        let is_left = all().any(|reference| going(reference.unserved).is_some());
-        if touched == 0 && !is_left && !all().any(|reference| going(reference.namesake).is_some()) {
+        let touched =
+            visited.references.iter().filter(|reference| going(reference.visited()).is_some()).count();
+        if touched == 0 && !visited.references.iter().any(|reference| going(reference.namesake).is_some()) {
             return None;
         }
         let classes = self.owners[place as usize].iter().map(|met| match met {
@@ -335,9 +336,9 @@ impl<'a> Consequences<'a> {
         let mut blocks = false;
         for (index, reference) in visited.references.iter().enumerate() {
             // It is not owned by what has another name, and may block it.
-            let Some(owner) = going_by(reference).or_else(|| going(reference.namesake)) else { continue };
+            let Some(owner) = going(reference.visited().or(reference.namesake)) else { continue };
             let is_removed = removed.contains(&index);
-            if self.walk.owner(reference).is_err() || (!is_removed && has_other) {
+            if reference.visited().is_none() || (!is_removed && has_other) {
                 may_lose.push(owner);
             } else if is_removed {
                 let surely = self.goes[owner as usize] == Goes::InAll;
@@ -346,7 +347,7 @@ impl<'a> Consequences<'a> {
             blocks |= !is_removed && reference.blocking && self.mode(owner) > Mode::Background;
         }
         let is_released = may_lose.iter().any(|&owner| self.walk.orphans(owner));
-        if touched == 0 && !is_left && (decision.is_none() || !(blocks || is_released)) {
+        if touched == 0 && (decision.is_none() || !(blocks || is_released)) {
             return None;
         }
         let (effect, why) = match decision {

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use crate::finalizers::FinalizerReport;
 use crate::hold::{grace, protects};
-use crate::knowledge::{Asker, Live, Particulars};
+use crate::knowledge::{Asker, Details, Live, LiveObject, Particulars};
 use crate::name::ObjectName;
 use crate::plan::answer::{Cascade, Effect, Plan, PlannedObject, TypeEffects, is_precious};
 use crate::plan::consequences::{Cause, Consequences, Goes, Held, Mode};
@@ -46,7 +46,8 @@ impl Plan {
     /// Says so of these objects. The plan is about others.
     pub fn refuse(&mut self, refused: &[Identity]) {
         if !refused.is_empty() {
-            let names = listed(", ", refused.len(), refused.iter().map(ObjectName::from));
+            self.refused = refused.iter().map(ObjectName::from).collect();
+            let names = listed(", ", refused.len(), &self.refused);
             let space = if self.verdict.is_empty() { "" } else { " " };
             self.verdict.push_str(&format!("{space}The API server refuses to delete {names}."));
         }
@@ -69,9 +70,12 @@ pub fn plan(asker: &mut Asker<'_>, walk: &Walk, limit: usize) -> Plan {
     // All are asked about at once, so no needed one may end the loop.
     let roots = walk.visited.iter().take(walk.roots as usize).map(|root| &root.identity);
     let all: Vec<_> = roots.map(|root| (root, asker.live(root))).collect();
-    let live = all.iter().filter_map(|(_, live)| live.and_then(Live::found));
-    plan.states = live.map(|live| (live.facts.deletion_state(), Some(plan.cascade.of(live)))).collect();
-    if let [(_, Some(only))] = plan.states[..] {
+    let live = all.iter().filter_map(|(root, live)| Some((*root, live.and_then(Live::found)?)));
+    let state = |(root, live): (_, &LiveObject)| {
+        (live.facts.deletion_state(), Some(plan.cascade.of(live)), keeps_contents(root, &live.details))
+    };
+    plan.states = live.map(state).collect();
+    if let [(_, Some(only), _)] = plan.states[..] {
         plan.cascade = only;
     }
     let mut lost = all.into_iter().filter(|(_, live)| !matches!(live, Some(Live::Found(_))));
@@ -148,6 +152,10 @@ impl Consequences<'_> {
         order.truncate(limit);
         plan.objects = order.into_iter().filter_map(|(_, place)| self.object(asker, place)).collect();
         plan.verdict = self.verdict(asker).of(plan);
+        for root in (0..self.walk.roots).filter(|root| self.visited(*root).keeps_contents).take(LISTED) {
+            let why = "because nobody empties a namespace without finalizers in its spec";
+            plan.verdict.push_str(&format!(" What is in {} stays, {why}.", self.name(root)));
+        }
         plan.notes = notes(plan, asker.outside().source);
         let replaced = (0..self.walk.roots).filter_map(|root| {
             let (was, now) = (Cascade::begun(self.visited(root).deletion)?, self.visited(root).cascade?);
@@ -316,9 +324,10 @@ impl Consequences<'_> {
         } else if effect == Effect::Held && self.is_namespace(place) {
             object.why.clone_from(&self.hangs);
         } else if effect == Effect::Held && object.finalizers.as_ref().is_some_and(Vec::is_empty) {
+            let again = visited.keeps_contents.then(|| "goes when it is deleted again".to_owned());
             let live = asker.live(&visited.identity).and_then(Live::found);
             let held = live.and_then(|live| grace(asker, &live.details)).map(|held| held.of_one());
-            object.why = held.or_else(|| Some("is being deleted already".to_owned()));
+            object.why = again.or(held).or_else(|| Some("is being deleted already".to_owned()));
         }
         if self.goes[place as usize] != Goes::InAll {
             let keeps = |met: Met| match met {
@@ -377,23 +386,29 @@ impl Consequences<'_> {
         }
     }
 
-    fn container(&self, place: Index) -> Option<Container> {
-        Container::of(&self.visited(place).identity)
-    }
-
     /// Whether it goes because a pod that uses it does, or its node.
     pub(super) fn is_freed(&self, place: Index) -> bool {
         self.visited(place).containers.iter().any(|container| !self.goes_last(*container))
     }
 
+    /// Whether it is a namespace that somebody empties.
     pub(super) fn is_namespace(&self, place: Index) -> bool {
-        matches!(self.container(place), Some(Container::Namespace(_)))
+        let Visited { identity, keeps_contents, .. } = self.visited(place);
+        !keeps_contents && matches!(Container::of(identity), Some(Container::Namespace(_)))
     }
 
     /// Whether it stays until nothing is in it.
     pub(super) fn goes_last(&self, place: Index) -> bool {
-        matches!(self.container(place), Some(Container::Namespace(_) | Container::Definition(_)))
+        let identity = &self.visited(place).identity;
+        self.is_namespace(place) || matches!(Container::of(identity), Some(Container::Definition(_)))
     }
+}
+
+/// Whether it is a namespace that nobody empties, because its spec has no finalizer (kubernetes/kubernetes:
+/// pkg/controller/namespace/deletion). The first DELETE only marks it; the second removes it.
+pub(crate) fn keeps_contents(of: &Identity, details: &Details) -> bool {
+    matches!(Container::of(of), Some(Container::Namespace(_)))
+        && matches!(&details.particulars, Particulars::Container { finalizers, .. } if finalizers.is_empty())
 }
 
 /// Why a namespace never goes: its controller waits for every API.

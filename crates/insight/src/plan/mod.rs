@@ -18,6 +18,6 @@ mod walk;
 
 pub use answer::{Cascade, Effect, Forecast, Plan, PlannedObject, TypeEffects};
 pub use listing::plan;
-pub(super) use listing::{OF_DEFINITIONS, OF_NAMESPACES, in_spec};
+pub(super) use listing::{OF_DEFINITIONS, OF_NAMESPACES, in_spec, keeps_contents};
 pub(super) use walk::Container;
 pub use walk::{PlanQuery, Walk};

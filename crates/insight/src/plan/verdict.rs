@@ -217,7 +217,9 @@ pub(super) fn notes(plan: &Plan, source: Source) -> Vec<String> {
         plan.by_type.iter().any(|of| of.resource == name && of.deleted + of.held + of.unknown > 0)
     };
     let is_node = plan.object.resource.as_deref() == Some("nodes");
-    let of_types = NOTES.iter().filter(|(resource, _)| goes(resource) && !(is_node && *resource == "pods"));
+    let is_kept = plan.states.iter().any(|(.., keeps_contents)| *keeps_contents);
+    let is_other = |of: &str| is_node && of == "pods" || is_kept && of == "namespaces";
+    let of_types = NOTES.iter().filter(|(resource, _)| goes(resource) && !is_other(resource));
     let of_types = of_types.map(|(_, note)| *note);
     std::iter::once(always).chain(needs_collector).chain(of_types).map(str::to_owned).collect()
 }

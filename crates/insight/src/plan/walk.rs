@@ -9,8 +9,7 @@ use std::hash::{BuildHasher as _, RandomState};
 use crate::plan::answer::{Cascade, Plan};
 use kube_gc_core::graph::{Member, MemberPage, MembersOf, OwnerState, OwnerView, ReferenceSnapshot};
 use kube_gc_core::object::{
-    DeletionState, Finalizers, GroupResource, Identity, Key, Namespace, OwnerReference, PropagationPolicy,
-    split_api_version,
+    DeletionState, Finalizers, GroupResource, Identity, Key, Namespace, PropagationPolicy,
 };
 
 /// What is asked.
@@ -49,6 +48,8 @@ pub(super) struct Visited {
     /// It may go, so its dependents matter.
     pub(super) is_open: bool,
     pub(super) has_dependents: bool,
+    /// A namespace that nobody empties.
+    pub(super) keeps_contents: bool,
 }
 
 /// An owner reference of an object that was visited.
@@ -59,15 +60,13 @@ pub(super) struct Reference {
     /// An object with the uid of the owner and another name: it does not own the dependent, and
     /// waits for it all the same.
     pub(super) namesake: Option<Index>,
-    /// The owner that it names by a version that is not served. It owns nothing thereby, and releases it.
-    pub(super) unserved: Option<Index>,
 }
 
 impl Reference {
     /// A reference to an owner that may be visited later.
     fn unknown(snapshot: ReferenceSnapshot) -> Self {
         let blocking = snapshot.reference.block_owner_deletion;
-        Self { owner: Owner::Other(Box::new(snapshot)), blocking, namesake: None, unserved: None }
+        Self { owner: Owner::Other(Box::new(snapshot)), blocking, namesake: None }
     }
 
     /// The owner, if it was visited.
@@ -187,14 +186,16 @@ impl Walk {
         place < self.roots
     }
 
-    /// Takes what a plan has found out: which roots are being deleted already, and which objects go though an
-    /// owner of them was taken for one that stays. Returns whether that changes the plan.
+    /// Takes what a plan has found out: which roots are being deleted already, which keep what is in them, and which
+    /// objects go though an owner of them was taken for one that stays. Returns whether that changes the plan.
     pub fn follow(&mut self, plan: &Plan) -> bool {
         let mut is_new = false;
         for (root, new) in self.visited.iter_mut().zip(&plan.states) {
-            is_new |= (root.deletion, root.cascade) != *new;
-            (root.deletion, root.cascade) = *new;
+            is_new |= (root.deletion, root.cascade, root.keeps_contents) != *new;
+            (root.deletion, root.cascade, root.keeps_contents) = *new;
         }
+        let takes: Vec<bool> = self.visited.iter().map(|container| !container.keeps_contents).collect();
+        self.visited.iter_mut().for_each(|of| of.containers.retain(|of| takes[*of as usize]));
         plan.unfollowed.iter().for_each(|place| self.open(*place));
         is_new || !self.needs.is_empty()
     }
@@ -220,10 +221,7 @@ impl Walk {
             let mut references = std::mem::take(&mut self.visited[place].references);
             for reference in &mut references {
                 let Owner::Other(snapshot) = &reference.owner else { continue };
-                let Some(identity) = snapshot.owner.identity() else {
-                    reference.unserved = self.find_unserved(place, &snapshot.reference);
-                    continue;
-                };
+                let Some(identity) = snapshot.owner.identity() else { continue };
                 match self.find(identity) {
                     Some(owner) => reference.owner = Owner::Visited(owner),
                     None => reference.namesake = self.find_uid(identity),
@@ -251,27 +249,6 @@ impl Walk {
             && visited.namespace == identity.namespace
             && visited.resource.kind == identity.resource.kind;
         is_same.then_some(place)
-    }
-
-    /// The owner that a reference of this object means, as the release of orphans reads it.
-    fn find_unserved(&self, place: usize, reference: &OwnerReference) -> Option<Index> {
-        let OwnerReference { api_version, kind, name, uid, .. } = reference;
-        let named = |namespace| (uid, &**name, namespace, split_api_version(api_version).0);
-        [self.visited[place].identity.namespace.as_ref(), None].into_iter().find_map(|namespace| {
-            let owner = *self.places.get(&self.hasher.hash_one((uid, namespace, kind)))?;
-            let Identity { resource, namespace: own, name, uid } = &self.visited[owner as usize].identity;
-            ((uid, &**name, own.as_ref(), &*resource.group_resource.group) == named(namespace))
-                .then_some(owner)
-        })
-    }
-
-    /// The owner of a reference, if it was visited, also one that is to be released from it.
-    pub(super) fn owner<'a>(&self, of: &'a Reference) -> Result<Index, &'a ReferenceSnapshot> {
-        match (&of.owner, of.unserved) {
-            (Owner::Visited(owner), _) => Ok(*owner),
-            (Owner::Other(_), Some(owner)) if self.orphans(owner) => Ok(owner),
-            (Owner::Other(snapshot), _) => Err(snapshot),
-        }
     }
 
     pub(super) fn find(&self, identity: &Identity) -> Option<Index> {
@@ -341,6 +318,7 @@ impl Walk {
             taken_by,
             is_open: false,
             has_dependents,
+            keeps_contents: false,
         });
         if container.is_some() || deletion.is_being_deleted() || (kept_by == 0 && taken_by > 0) {
             self.open(place);

@@ -72,6 +72,36 @@ fn a_finalizer_in_the_spec_of_a_namespace_holds_it() {
     }
 }
 
+/// The first DELETE marks it, unless the collector or somebody else changes it afterwards.
+#[test]
+fn a_namespace_without_finalizers_in_its_spec_keeps_what_is_in_it() {
+    let live = obj("namespaces", "", "ns");
+    let (inside, owned) = (config("inside"), obj("pods", "other", "owned").owned(&live));
+    for (namespace, policy, finalizers, expected) in [
+        (live.clone(), Background, &[][..], ["ns held", "owned deleted after ns"]),
+        (live.clone(), Background, &["example.com/x"], ["ns held", "owned deleted after ns"]),
+        (live.clone(), Foreground, &[], ["ns deleted", "owned deleted"]),
+        (live.clone(), Orphan, &[], ["ns deleted", "owned orphaned"]),
+        (live.clone().terminating(), Background, &[], ["ns deleted", "owned deleted"]),
+        (live.clone().terminating(), Background, &["example.com/x"], ["ns held", "owned deleted after ns"]),
+    ] {
+        let mut cluster = Cluster::of(&[&namespace, &inside, &owned]).with(&namespace, |details| {
+            details.finalizers = finalizers.iter().map(|&name| name.to_owned()).collect();
+            let finalizers = Vec::new();
+            details.particulars = Particulars::Container { finalizers, conditions: Vec::new() };
+        });
+        let api = Unseen { what: "example.com/v1".to_owned(), why: "503".to_owned() };
+        cluster.outside.silent_apis.push(api);
+        let plan = cluster.plan(&namespace, policy);
+        assert_eq!(effects(&plan), expected, "{policy} {finalizers:?}");
+        let stays = " What is in Namespace/ns stays, because nobody empties a namespace without finalizers in its spec.";
+        assert!(plan.verdict.ends_with(stays), "{}", plan.verdict);
+        assert!(!plan.notes.iter().any(|note| note.contains("deletes what is in")), "{:?}", plan.notes);
+        let is_only_marked = plan.objects[0].why.as_deref() == Some("goes when it is deleted again");
+        assert_eq!(is_only_marked, expected[0] == "ns held" && finalizers.is_empty());
+    }
+}
+
 /// Its controller deletes them, whatever their owners do.
 #[test]
 fn what_is_in_a_namespace_does_not_wait_for_owners_elsewhere() {
@@ -141,6 +171,7 @@ fn what_the_api_server_refuses_is_not_planned() {
     assert_eq!((plan.deletes, plan.objects.len(), plan.exists), (0, 0, Some(true)));
     assert!(!Plan::is_refused(&other.identity()));
     plan.verdict = "ConfigMap/a is deleted.".to_owned();
+    assert_eq!(plan.refused, [(&refused.identity()).into()]);
     plan.refuse(&[refused.identity()]);
     assert!(plan.verdict.ends_with("/a is deleted. The API server refuses to delete Namespace/kube-system."));
 }

@@ -41,6 +41,26 @@ fn what_is_not_meant_holds_others_and_is_not_counted() {
     assert_eq!((report.stuck, report.being_deleted, report.groups[0].object_count), (1, 1, 1));
 }
 
+/// What is in it is not being deleted, and finalizers in the metadata hold it before that.
+#[test]
+fn a_namespace_without_finalizers_in_its_spec_waits_for_another_deletion() {
+    let gone = obj("namespaces", "", "ns").terminating();
+    for (finalizers, waits) in [
+        (&[][..], "another deletion, which removes it and leaves in the store what is in it"),
+        (&["example.com/x"], "finalizer example.com/x"),
+    ] {
+        let mut cluster = Cluster::of(&[&gone, &config("inside")]).with(&gone, |details| {
+            details.finalizers = finalizers.iter().map(|&name| name.to_owned()).collect();
+            let finalizers = Vec::new();
+            details.particulars = Particulars::Container { finalizers, conditions: Vec::new() };
+        });
+        assert_eq!(
+            sentences(&report(&mut cluster, NOW, |_| true)),
+            [format!("Namespace/ns waits for {waits}")]
+        );
+    }
+}
+
 /// Objects that wait for the same finalizer are one group, unless they hold different namespaces.
 #[test]
 fn a_namespace_waits_only_for_what_is_in_it() {

@@ -126,6 +126,22 @@ fn a_search_has_whole_names_first_and_owners_before_others() {
     assert_eq!([found("web"), found("pod"), found("pod/web")], [4, 0, 3], "a part of the kind says nothing");
 }
 
+/// As long as something names them. No object has a name as long as that of a hostile reference.
+#[test]
+fn a_search_may_find_absent_owners() {
+    let (owner, long) = (config("web-owner"), config(&"web".repeat(100)));
+    let mut w = World::of(1, &[&owner, &long, &pod("a").owned(&owner), &pod("b").owned(&long)]);
+    w.see(&[&pod("c").owned(&config("web-unverified"))]);
+    w.delete(&owner);
+    w.delete(&long);
+    for (or_absent, expected) in [(false, &[][..]), (true, &["web-owner"])] {
+        let query = SearchQuery { text: "web".to_owned(), or_absent, ..SearchQuery::default() };
+        let (found, _) = w.partition("ns").page_of_search(&[query], None, usize::MAX, 10);
+        let found = found.iter().map(|(_, identity, _)| &*identity.name);
+        assert_eq!(found.collect::<Vec<_>>(), expected);
+    }
+}
+
 /// The text is a part of `Kind/name`, in any case. Of several searches, the first counts that finds
 /// anything.
 #[test]
