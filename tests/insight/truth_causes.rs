@@ -5,6 +5,7 @@ use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 
 use super::fixtures::{World, unserved};
+use super::kubectl::in_shell;
 use super::{Caller, values, words};
 use crate::conformance::stage::own;
 use crate::conformance::user::User;
@@ -200,9 +201,6 @@ impl Row {
             ensure!(explained["heldBy"][0]["cause"] == hold.into_str(), "{hold:?}: {explained}");
         }
         if *hold == Hold::Kubelet {
-            let advice = explained["advice"][0].as_str().unwrap_or_default();
-            let command = format!(": kubectl delete pod pod -n {} --force", ns.name());
-            ensure!(advice.ends_with(&command), "{explained}");
             let said = ["and node nowhere does not exist", "!the kubelet of"];
             caller.says("plan pod/pod", 0, &said).await?;
         }
@@ -232,8 +230,10 @@ impl Row {
     }
 
     /// Does what is said that it waits for.
-    async fn end(&self, cluster: &Cluster) -> Result<()> {
-        match &self.end {
+    async fn end(&self, world: &World) -> Result<()> {
+        let Self { ns, end, .. } = self;
+        let cluster = &world.stage.cluster;
+        match end {
             End::Collector => Ok(()),
             End::Finalizers(all) => {
                 for object in all {
@@ -241,9 +241,21 @@ impl Row {
                 }
                 Ok(())
             }
-            End::Kubelet(pod) => cluster.delete_with(pod, &json!({ "gracePeriodSeconds": 0 })).await,
+            End::Kubelet(pod) => {
+                let caller = Caller { kubeconfig: world.stage.plane.kubeconfig(), namespace: ns.name() };
+                let explained = caller.json(&format!("explain pod/{} --from lists", pod.name)).await?;
+                let advice = explained["advice"][0].as_str().unwrap_or_default();
+                let command = advice.split_once(": echo ").map(|(_, command)| format!("echo {command}"));
+                let command = command.with_context(|| format!("no command in {explained}"))?;
+                // Another pod may have the name by then.
+                for (command, is_done) in [(command.replace(&pod.uid, "x"), false), (command, true)] {
+                    let ran = in_shell(&world.stage, &command).await?;
+                    ensure!((ran.code == 0) == is_done, "{command}: {ran:?}");
+                }
+                Ok(())
+            }
             End::References(object) => cluster.set_owner_references(object, &[]).await.map(drop),
-            End::Spec => self.ns.finalize().await,
+            End::Spec => ns.finalize().await,
         }
     }
 }
@@ -269,7 +281,7 @@ async fn each_cause_is_named_and_what_is_said_of_it_comes_true() -> Result<()> {
         ensure!(cluster.exists_with_uid(object).await? != goes, "{hold:?} of {object}");
     }
     for row in &rows {
-        row.end(cluster).await.with_context(|| format!("{:?}", row.hold))?;
+        row.end(&world).await.with_context(|| format!("{:?}", row.hold))?;
         cluster.gone(&row.object).await?;
     }
     collector.stop().await

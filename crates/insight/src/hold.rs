@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;
 
-use crate::advice::Advice;
+use crate::advice::{Advice, is_plain};
 use crate::finalizers::FinalizerReport;
 use crate::judge::verdict;
 use crate::knowledge::{Asker, Details, Live, LiveObject, NodeState, Particulars};
@@ -328,9 +328,13 @@ impl Held {
                          have ended (if the machine of {about} still runs, they may run on, beside a new pod of the \
                          same name)"
                     );
-                    let namespace = of.namespace.as_deref().unwrap_or_default();
-                    let command = format!("kubectl delete pod {} -n {namespace} --force", of.name);
-                    return vec![Advice::from(what).with(command, count)];
+                    let ObjectName { namespace, name, uid, .. } = of;
+                    let path = format!("namespaces/{}/pods/{name}", namespace.as_deref().unwrap_or_default());
+                    // Not the new pod of the same name.
+                    let options = format!(r#"{{"gracePeriodSeconds":0,"preconditions":{{"uid":"{uid}"}}}}"#);
+                    let command = format!("echo '{options}' | kubectl delete --raw /api/v1/{path} -f -");
+                    let is_safe = [&path, uid].into_iter().all(|word| is_plain(word));
+                    return vec![if is_safe { Advice::from(what).with(command, count) } else { what.into() }];
                 }
                 NodeState::Unready => format!(
                     "Node {about} is not ready. If its machine is gone for good, so that the containers cannot run any \

@@ -285,7 +285,7 @@ fn only_a_pod_has_a_grace_period_and_each_other_cause_is_its_own() {
         assert_eq!(verdict.contains("grace period"), cause == "kubelet", "{verdict}");
         if cause == "kubelet" {
             let command = if particulars == &lost {
-                "delete pod p -n ns --force"
+                "\"}}' | kubectl delete --raw /api/v1/namespaces/ns/pods/p -f -"
             } else {
                 "Look at it and its kubelet."
             };
