@@ -241,6 +241,9 @@ impl Row {
                 }
                 Ok(())
             }
+            End::Kubelet(pod) if self.hold == Hold::GracePeriod => {
+                cluster.delete_with(pod, &json!({ "gracePeriodSeconds": 0 })).await
+            }
             End::Kubelet(pod) => {
                 let caller = Caller { kubeconfig: world.stage.plane.kubeconfig(), namespace: ns.name() };
                 let explained = caller.json(&format!("explain pod/{} --from lists", pod.name)).await?;
