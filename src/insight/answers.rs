@@ -89,9 +89,8 @@ impl Session {
             && let Some(namespace) = &root.namespace
         {
             match self.namespace_named(namespace).await {
-                Ok(Some((_, live))) if live.facts.being_deleted => {
-                    explanation
-                        .stays_for_now(&format!("namespace {namespace} exists, which is being deleted"));
+                Ok(Some((namespace, live))) if live.facts.being_deleted => {
+                    explanation.is_within(&namespace, Some(&live));
                 }
                 Err(InsightError::NoSuchObject(_)) => {
                     explanation.verdict.push_str(&format!(" Namespace {namespace} does not exist."));

@@ -16,9 +16,9 @@ use kube_gc_core::graph::{MemberMark, MembersOf, PartitionId, SearchQuery, ViewL
 use kube_gc_core::object::{DeletionState, GroupResource, Identity, Namespace};
 use kube_gc_core::text::{Thousands, bounded};
 use kube_gc_insight::{
-    Answer, Asker, Explanation, Forecast, Knowledge, Leaf, NeighbourhoodPage, NeighbourhoodQuery, ObjectName,
-    Outcome, Plan, PlanQuery, StuckReport, Unseen, Walk, contents_of, counted, explain, explain_namespace,
-    neighbourhood, page, plan, stuck,
+    Answer, Asker, Explanation, Forecast, Knowledge, Leaf, Live, NeighbourhoodPage, NeighbourhoodQuery,
+    ObjectName, Outcome, Plan, PlanQuery, StuckReport, Unseen, Walk, contents_of, counted, explain,
+    explain_namespace, neighbourhood, page, plan, stuck,
 };
 use kube_gc_observe::telemetry::StuckReason;
 
@@ -52,18 +52,20 @@ impl CollectorIntrospection {
             return Ok(ignored.map(ExplanationPage::of_ignored));
         };
         let outside = self.questions.outside(root.namespace.as_ref(), None).await?;
-        let question = |asker: &mut Asker<'_>| explain(asker, &root);
+        let namespace = self.namespace(root.namespace.as_ref()).await?;
+        let dying = namespace.filter(|(_, deletion)| deletion.is_being_deleted());
+        let question = |asker: &mut Asker<'_>| {
+            let mut explanation = explain(asker, &root);
+            if let Some((namespace, _)) = dying.as_ref().filter(|_| explanation.is_kept()) {
+                explanation.is_within(namespace, asker.live(namespace).and_then(Live::found));
+            }
+            explanation
+        };
         let mut answer = self.questions.ask(ViewLimits::default(), Freshness::Now, outside, question).await?;
         if let Some(contents) = contents_of(&root).filter(|_| answer.report.deleted.is_some()) {
             answer = self.contents(&root, contents).await?;
         }
         let explanation = &mut answer.report;
-        let namespace = root.namespace.as_ref().filter(|_| explanation.is_kept());
-        if let Some(namespace) = namespace
-            && self.namespace(namespace).await?.is_some_and(|(_, deletion)| deletion.is_being_deleted())
-        {
-            explanation.stays_for_now(&format!("namespace {namespace} exists, which is being deleted"));
-        }
         // The brake holds deletions, and not what is left to do of one.
         if explanation.deleted.is_none()
             && explanation.outcome == Outcome::Goes
@@ -107,8 +109,9 @@ impl CollectorIntrospection {
     /// The namespace of this name.
     async fn namespace(
         &self,
-        namespace: &Namespace,
+        namespace: Option<&Namespace>,
     ) -> Result<Option<(Identity, DeletionState)>, PartitionEnded> {
+        let Some(namespace) = namespace else { return Ok(None) };
         let (text, of) = (format!("namespace/{namespace}"), GroupResource::new("", "namespaces"));
         let itself = SearchQuery { text, resource: Some(of), ..SearchQuery::default() };
         let (_, found, _) = self.questions.search(vec![itself], MOST_DELETED).await?;
@@ -140,7 +143,7 @@ impl CollectorIntrospection {
             unseen("further objects".to_owned(), why);
         }
         if let Some(namespace) = &namespace {
-            let itself = self.namespace(namespace).await?;
+            let itself = self.namespace(Some(namespace)).await?;
             if itself.is_none() {
                 let why = "the collector does not know it: does it exist?".to_owned();
                 unseen(format!("namespace {namespace}"), why);

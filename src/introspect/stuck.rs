@@ -188,8 +188,8 @@ pub const fn hint(reason: StuckReason) -> &'static str {
         }
         StuckReason::Panicked => "a bug in kube-gc: please report the panic in the log",
         StuckReason::Unresolved => {
-            "to keep the object, remove all of its owner references in one change; once the API of the owner answers \
-             (/debug/discovery shows what fails), it may be deleted: a restored owner has a new uid"
+            "once the API of the owner answers (/debug/discovery shows what fails), the object may be deleted: a \
+             restored owner has a new uid; without any owner references, no garbage collection deletes it"
         }
         StuckReason::NotObserved => {
             "the owner exists, but its monitor does not show it: see its type in /debug/monitors"

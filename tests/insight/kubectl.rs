@@ -7,7 +7,6 @@ use tempfile::TempDir;
 
 use super::Ran;
 use crate::conformance::stage::Stage;
-use kube_gc_testkit::cluster::poll;
 use kube_gc_testkit::{Policy, Scope, target};
 
 kube_gc_testkit::scenarios! {
@@ -107,21 +106,6 @@ async fn the_command_that_removes_a_finalizer_fits_each_object() -> Result<()> {
         ensure!(cluster.fresh(object).await?.finalizers() == [two], "{object}");
         cluster.set_finalizers(object, &[]).await?;
     }
-    ns.set_spec_finalizers(&["kubernetes", one]).await?;
-    cluster.delete(ns.as_object(), Policy::Background).await?;
-    let ran = run(&stage, "kubectl", &["gc", "explain", &format!("ns/{}", ns.name())]).await?;
-    let command = command(&ran, &format!("Removing {one} in the spec by hand"))?;
-    let is_left = async || {
-        let namespace = cluster.get(ns.as_object()).await?;
-        anyhow::Ok(namespace.is_some_and(|ns| ns.raw["spec"]["finalizers"].to_string().contains(one)))
-    };
-    let of_another = command.replace(&ns.as_object().uid, "x");
-    let ran = in_shell(&stage, &of_another).await?;
-    ensure!(ran.code != 0 && is_left().await?, "{of_another}: {ran:?}");
-    // The controller of namespaces may write in between.
-    let is_done = async || Ok(in_shell(&stage, command).await?.code == 0);
-    poll("the finalizer in the spec to be removed", is_done).await?;
-    ensure!(!is_left().await?, "{command}");
     Ok(())
 }
 

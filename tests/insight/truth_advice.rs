@@ -22,6 +22,14 @@ kube_gc_testkit::scenarios! {
     what_was_not_looked_at_is_no_answer,
 }
 
+/// The advice on a Secret begins so.
+fn removing(name: &str) -> String {
+    format!("Removing all owner references of Secret/{name} in one change")
+}
+
+const KEEPS: &str = " keeps it from garbage collection, but not from the end of its namespace, or from a controller that \
+                     adopts it";
+
 /// Whoever restores a definition and its objects gives them new uids.
 async fn an_api_that_comes_back_takes_what_names_an_owner_of_before() -> Result<()> {
     let world = World::set().await?;
@@ -34,19 +42,18 @@ async fn an_api_that_comes_back_takes_what_names_an_owner_of_before() -> Result<
     definition.remove().await?;
     let collector = world.stage.collector().await?;
     cluster.settled_with_parked(&collector).await?;
-    let keep =
-        "To keep Secret/lost, remove all of its owner references in one change: kubectl patch secrets lost ";
+    let keep = format!("{}{KEEPS}: kubectl patch secrets lost ", removing("lost"));
     let goes = "\nAs soon as the server has Database in advice.example.org/v1, a collector may delete the object: a restored \
                 owner has a new uid.\n";
     let asked = format!("--collector http://{}", collector.debug_address());
-    caller.says("explain secret/lost --from lists", 0, &[keep, goes]).await?;
+    caller.says("explain secret/lost --from lists", 0, &[&*keep, goes]).await?;
     let hint = "What to do: what is advised above.\n";
     let line = format!("explain secret/lost {asked}");
     let is_listed = async || anyhow::Ok(caller.ask(&line).await?.out.contains("What to do: "));
     poll("it to be listed as stuck", is_listed).await?;
-    caller.says(&line, 0, &[keep, goes, hint]).await?;
+    caller.says(&line, 0, &[&*keep, goes, hint]).await?;
     let answer = caller.ask("explain secret/kept --from lists").await?;
-    let ran = in_shell(&world.stage, command(&answer, "To keep Secret/kept, ")?).await?;
+    let ran = in_shell(&world.stage, command(&answer, &removing("kept"))?).await?;
     ensure!(ran.code == 0, "{ran:?}");
     let definition = cluster.crd(name, Scope::Namespaced, &["v1"]).await?;
     ns.object(definition.resource(), "prod").create().await?;
@@ -87,15 +94,16 @@ async fn who_removes_all_owner_references_in_one_change_keeps_the_object() -> Re
     let said = [
         "the server does not have this kind\n",
         "served as v1\n",
-        "\nTo keep Secret/a-all, remove all of its owner references in one change, for each object as for this one: ",
+        &format!("\n{}{KEEPS}, for each object as for this one: ", removing("a-all")),
     ];
     caller.says("check", 1, &said).await?;
-    let version = "\nThe server has ConfigMap in v1, where no collector looks for this owner.\n";
+    let version = "\nThe server has ConfigMap in v1, where no collector looks for this owner. As soon as the server has \
+                   ConfigMap in v9, a collector may delete the object: a restored owner has a new uid.\n";
     caller.says("explain secret/g-all --from lists", 0, &[version]).await?;
     let mut commands = Vec::new();
     for item in &kept {
         let answer = caller.ask(&format!("explain secret/{} --from lists", item.name)).await?;
-        let command = command(&answer, &format!("To keep Secret/{}, ", item.name))?.to_owned();
+        let command = command(&answer, &removing(&item.name))?.to_owned();
         let ran = in_shell(&world.stage, &command).await?;
         ensure!(ran.code == 0, "{ran:?}");
         commands.push(command);
@@ -166,7 +174,7 @@ async fn a_standby_says_that_the_leader_knows_more() -> Result<()> {
     leader.stop().await
 }
 
-/// The first deletion marks it, the second one removes it.
+/// The first deletion marks it, the second one removes it. So does whoever takes the last finalizer out of its spec.
 async fn a_namespace_without_the_finalizer_of_its_controller_leaves_its_content_behind() -> Result<()> {
     let world = World::set().await?;
     let (cluster, _, caller) = world.parts();
@@ -180,14 +188,31 @@ async fn a_namespace_without_the_finalizer_of_its_controller_leaves_its_content_
     caller
         .says(&format!("explain ns/{} --from lists", doomed.name()), 0, &[said, "!look at the namespace"])
         .await?;
+    let (line, inside) = ("explain cm/left --from lists", Caller { namespace: doomed.name(), ..caller });
+    let said = " has no finalizers in its spec: it goes without the object, which stays in the store.\n";
+    inside.says(line, 0, &[said, "!at most"]).await?;
+    let collector = world.stage.collector().await?;
+    let asked = format!("explain cm/left --collector http://{}", collector.debug_address());
+    inside.says(&asked, 0, &[said, "!at most"]).await?;
+    collector.stop().await?;
     cluster.delete(namespace, Policy::Background).await?;
     cluster.gone(namespace).await?;
     let said = format!(
         "No garbage collector deletes ConfigMap/left: it has no owner references. Namespace {} does not exist.\n",
         doomed.name()
     );
-    let inside = Caller { namespace: doomed.name(), ..caller };
-    inside.says("explain cm/left --from lists", 0, &[&said]).await?;
+    inside.says(line, 0, &[&said]).await?;
+    cluster.delete(&left, Policy::Background).await?;
+    let doomed = cluster.namespace().await?;
+    let left = doomed.configmap("left").create().await?;
+    doomed.set_spec_finalizers(&["kubernetes", HOLD]).await?;
+    cluster.delete(doomed.as_object(), Policy::Background).await?;
+    let said = "As soon as no finalizer is left in its spec and its metadata, a namespace that is being deleted goes, and \
+                what is still in it stays in the store.\n";
+    caller.says(&format!("explain ns/{} --from lists", doomed.name()), 0, &[said, "!kubectl"]).await?;
+    doomed.set_spec_finalizers(&[]).await?;
+    cluster.gone(doomed.as_object()).await?;
+    cluster.assert_kept([&left]).await?;
     cluster.delete(&left, Policy::Background).await
 }
 

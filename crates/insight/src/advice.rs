@@ -16,10 +16,13 @@ pub struct Advice {
 }
 
 impl Advice {
-    /// What keeps an object, one of so many, whatever its owners do. After a change of one reference, the collector
-    /// would decide by the others.
+    /// What keeps garbage collectors from an object, one of so many, whatever its owners do. After a change of one
+    /// reference, they would decide by the others.
     pub(crate) fn to_keep(object: &ObjectName, count: usize) -> Self {
-        let what = format!("To keep {object}, remove all of its owner references in one change");
+        let what = format!(
+            "Removing all owner references of {object} in one change keeps it from garbage collection, but not from \
+             the end of its namespace, or from a controller that adopts it"
+        );
         let Some(words) = in_shell(object) else { return (what + ".").into() };
         let test = format!(r#"{{"op":"test","path":"/metadata/uid","value":"{}"}}"#, object.uid);
         let remove = r#"{"op":"remove","path":"/metadata/ownerReferences"}"#;

@@ -7,16 +7,15 @@ use crate::chain::{Chain, chain};
 use crate::contents::NamespaceReport;
 use crate::finalizers::FinalizerReport;
 use crate::hold::{Held, Hold, holds};
-use crate::judge::{Evidence, JudgedReference, doomed, is_orphaning, judged, locate, snapshot};
-use crate::knowledge::{Asker, Live};
+use crate::judge::{Evidence, Fate, JudgedReference, fate, is_orphaning, judged, locate, snapshot};
+use crate::knowledge::{Asker, Live, LiveObject};
 use crate::name::{ObjectName, Outside, Report, Source};
+use crate::plan::keeps_contents;
 use crate::sentence;
 use kube_gc_core::graph::ObjectSnapshot;
 use kube_gc_core::object::{DeletionState, Identity, ORPHAN_FINALIZER};
 use kube_gc_core::verdict::{Decision, IdleReason, KeepReason, Precheck, ReferenceClass, decide, precheck};
 
-/// How far up it is looked whether an owner goes.
-const LEVELS: usize = 4;
 /// The most owner references that an explanation lists.
 const LISTED_REFERENCES: usize = 64;
 
@@ -175,8 +174,18 @@ impl Explanation {
         matches!(self.outcome, Stays | StaysForNow | LosesReferences | Undecided)
     }
 
+    /// Its namespace is being deleted.
+    pub fn is_within(&mut self, namespace: &Identity, live: Option<&LiveObject>) {
+        if live.is_some_and(|live| keeps_contents(namespace, &live.details)) {
+            let stays = "has no finalizers in its spec: it goes without the object, which stays in the store";
+            self.verdict += &format!(" Namespace {}, which is being deleted, {stays}.", namespace.name);
+        } else {
+            self.stays_for_now(&format!("namespace {} exists, which is being deleted", namespace.name));
+        }
+    }
+
     /// It stays only as long as others do, and those go.
-    pub fn stays_for_now(&mut self, others: &str) {
+    pub(crate) fn stays_for_now(&mut self, others: &str) {
         self.outcome = Outcome::StaysForNow;
         self.verdict = format!("{} stays at most as long as {others}.", self.object);
         self.advice.clear();
@@ -228,7 +237,7 @@ impl Explanation {
         let decision = decide(snapshot, &classes);
         let is_kept =
             matches!(decision, Decision::Keep(KeepReason::Owned) | Decision::RemoveReferences { .. });
-        let doomed = is_kept.then(|| doomed(asker, judged, LEVELS)).flatten();
+        let fate = is_kept.then(|| fate(asker, judged, &mut vec![snapshot.identity.key()]));
         let is_unseen = judged.iter().any(|reference| reference.evidence.is_unseen());
         self.outcome = match decision {
             Decision::Keep(_) | Decision::Report { .. } => Outcome::Stays,
@@ -246,8 +255,12 @@ impl Explanation {
             let deletes = source.does("delete");
             self.verdict.push_str(&format!(" The collector{deletes} it with the policy {policy}."));
         }
-        if let Some(owners) = doomed {
-            self.stays_for_now(&owners);
+        match fate {
+            Some(Fate::Goes(owners)) => self.stays_for_now(&owners),
+            Some(Fate::Unseen) => {
+                self.verdict += " It goes when its owners do; whether they do was not looked at.";
+            }
+            Some(Fate::Stays) | None => {}
         }
         if self.outcome == Outcome::Goes && !self.finalizers.is_empty() {
             let names = FinalizerReport::names(&self.finalizers);

@@ -200,10 +200,18 @@ impl FinalizerReport {
             advice.push_str(&format!(" `explain` of {of} says which do."));
         }
         let is_alone = *api_is_served == Some(false) || is_for.is_some() || self.is_of_others();
-        let command = is_alone.then(|| self.by_hand(of)).flatten();
-        let by_hand =
-            format!("Removing {name}{place} by hand skips its clean-up. If nothing is left to clean up");
-        let by_hand = command.map(|command| Advice::from(by_hand).with(command, count));
+        let by_hand = if *in_spec {
+            let goes = "As soon as no finalizer is left in its spec and its metadata, a namespace that is being deleted \
+                        goes, and what is still in it stays in the store.";
+            Some(goes.to_owned().into())
+        } else {
+            let by_hand = format!(
+                "Removing {name} by hand skips its clean-up, and an object without other finalizers then goes, with what it \
+                 alone owns (`plan` names that). If nothing is left to clean up"
+            );
+            let command = is_alone.then(|| self.by_hand(of)).flatten();
+            command.map(|command| Advice::from(by_hand).with(command, count))
+        };
         std::iter::once(advice.into()).chain(by_hand).collect()
     }
 
@@ -253,23 +261,16 @@ impl FinalizerReport {
 
     /// The command that removes it, and only it, whatever its place in the list of the object.
     fn by_hand(&self, of: &ObjectName) -> Option<String> {
-        let Self { name, in_spec, .. } = self;
+        let Self { name, .. } = self;
         let (words, uid) = (in_shell(of).filter(|_| is_plain(name))?, &of.uid);
-        let get = format!("kubectl get {words} -o json | jq");
         // Another object may have the name by then.
-        Some(if *in_spec {
-            let to = format!("/api/v1/namespaces/{}/finalize", of.name);
-            let change = format!(".metadata.uid = \"{uid}\" | .spec.finalizers -= [\"{name}\"]");
-            format!("{get} '{change}' | kubectl replace --raw {to} -f -")
-        } else {
-            // Only the list goes through jq, which changes large numbers.
-            format!(
-                "kubectl patch {words} --type=json -p \"$({get} -c \
-                 '.metadata.finalizers|index(\"{name}\") as $i|\"/metadata/finalizers/\\($i)\" as $path|\
-                 [{{op:\"test\",path:\"/metadata/uid\",value:\"{uid}\"}},\
-                 {{op:\"test\",$path,value:\"{name}\"}},{{op:\"remove\",$path}}]')\""
-            )
-        })
+        // Only the list goes through jq, which changes large numbers.
+        Some(format!(
+            "kubectl patch {words} --type=json -p \"$(kubectl get {words} -o json | jq -c \
+             '.metadata.finalizers|index(\"{name}\") as $i|\"/metadata/finalizers/\\($i)\" as $path|\
+             [{{op:\"test\",path:\"/metadata/uid\",value:\"{uid}\"}},\
+             {{op:\"test\",$path,value:\"{name}\"}},{{op:\"remove\",$path}}]')\""
+        ))
     }
 }
 

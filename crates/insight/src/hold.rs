@@ -337,8 +337,8 @@ impl Held {
                     return vec![if is_safe { Advice::from(what).with(command, count) } else { what.into() }];
                 }
                 NodeState::Unready => format!(
-                    "Node {about} is not ready. If its machine is gone for good, so that the containers cannot run any \
-                     more, kube-controller-manager removes its pods after this: kubectl delete node {about}"
+                    "Node {about} is not ready. kube-controller-manager removes the pods of a node that has been \
+                     deleted; `plan node/{about}` says what else goes with it."
                 ),
                 NodeState::Ready => format!("Node {about} is ready: look at its kubelet."),
                 NodeState::Unknown => {

@@ -152,6 +152,8 @@ pub enum Evidence {
 
 /// The most absent owners that are looked for in other namespaces, and owners of which it is looked whether they go.
 const LOOKED_FOR: usize = 3;
+/// How far up it is looked whether an owner goes.
+const LEVELS: usize = 4;
 
 /// Finds the first owners that are missing in the dependent's namespace in others, and who has the names of those
 /// that were absent before.
@@ -178,39 +180,59 @@ pub(super) fn is_orphaning(asker: &mut Asker<'_>, owner: &Identity) -> bool {
     deletion == Some(DeletionState::Orphaning)
 }
 
-/// What keeps an object that has these owners, if all of it goes.
-pub(super) fn doomed(asker: &mut Asker<'_>, judged: &[JudgedReference], levels: usize) -> Option<String> {
+/// What becomes of what keeps an object.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Fate {
+    Stays,
+    /// That was not looked at.
+    Unseen,
+    /// The object stays at most as long as this.
+    Goes(String),
+}
+
+/// What becomes of the owners of an object, the last of these, each of which keeps the one before it.
+pub(super) fn fate(asker: &mut Asker<'_>, judged: &[JudgedReference], below: &mut Vec<Key>) -> Fate {
     let solid = judged.iter().filter(|reference| reference.class == ReferenceClass::Solid);
-    let solid: Vec<_> = solid.take(LOOKED_FOR + 1).collect();
-    if levels == 0 || !(1..=LOOKED_FOR).contains(&solid.len()) {
-        return None;
-    }
+    let each = solid.take(LOOKED_FOR + 1).enumerate().map(|(place, owner)| match place {
+        LOOKED_FOR => Fate::Unseen,
+        _ => fate_of(asker, owner, below),
+    });
     // All are asked about at once.
-    let all: Vec<_> = solid.into_iter().map(|owner| goes(asker, owner, levels)).collect();
-    Some(all.into_iter().collect::<Option<Vec<String>>>()?.join(", or "))
+    let all = each.reduce(|one, other| match (one, other) {
+        (Fate::Goes(one), Fate::Goes(other)) => Fate::Goes(format!("{one}, or {other}")),
+        (one, other) => one.min(other),
+    });
+    all.unwrap_or(Fate::Stays)
 }
 
 /// The same of one of them.
-fn goes(asker: &mut Asker<'_>, reference: &JudgedReference, levels: usize) -> Option<String> {
-    let owner = snapshot(asker, reference.identity.as_ref()?)?;
+fn fate_of(asker: &mut Asker<'_>, reference: &JudgedReference, below: &mut Vec<Key>) -> Fate {
+    let owner = reference.identity.as_ref().filter(|_| below.len() <= LEVELS);
+    let Some(owner) = owner.and_then(|owner| snapshot(asker, owner)) else { return Fate::Unseen };
+    let key = owner.identity.key();
     match precheck(&owner) {
         Precheck::Nothing(IdleReason::Terminating) => {
-            Some(format!("{} exists, which is being deleted", reference.owner))
+            Fate::Goes(format!("{} exists, which is being deleted", reference.owner))
         }
-        Precheck::Classify => {
-            let judged = judged(asker, &owner.references)?;
+        // Objects in a circle keep each other.
+        Precheck::Classify if !below.contains(&key) => {
+            let Some(judged) = judged(asker, &owner.references) else { return Fate::Unseen };
             let classes: Vec<_> = judged.iter().map(|reference| reference.class).collect();
             match decide(&owner, &classes) {
                 Decision::Delete { policy, .. } if policy != PropagationPolicy::Orphan => {
-                    Some(format!("{} exists, which is garbage", reference.owner))
+                    Fate::Goes(format!("{} exists, which is garbage", reference.owner))
                 }
                 Decision::Keep(KeepReason::Owned) | Decision::RemoveReferences { .. } => {
-                    doomed(asker, &judged, levels - 1)
+                    below.push(key);
+                    let fate = fate(asker, &judged, below);
+                    below.pop();
+                    fate
                 }
-                _ => None,
+                Decision::Park(_) if judged.iter().any(|owner| owner.evidence.is_unseen()) => Fate::Unseen,
+                _ => Fate::Stays,
             }
         }
-        _ => None,
+        _ => Fate::Stays,
     }
 }
 

@@ -192,13 +192,15 @@ pub(super) fn advice_on_references(object: &ObjectName, judged: &[JudgedReferenc
     let fact = |JudgedReference { owner, evidence, .. }: &JudgedReference| {
         let ObjectName { api_version, kind, .. } = owner;
         let goes = "a collector may delete the object: a restored owner has a new uid.";
+        let has = |kind, version| format!("As soon as the server has {kind} in {version}, {goes}");
         let fact = match evidence {
             Evidence::NotServed { served_as: Some(version) } => {
-                format!("The server has {kind} in {version}, where no collector looks for this owner.")
+                format!(
+                    "The server has {kind} in {version}, where no collector looks for this owner. {}",
+                    has(kind, api_version)
+                )
             }
-            Evidence::NotServed { served_as: None } => {
-                format!("As soon as the server has {kind} in {api_version}, {goes}")
-            }
+            Evidence::NotServed { served_as: None } => has(kind, api_version),
             Evidence::Undiscovered => {
                 format!("As soon as the API {api_version} answers, {goes} Find out why it does not answer.")
             }

@@ -64,7 +64,7 @@ pub enum CheckEffect {
     Leaks,
     /// The verdict depends on an owner that could not be looked at.
     Unknown,
-    /// The object stays. The collector may remove references from it.
+    /// An owner exists, which may go. The collector may remove references from the object.
     Odd,
 }
 

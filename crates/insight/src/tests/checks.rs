@@ -136,8 +136,9 @@ fn how_to_keep_an_object_is_said_if_a_collector_may_delete_it() {
         let said = named.map(|(name, is_of_several)| {
             let each = if is_of_several { ", for each object as for this one" } else { "" };
             format!(
-                "To keep Pod/{name}, remove all of its owner references in one change{each}: kubectl patch pods {name} \
-                 -n ns --type=json -p "
+                "Removing all owner references of Pod/{name} in one change keeps it from garbage collection, but not \
+                 from the end of its namespace, or from a controller that adopts it{each}: kubectl patch pods {name} -n \
+                 ns --type=json -p "
             )
         });
         let advice = check(&mut cluster, 1000).advice();

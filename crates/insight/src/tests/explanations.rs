@@ -1,7 +1,7 @@
 //! What an explanation decides: the verdict, what it rests on, and what it cannot know.
 
 use super::*;
-use crate::judge::{doomed, locate};
+use crate::judge::{Fate, fate, locate};
 use crate::sentence;
 use kube_gc_core::graph::Snapshot;
 use kube_gc_core::graph::testing::histories;
@@ -87,13 +87,19 @@ fn who_wants_to_keep_an_object_removes_all_of_its_references() {
         ..obj("widgets.example.com", "ns", "w").reference()
     };
     let item = || pod("p").with(unserved.clone());
-    let keep = |name: &str| format!("To keep Pod/{name}, remove all of its owner references in one change");
+    let keep = |name: &str| {
+        format!(
+            "Removing all owner references of Pod/{name} in one change keeps it from garbage collection, but not from \
+             the end of its namespace, or from a controller that adopts it"
+        )
+    };
     let command = |uid: &str| {
         let change = r#"'[{"op":"test","path":"/metadata/uid","value":"UID"},{"op":"remove","path":"/metadata/ownerReferences"}]'"#;
         format!("{}: kubectl patch pods p -n ns --type=json -p {}", keep("p"), change.replace("UID", uid))
     };
     let back = "As soon as the server has Nothing in v1, a collector may delete the object: a restored owner has a new uid.";
-    let version = "The server has Widget in example.com/v2, where no collector looks for this owner.";
+    let version = "The server has Widget in example.com/v2, where no collector looks for this owner. As soon as the server \
+                   has Widget in example.com/v9, a collector may delete the object: a restored owner has a new uid.";
     for (item, advice) in [
         (item(), vec![command("p"), back.to_owned()]),
         (item().owned(&lives), vec![command("p"), back.to_owned()]),
@@ -190,12 +196,64 @@ fn what_only_owners_keep_that_go_is_said_to_stay_for_now() {
     let released = pod("p").owned(&dying);
     let mut judged = Cluster::of(&[&dying, &released]).explain(&released).references;
     judged[0].class = ReferenceClass::Orphaned;
-    assert_eq!(Cluster::of(&[&dying]).ask(|asker| doomed(asker, &judged, 4)), None);
-    let mut explained = Cluster::of(&[&live]).explain(&live);
-    assert!(explained.is_kept());
-    explained.stays_for_now("namespace ns exists, which is being deleted");
-    let verdict = "ConfigMap/live stays at most as long as namespace ns exists, which is being deleted.";
-    assert_eq!((explained.outcome, &*explained.verdict), (Outcome::StaysForNow, verdict));
+    assert_eq!(Cluster::of(&[&dying]).ask(|asker| fate(asker, &judged, &mut Vec::new())), Fate::Stays);
+}
+
+/// No controller empties it without finalizers in its spec.
+#[test]
+fn what_its_namespace_takes_along_or_leaves_behind_is_said() {
+    let (live, namespace) = (config("live"), obj("namespaces", "", "ns").terminating());
+    let goes = "ConfigMap/live stays at most as long as namespace ns exists, which is being deleted.";
+    let stays = "No garbage collector deletes ConfigMap/live: it has no owner references. Namespace ns, which is being \
+                 deleted, has no finalizers in its spec: it goes without the object, which stays in the store.";
+    for (finalizers, outcome, verdict) in [
+        (Some(vec!["kubernetes".to_owned()]), Outcome::StaysForNow, goes),
+        (Some(Vec::new()), Outcome::Stays, stays),
+        (None, Outcome::StaysForNow, goes),
+    ] {
+        let mut explained = Cluster::of(&[&live]).explain(&live);
+        assert!(explained.is_kept());
+        let live = finalizers.map(|finalizers| {
+            let particulars = Particulars::Container { finalizers, conditions: Vec::new() };
+            LiveObject {
+                facts: namespace.facts.clone(),
+                details: Details { particulars, ..Details::default() },
+            }
+        });
+        explained.is_within(&namespace.identity(), live.as_ref());
+        assert_eq!((explained.outcome, &*explained.verdict), (outcome, verdict));
+    }
+}
+
+/// More owners than are looked at, and higher ones.
+#[test]
+fn what_becomes_of_owners_that_were_not_looked_at_is_not_promised() {
+    let unseen = " It goes when its owners do; whether they do was not looked at.";
+    let dying: Vec<Obj> = (0..5).map(|number| config(&format!("d{number}")).terminating()).collect();
+    let (live, gone) = (config("live"), config("gone"));
+    let owned = |owners: usize| dying[..owners].iter().fold(pod("p"), Obj::owned);
+    let mut line = vec![dying[0].clone()];
+    for number in 0..5 {
+        line.push(config(&format!("l{number}")).owned(&line[number]));
+    }
+    let circle = [config("x").owned(&config("y")), config("y").owned(&config("x"))];
+    let all: Vec<&Obj> = dying.iter().chain(&line[1..]).chain(&circle).chain([&live]).collect();
+    for (item, said) in [
+        (owned(4), Some(" its 4 owners exist.")),
+        (owned(5).owned(&gone), Some(" and not every owner does.")),
+        (owned(3), None),
+        (pod("p").owned(&line[4]), Some(" its owner ConfigMap/l3 exists.")),
+        (pod("p").owned(&line[3]), None),
+    ] {
+        let verdict = Cluster::of(&[&all[..], &[&item]].concat()).explain(&item).verdict;
+        let ends = said.map_or(", which is being deleted.".to_owned(), |said| format!("{said}{unseen}"));
+        assert!(verdict.ends_with(&ends), "{verdict}");
+    }
+    // One of those that were looked at stays, or objects in a circle keep each other.
+    for item in [pod("p").owned(&live).owned(&line[5]), pod("p").owned(&circle[0]), circle[0].clone()] {
+        let verdict = Cluster::of(&[&all[..], &[&item]].concat()).explain(&item).verdict;
+        assert!(verdict.contains(" stays: ") && !verdict.contains("not looked at"), "{verdict}");
+    }
 }
 
 #[test]

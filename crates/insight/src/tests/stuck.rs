@@ -325,9 +325,9 @@ fn what_holds_an_object_beside_its_dependents_is_said() {
     assert!(cluster.explain(&p).verdict.ends_with(said));
 }
 
-/// Whoever deletes one that is ready loses all its pods.
+/// Its pods go with it, and what else it owns.
 #[test]
-fn the_deletion_of_a_node_is_advised_only_if_it_is_not_ready() {
+fn the_deletion_of_a_node_is_not_advised() {
     let (pod, node) = (pod("p").terminating(), node("n1"));
     let (unknown, asks) = ("Whether node n1 is ready could not be read. ", "Look at it and its kubelet.");
     for (state, begins, ends) in [
@@ -335,8 +335,8 @@ fn the_deletion_of_a_node_is_advised_only_if_it_is_not_ready() {
         (NodeState::Unknown, unknown, asks),
         (
             NodeState::Unready,
-            "Node n1 is not ready. If its machine is gone for good, ",
-            ": kubectl delete node n1",
+            "Node n1 is not ready. kube-controller-manager removes the pods of a node that has been deleted; ",
+            "`plan node/n1` says what else goes with it.",
         ),
     ] {
         let mut cluster =
