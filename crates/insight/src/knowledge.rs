@@ -78,7 +78,7 @@ impl Live {
         self.found().map(|live| live.facts.deletion_state())
     }
 
-    pub(super) fn found(&self) -> Option<&LiveObject> {
+    pub fn found(&self) -> Option<&LiveObject> {
         if let Self::Found(live) = self { Some(live) } else { None }
     }
 }
