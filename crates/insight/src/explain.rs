@@ -255,11 +255,10 @@ impl Explanation {
             let deletes = source.does("delete");
             self.verdict.push_str(&format!(" The collector{deletes} it with the policy {policy}."));
         }
+        let unseen = " It goes when its owners do; whether they do was not looked at.";
         match fate {
             Some(Fate::Goes(owners)) => self.stays_for_now(&owners),
-            Some(Fate::Unseen) => {
-                self.verdict += " It goes when its owners do; whether they do was not looked at.";
-            }
+            Some(Fate::Unseen) => self.verdict += unseen,
             Some(Fate::Stays) | None => {}
         }
         if self.outcome == Outcome::Goes && !self.finalizers.is_empty() {

@@ -199,19 +199,19 @@ impl FinalizerReport {
         if *name == FOREGROUND_FINALIZER {
             advice.push_str(&format!(" `explain` of {of} says which do."));
         }
-        let is_alone = *api_is_served == Some(false) || is_for.is_some() || self.is_of_others();
-        let by_hand = if *in_spec {
-            let goes = "As soon as no finalizer is left in its spec and its metadata, a namespace that is being deleted \
-                        goes, and what is still in it stays in the store.";
-            Some(goes.to_owned().into())
-        } else {
-            let by_hand = format!(
-                "Removing {name} by hand skips its clean-up, and an object without other finalizers then goes, with what it \
-                 alone owns (`plan` names that). If nothing is left to clean up"
+        if *in_spec {
+            advice.push_str(
+                " As soon as no finalizer is left in its spec and its metadata, a namespace that is being deleted goes, and \
+                 what is still in it stays in the store.",
             );
-            let command = is_alone.then(|| self.by_hand(of)).flatten();
-            command.map(|command| Advice::from(by_hand).with(command, count))
-        };
+        }
+        let is_alone = *api_is_served == Some(false) || is_for.is_some() || self.is_of_others();
+        let command = (is_alone && !in_spec).then(|| self.by_hand(of)).flatten();
+        let by_hand = format!(
+            "Removing {name} by hand skips its clean-up, and an object without other finalizers then goes, with what it \
+             alone owns (`plan` names that). If nothing is left to clean up"
+        );
+        let by_hand = command.map(|command| Advice::from(by_hand).with(command, count));
         std::iter::once(advice.into()).chain(by_hand).collect()
     }
 
