@@ -261,10 +261,9 @@ impl FinalizerReport {
 
     /// The command that removes it, and only it, whatever its place in the list of the object.
     fn by_hand(&self, of: &ObjectName) -> Option<String> {
-        let Self { name, .. } = self;
-        let (words, uid) = (in_shell(of).filter(|_| is_plain(name))?, &of.uid);
-        // Another object may have the name by then.
-        // Only the list goes through jq, which changes large numbers.
+        let (name, uid) = (&self.name, &of.uid);
+        let words = in_shell(of).filter(|_| is_plain(name))?;
+        // Another object may have the name by then. Only the list goes through jq, which changes large numbers.
         Some(format!(
             "kubectl patch {words} --type=json -p \"$(kubectl get {words} -o json | jq -c \
              '.metadata.finalizers|index(\"{name}\") as $i|\"/metadata/finalizers/\\($i)\" as $path|\
