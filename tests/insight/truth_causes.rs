@@ -11,7 +11,7 @@ use crate::conformance::stage::own;
 use crate::conformance::user::User;
 use kube_gc_insight::Hold;
 use kube_gc_testkit::cluster::{create_all, poll};
-use kube_gc_testkit::{Cluster, Collector, Ns, Obj, Options, Policy};
+use kube_gc_testkit::{Collector, Ns, Obj, Options, Policy};
 
 kube_gc_testkit::scenarios! {
     each_cause_is_named_and_what_is_said_of_it_comes_true,
