@@ -231,7 +231,7 @@ impl Row {
 
     /// Does what is said that it waits for.
     async fn end(&self, world: &World) -> Result<()> {
-        let Self { ns, end, .. } = self;
+        let Self { hold, ns, end, .. } = self;
         let cluster = &world.stage.cluster;
         match end {
             End::Collector => Ok(()),
@@ -240,6 +240,9 @@ impl Row {
                     cluster.set_finalizers(object, &[]).await?;
                 }
                 Ok(())
+            }
+            End::Kubelet(pod) if *hold == Hold::GracePeriod => {
+                cluster.delete_with(pod, &json!({ "gracePeriodSeconds": 0 })).await
             }
             End::Kubelet(pod) => {
                 let caller = Caller { kubeconfig: world.stage.plane.kubeconfig(), namespace: ns.name() };
