@@ -333,13 +333,11 @@ fn group(
         }
     };
     let asked: Vec<usize> = holders.iter().copied().filter(|&place| remaining[place].is_asked).collect();
-    let advice = match (&asked[..], holders) {
-        ([], [other, ..]) => vec![format!("`explain` of {} says what to do.", name(other)).into()],
-        _ => {
-            let first = asked.first().or(stuck.first()).map(name).unwrap_or_default();
-            held.advice(&first, asked.len(), source)
-        }
-    };
+    let first = asked.first().or(holders.first()).or(stuck.first()).map(name).unwrap_or_default();
+    let mut advice = held.advice(&first, asked.len(), source);
+    if asked.is_empty() && !holders.is_empty() && !advice.is_empty() {
+        advice = vec![format!("`explain` of {first} says what to do.").into()];
+    }
     StuckGroup {
         cause: held.hold.into_str().to_owned(),
         sentence,

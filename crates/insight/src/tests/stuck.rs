@@ -43,6 +43,16 @@ fn what_is_not_meant_holds_others_and_is_not_counted() {
     assert_eq!((report.stuck, report.being_deleted, report.groups[0].object_count), (1, 1, 1));
 }
 
+#[test]
+fn nothing_is_to_be_done_about_a_grace_period() {
+    let top = config("top").foreground();
+    let below = pod("p").blocking(&top).terminating();
+    let cluster = Cluster::of(&[&top, &below]).read(&top, &["foregroundDeletion"]);
+    let report = report(&mut cluster.with(&below, |details| details.grace = 3600), NOW, |_| true);
+    assert_eq!(sentences(&report), ["ConfigMap/top waits for Pod/p (the end of its grace period)"]);
+    assert_eq!((report.groups[0].holder_count, report.advice), (0, Vec::new()));
+}
+
 /// What is in it is not being deleted, and finalizers in the metadata hold it before that.
 #[test]
 fn a_namespace_without_finalizers_in_its_spec_waits_for_another_deletion() {
