@@ -10,7 +10,7 @@ use super::collector::{Collector, Decision, Stuck};
 use super::lists::{INTERRUPTED, Lists};
 use super::session::{ObjectArgument, Session, TypeFilter};
 use kube_gc_core::graph::{SearchQuery, ViewLimits};
-use kube_gc_core::object::{DeletionState, GroupResource, Identity, Namespace, Uid};
+use kube_gc_core::object::{DeletionState, GroupResource, Identity, Namespace, Scope, Uid};
 use kube_gc_core::text::Thousands;
 use kube_gc_insight::{
     Answer, CheckReport, Explanation, LeftOut, Outcome, Report as _, StuckReport, Survey, Unseen,
@@ -155,15 +155,18 @@ impl Session {
         }
         let (is_hidden, mut selected) = (lists.beside.is_empty(), None);
         let mut waits = lists.beside.iter().any(|(_, state)| *state == DeletionState::DeletingDependents);
+        let is_besides = |of: &&String| self.type_named(of).is_ok_and(|of| of.scope == Scope::Cluster);
+        let only: Vec<_> = filter.only.iter().filter(is_besides).cloned().collect();
+        let mut found = Vec::new();
         if let Some(selector) = &scope.selector {
-            let mut found = lists.select(namespace, filter, selector).await?;
+            found = lists.select(namespace, filter, selector).await?;
             selected = Some(found.iter().map(|(one, _)| one.uid.clone()).collect());
-            found.retain(|of| {
-                of.0.namespace.is_none() && of.1.is_being_deleted() && !lists.beside.contains(of)
-            });
-            waits |= !found.is_empty();
-            lists.beside.extend(found);
+        } else if blockers_matter && namespace.is_some() && !only.is_empty() {
+            found = lists.select(namespace, &TypeFilter { only, ..filter.clone() }, "").await?;
         }
+        found.retain(|of| of.0.namespace.is_none() && of.1.is_being_deleted() && !lists.beside.contains(of));
+        waits |= !found.is_empty();
+        lists.beside.extend(found);
         lists.within = namespace.filter(|_| waits && blockers_matter).cloned();
         lists.list(namespace.filter(|_| lists.within.is_none()), filter).await?;
         if let Some(namespace) =

@@ -2,12 +2,14 @@
 
 use std::collections::HashSet;
 
+use futures::{StreamExt as _, TryStreamExt as _};
+
 use super::InsightError;
-use super::lists::Lists;
+use super::lists::{AT_ONCE, Lists};
 use super::session::{ObjectArgument, Session, TypeFilter};
 use kube_gc_core::brake::Limits;
 use kube_gc_core::graph::ViewLimits;
-use kube_gc_core::object::{Identity, PropagationPolicy, Scope};
+use kube_gc_core::object::{Identity, Namespace, PropagationPolicy, Scope};
 use kube_gc_core::text::listed;
 use kube_gc_insight::{Answer, ObjectName, Plan, PlanQuery, Walk, contents_of, plan};
 
@@ -49,6 +51,10 @@ impl Session {
         if roots.is_empty() {
             std::mem::swap(&mut refused, &mut roots);
         }
+        // The API server refuses every update there, so little of what is planned would happen.
+        let places: HashSet<&Namespace> = roots.iter().filter_map(|root| root.namespace.as_ref()).collect();
+        let places = futures::stream::iter(places).map(async |place| self.namespace_named(place).await);
+        places.buffer_unordered(AT_ONCE).try_for_each(async |_| Ok(())).await?;
         lists.most_reads += roots.len();
         // Dependents are in the namespace of their owner, if it has one.
         let mut places = roots.iter().map(|root| root.namespace.as_ref());
@@ -77,12 +83,6 @@ impl Session {
             }
         };
         plan.refuse(&refused);
-        if let Some(place) = &place
-            && let Err(gone @ InsightError::NoSuchObject(_)) = self.namespace_named(place).await
-        {
-            plan.notes
-                .insert(0, format!("The API server refuses every update there, also of finalizers: {gone}."));
-        }
         if let Some(limits) = &asked.brake {
             let is_known = lists.has_everything && lists.knowledge.outside().is_empty();
             plan.forecast(limits, |resource| is_known.then(|| lists.graph.population(resource) as u64));

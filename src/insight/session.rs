@@ -11,7 +11,8 @@ use super::lists::Lists;
 use kube_gc_client::{Api, ApiError, Discovered, ErrorClass, GroupFailure};
 use kube_gc_core::graph::{SearchQuery, ViewLimits};
 use kube_gc_core::object::{GroupResource, Identity, Namespace, ObjectFacts, ResourceType, Scope, Uid};
-use kube_gc_insight::{AbsenceEvidence, LeftOut, Live, LiveObject, ObjectName, Outside};
+use kube_gc_core::text::listed;
+use kube_gc_insight::{AbsenceEvidence, LeftOut, Live, LiveObject, ObjectName, Outside, counted};
 
 /// The most names that are offered for completion.
 const MOST_NAMES: u32 = 500;
@@ -115,13 +116,23 @@ impl Session {
         }
     }
 
-    /// What is left in a namespace that does not exist, and what to do about that.
+    /// What is left in a namespace that does not exist, and what that means.
     async fn left_in(&self, name: &str) -> Option<String> {
         let mut lists = Lists::new(self, ViewLimits::default());
         lists.list(Some(&Namespace::parse(name)?), &TypeFilter::default()).await.ok()?;
         let left = lists.graph.search(&SearchQuery::default()).into_iter();
-        let first = left.map(|(object, _)| ObjectName::from(&object)).min()?;
-        Some(format!("; {first} is left in it: create it and delete it again, which removes what is in it"))
+        let mut left: Vec<_> = left.map(|(object, _)| ObjectName::from(&object)).collect();
+        // What holds data comes first.
+        left.sort_by_cached_key(|object| (object.kind != "PersistentVolumeClaim", object.clone()));
+        let least = if lists.unseen.is_empty() { "" } else { "at least " };
+        let (objects, are) = (counted(left.len(), "object"), if left.len() == 1 { "is" } else { "are" });
+        let names = listed(", ", left.len(), &left);
+        (!left.is_empty()).then(|| {
+            format!(
+                "; {least}{objects} {are} left in it ({names}). The API server refuses to create or change anything there \
+                 as long as the namespace does not exist. Creating the namespace alone keeps what is in it"
+            )
+        })
     }
 
     /// The object of this type and name that has this uid, in whatever namespace it is. Who may not look there

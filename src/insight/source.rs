@@ -220,7 +220,11 @@ impl Session {
         let ask = async |of: &ObjectRef| {
             collector.page(&format!("/debug/plan?{of}&policy={policy}&limit={limit}")).await
         };
-        self.page_about(object, ask).await
+        let answer: Answer<Plan> = self.page_about(object, ask).await?;
+        if let Some(place) = answer.report.object.namespace.as_deref().and_then(Namespace::parse) {
+            self.namespace_named(&place).await?;
+        }
+        Ok(answer)
     }
 
     /// The identity that a name stands for, which answers of a collector leave out.

@@ -152,7 +152,12 @@ impl CollectorIntrospection {
             found.extend(itself.filter(|(_, deletion)| deletion.is_being_deleted()));
         }
         let limits = ViewLimits { dependents_of_a_type: MOST_DEPENDENTS, ..ViewLimits::default() };
-        let question = |asker: &mut Asker<'_>| stuck(asker, &found, older, |_| true);
+        let is_meant = |of: &Identity| {
+            let is_itself =
+                |name: &Namespace| *of.resource.kind == *"Namespace" && *of.name == *name.as_str();
+            namespace.is_none() || of.namespace == namespace || namespace.as_ref().is_some_and(is_itself)
+        };
+        let question = |asker: &mut Asker<'_>| stuck(asker, &found, older, is_meant);
         let mut answer = self.questions.ask(limits, Freshness::Now, outside, question).await?;
         if answer.report.not_read > 0 {
             let what = counted(answer.report.not_read, "object");

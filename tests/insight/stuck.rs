@@ -1,7 +1,7 @@
 //! `kube-gc stuck`: causes, ages and exit codes.
 
 use anyhow::{Context as _, Result, ensure};
-use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use k8s_openapi::api::core::v1::{Node, PersistentVolumeClaim};
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use serde_json::json;
 
@@ -135,8 +135,15 @@ async fn what_blocks_a_namespace_from_outside_is_named() -> Result<()> {
     let outside = other.secret("bl").owned_by(namespace).blocking().finalizer(HOLD).create().await?;
     cluster.delete(namespace, Policy::Foreground).await?;
     cluster.delete(&outside, Policy::Background).await?;
-    stuck(caller, "stuck --older 0s --from lists", 1).await?;
     let (line, name) = ("stuck --older 0s --from lists", ns.name());
+    let collector = world.stage.collector().await?;
+    for line in [line, &format!("stuck --older 0s --collector http://{}", collector.debug_address())] {
+        // Nobody asked about the other namespace.
+        let json = stuck(caller, line, 1).await?;
+        ensure!(json["groups"][0]["holders"] == json!([]), "{json}");
+        ensure!(json["advice"] == json!(["`explain` of Secret/bl says what to do."]), "{json}");
+    }
+    collector.stop().await?;
     let held = format!("waits for Secret/bl (finalizer {HOLD})");
     caller.says(line, 1, &["1 object is stuck", &format!("Namespace/{name} {held}")]).await?;
     caller.says(&format!("explain ns/{name} --from lists"), 0, &[&held, "bl -n "]).await?;
@@ -290,8 +297,17 @@ async fn a_selector_says_what_is_reported() -> Result<()> {
     stuck(caller, "stuck --older 0s", 2).await?;
     // What holds it has no such label.
     let sentence = format!("ConfigMap/root waits for Secret/held (finalizer {HOLD})");
+    // Types are asked about, wherever their objects are.
+    let node = cluster.of::<Node>(format!("{}-node", ns.name())).finalizer(HOLD).create().await?;
+    cluster.delete(&node, Policy::Background).await?;
+    let name = format!("node/{}\n", node.name);
+    let is_named = async || Ok(caller.ask("stuck --older 0s --kinds no -o name").await?.out.contains(&name));
+    poll("the second of the deletion to pass", is_named).await?;
+    caller.says("stuck --older 0s --kinds secrets -o name", 1, &["secret/held\n", "!node/"]).await?;
+    cluster.set_finalizers(&node, &[]).await?;
     for (selector, code, said) in [
-        ("app=web", 1, &["1 object is stuck", &sentence][..]),
+        ("app=web", 1, &["1 object is stuck", &sentence, "!kubectl patch"][..]),
+        ("app=web -o name", 1, &["!secret/held"]),
         ("app!=web,app", 0, &["Nothing with the labels app!=web,app is stuck.\n"]),
         ("=x", 2, &["the server does not understand the selector"]),
         ("app=web --from collector", 2, &["--selector needs --from lists"]),

@@ -231,7 +231,7 @@ impl Row {
 
     /// Does what is said that it waits for.
     async fn end(&self, world: &World) -> Result<()> {
-        let Self { ns, end, .. } = self;
+        let Self { hold, ns, end, .. } = self;
         let cluster = &world.stage.cluster;
         match end {
             End::Collector => Ok(()),
@@ -241,7 +241,7 @@ impl Row {
                 }
                 Ok(())
             }
-            End::Kubelet(pod) if self.hold == Hold::GracePeriod => {
+            End::Kubelet(pod) if *hold == Hold::GracePeriod => {
                 cluster.delete_with(pod, &json!({ "gracePeriodSeconds": 0 })).await
             }
             End::Kubelet(pod) => {

@@ -1,7 +1,8 @@
 //! The truth of what a namespace leaves behind, and of what is left of one.
 
 use anyhow::{Result, ensure};
-use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::api::core::v1::{Namespace, PersistentVolumeClaim};
+use serde_json::json;
 
 use super::Caller;
 use super::fixtures::{Truth, World, stuck};
@@ -20,6 +21,8 @@ async fn a_namespace_without_finalizers_in_its_spec_keeps_what_is_in_it() -> Res
     let (namespace, name) = (doomed.as_object(), doomed.name());
     let (left, other) = (doomed.configmap("left").create().await?, doomed.secret("other").create().await?);
     let held = doomed.secret("held").finalizer(HOLD).create().await?;
+    let spec = json!({ "accessModes": ["ReadWriteOnce"], "resources": { "requests": { "storage": "1Gi" } } });
+    let claim = doomed.of::<PersistentVolumeClaim>("claim").field("spec", spec).create().await?;
     doomed.set_spec_finalizers(&[]).await?;
     let options = Options::config("[namespaces]\nquiet = \"100ms\"\n").arg("--finish-namespaces");
     let collector = world.stage.collector_with(options).await?;
@@ -48,23 +51,28 @@ async fn a_namespace_without_finalizers_in_its_spec_keeps_what_is_in_it() -> Res
         cluster.delete(namespace, Policy::Background).await
     };
     truth.comes_true(&world, &collector, again).await?;
-    let found = "ConfigMap/left is left in it: create it and delete it again, which removes what is in it";
+    let found = "; 4 objects are left in it (PersistentVolumeClaim/claim, ConfigMap/left, Secret/held, Secret/other). The API server \
+                 refuses to create or change anything there as long as the namespace does not exist. To create the \
+                 namespace alone keeps what is in it";
     let (plan, explain) = (format!("plan ns/{name}"), format!("explain ns/{name} --from lists"));
-    for line in [&*plan, &*explain, "stuck --from lists", "check"] {
-        inside.says(line, 8, &[&format!("namespaces \"{name}\" not found"), found]).await?;
+    let by_collector = format!("plan secret/other --collector http://{}", collector.debug_address());
+    let by_uid = format!("plan uid:{} --from lists", other.uid);
+    let of_objects = ["plan secret/other --cascade orphan", "plan secret -l app=x", &by_collector, &by_uid];
+    for line in [&*plan, &*explain, "stuck --from lists", "check"].into_iter().chain(of_objects) {
+        inside.says(line, 8, &[&format!("namespaces \"{name}\" not found{found}")]).await?;
     }
-    let refuses =
-        format!("\nThe API server refuses every update there, also of finalizers: namespaces \"{name}\"");
-    let said = ["Secret/other is deleted; no other object goes.\n", &refuses, found];
-    inside.says("plan secret/other", 0, &said).await?;
     ensure!(cluster.set_finalizers(&held, &[]).await.is_err(), "it was updated");
-    cluster.delete(&other, Policy::Background).await?;
-    cluster.assert_gone([&other]).await?;
     let namespace = cluster.of::<Namespace>(name).create().await?;
+    inside.says("plan secret/other", 0, &["Secret/other is deleted; no other object goes.\n"]).await?;
+    for object in [&left, &other, &held, &claim] {
+        ensure!(cluster.exists_with_uid(object).await?, "{object:?} is gone");
+    }
     cluster.delete(&namespace, Policy::Background).await?;
-    cluster.set_finalizers(&held, &[]).await?;
+    for object in [&held, &claim] {
+        cluster.set_finalizers(object, &[]).await?;
+    }
     cluster.gone(&namespace).await?;
-    cluster.assert_gone([&left, &held]).await?;
+    cluster.assert_gone([&left, &other, &held, &claim]).await?;
     inside.says("stuck --from lists", 8, &["!is left in it"]).await?;
     collector.stop().await
 }

@@ -29,7 +29,11 @@ async fn labels_select_cluster_scoped_objects() -> Result<()> {
         ("plan cm -l app=", 8, "no cm has the labels app="),
         ("plan cm --selector=", 2, "-l names no labels"),
         ("plan cm -l app=nobody -l app=selected", 0, "ConfigMap/here is deleted"),
-        ("plan all -l app=selected", 2, "use: kubectl get all -l LABELS -o name | xargs kube-gc plan"),
+        (
+            "plan all -l app=selected",
+            2,
+            "use: kubectl get all -n NAMESPACE -l LABELS -o name | xargs kube-gc plan -n NAMESPACE",
+        ),
         ("plan cm/x%3Ay", 8, "the name is invalid: no object can have it"),
         ("plan cm,secret here -o name", 8, "secrets \"here\" not found"),
     ] {

@@ -104,7 +104,7 @@ pub struct StuckGroup {
     pub cause: String,
     /// In one sentence.
     pub sentence: String,
-    /// The first objects that hold themselves and the others.
+    /// The first objects that hold themselves and the others, of those that were asked about.
     pub holders: Vec<ObjectName>,
     pub holder_count: usize,
     /// The first objects that are stuck for this cause.
@@ -127,6 +127,8 @@ struct Remaining {
     blocks: BTreeSet<usize>,
     /// When it was deleted, if that was long ago and it is to be reported.
     stuck_since: Option<String>,
+    /// Whether it was asked about: what is not stuck holds others, and nothing is advised for it.
+    is_asked: bool,
     /// What holds it, unless others do.
     holds: Vec<Held>,
 }
@@ -164,7 +166,9 @@ pub fn stuck(
     }
     let is_stuck = |place: &usize| remaining[*place].stuck_since.is_some();
     let mut explained: HashSet<usize> = HashSet::new();
-    for ((hold, about, _), holders) in causes {
+    for ((hold, about, _), mut holders) in causes {
+        // The first stands for all.
+        holders.sort_by_key(|&place| !remaining[place].is_asked);
         let mut stuck = wait_for(&holders, &remaining);
         stuck.retain(is_stuck);
         explained.extend(&stuck);
@@ -234,6 +238,7 @@ fn remaining(asker: &mut Asker<'_>, deleted: &[(Identity, DeletionState)]) -> Ve
             deletion,
             blocks: blocks(keys),
             stuck_since: None,
+            is_asked: false,
             holds: Vec::new(),
         })
         .collect()
@@ -254,6 +259,7 @@ impl Remaining {
         is_meant: bool,
         report: &mut StuckReport,
     ) {
+        self.is_asked = is_meant;
         if self.deletion.is_being_deleted() {
             match asker.live(&self.identity) {
                 Some(Live::Found(live)) => {
@@ -270,6 +276,7 @@ impl Remaining {
                 Some(Live::Failed(_)) | None => {}
             }
             report.being_deleted += usize::from(is_meant);
+            self.is_asked = self.stuck_since.is_some();
         }
         // What waits for its dependents, others may hold besides; a namespace waits for more than objects.
         let waits = self.deletion == DeletionState::DeletingDependents && is_blocked;
@@ -325,16 +332,21 @@ fn group(
             format!("{all}, such as {such}, wait for {what}; {} for them", waiting(&others, "other"))
         }
     };
-    let first = holders.first().or(stuck.first()).map(name).unwrap_or_default();
+    let asked: Vec<usize> = holders.iter().copied().filter(|&place| remaining[place].is_asked).collect();
+    let first = asked.first().or(holders.first()).or(stuck.first()).map(name).unwrap_or_default();
+    let mut advice = held.advice(&first, asked.len(), source);
+    if asked.is_empty() && !holders.is_empty() && !advice.is_empty() {
+        advice = vec![format!("`explain` of {first} says what to do.").into()];
+    }
     StuckGroup {
         cause: held.hold.into_str().to_owned(),
         sentence,
-        holders: holders.iter().take(NAMED).map(name).collect(),
-        holder_count: holders.len(),
+        holders: asked.iter().take(NAMED).map(name).collect(),
+        holder_count: asked.len(),
         objects: stuck.iter().take(NAMED).map(name).collect(),
         object_count: stuck.len(),
         oldest: stuck.iter().filter_map(|&place| remaining[place].stuck_since.clone()).min(),
         finalizers: held.finalizers.clone(),
-        advice: held.advice(&first, holders.len(), source),
+        advice,
     }
 }

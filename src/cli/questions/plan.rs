@@ -139,8 +139,8 @@ impl PlanArgs {
         match self.selector.as_deref().map(str::trim) {
             Some(_) if self.objects.iter().any(|types| types.split(',').any(|of| of == "all")) => {
                 return Err(usage(
-                    "`all` stands for several types, which kubectl knows; use: kubectl get all -l LABELS -o name | xargs \
-                     kube-gc plan",
+                    "`all` stands for several types, which kubectl knows; use: kubectl get all -n NAMESPACE -l LABELS \
+                     -o name | xargs kube-gc plan -n NAMESPACE",
                 ));
             }
             Some("") => return Err(usage("-l names no labels; an example: -l app=web")),

@@ -202,8 +202,11 @@ const NOTES: [(&str, &str); 6] = [
 pub(super) fn notes(plan: &Plan, source: Source) -> Vec<String> {
     let always = "A plan cannot know what admission webhooks refuse, and what controllers create anew or delete \
                   besides.";
-    let mut roots = std::iter::once(&plan.object).chain(&plan.others);
-    let has_contents = roots.any(|root| matches!(root.resource.as_deref(), Some("namespaces" | DEFINITIONS)));
+    let mut roots = std::iter::once(&plan.object).chain(&plan.others).enumerate();
+    let has_contents = roots.any(|(place, root)| {
+        matches!(root.resource.as_deref(), Some("namespaces" | DEFINITIONS))
+            && plan.states.get(place).is_none_or(|(.., keeps_contents)| !keeps_contents)
+    });
     let ends_it = plan.cascade != Cascade::Background && !has_contents;
     let collector = if ends_it {
         "With this policy, nothing goes unless a collector runs."

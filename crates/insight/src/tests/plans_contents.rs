@@ -97,6 +97,8 @@ fn a_namespace_without_finalizers_in_its_spec_keeps_what_is_in_it() {
         let stays = " What is in Namespace/ns stays, because nobody empties a namespace without finalizers in its spec.";
         assert!(plan.verdict.ends_with(stays), "{}", plan.verdict);
         assert!(!plan.notes.iter().any(|note| note.contains("deletes what is in")), "{:?}", plan.notes);
+        let note = "With this policy, nothing goes unless a collector runs.";
+        assert_eq!(plan.notes.iter().any(|of| of == note), policy != Background, "{:?}", plan.notes);
         let is_only_marked = plan.objects[0].why.as_deref() == Some("goes when it is deleted again");
         assert_eq!(is_only_marked, expected[0] == "ns held" && finalizers.is_empty());
     }

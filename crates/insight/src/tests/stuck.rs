@@ -38,7 +38,19 @@ fn what_is_not_meant_holds_others_and_is_not_counted() {
     ]);
     let report = report(&mut cluster, NOW, |identity| &*identity.name == "top");
     assert_eq!(sentences(&report), ["ConfigMap/top waits for ConfigMap/receipt (finalizer example.com/a)"]);
+    assert_eq!((report.groups[0].holders.len(), report.groups[0].holder_count), (0, 0));
+    assert_eq!(report.advice, ["`explain` of ConfigMap/receipt says what to do."]);
     assert_eq!((report.stuck, report.being_deleted, report.groups[0].object_count), (1, 1, 1));
+}
+
+#[test]
+fn nothing_is_to_be_done_about_a_grace_period() {
+    let top = config("top").foreground();
+    let below = pod("p").blocking(&top).terminating();
+    let cluster = Cluster::of(&[&top, &below]).read(&top, &["foregroundDeletion"]);
+    let report = report(&mut cluster.with(&below, |details| details.grace = 3600), NOW, |_| true);
+    assert_eq!(sentences(&report), ["ConfigMap/top waits for Pod/p (the end of its grace period)"]);
+    assert_eq!((report.groups[0].holder_count, report.advice), (0, Vec::new()));
 }
 
 /// What is in it is not being deleted, and finalizers in the metadata hold it before that.
@@ -155,7 +167,8 @@ fn nothing_blocks_an_object_only_if_every_type_was_looked_at() {
     }
 }
 
-/// One that holds others, and was deleted less long ago than is asked about, is not counted.
+/// One that was deleted less long ago than is asked about, or that nobody asked about, is not counted, and no command
+/// is about it.
 #[test]
 fn a_number_counts_what_is_stuck() {
     let all = ["a", "b", "c"].map(|name| config(name).terminating());
@@ -163,11 +176,18 @@ fn a_number_counts_what_is_stuck() {
     for (obj, second) in all.iter().zip(["00:00:30", "00:00:00", "00:00:00"]) {
         cluster = cluster.with(obj, |details| {
             details.deleted = Some(format!("2026-01-01T{second}Z"));
-            details.finalizers = vec!["example.com/a".to_owned()];
+            details.finalizers = vec!["gone.example.net/c".to_owned()];
         });
     }
-    let report = report(&mut cluster, NOW, |_| true);
-    assert_eq!(sentences(&report), ["2 objects wait for finalizer example.com/a"]);
+    let reports =
+        [report(&mut cluster, NOW, |_| true), report(&mut cluster, Duration::ZERO, |of| &*of.name != "a")];
+    for report in reports {
+        assert_eq!(sentences(&report), ["2 objects wait for finalizer gone.example.net/c"]);
+        let holders: Vec<&str> = report.groups[0].holders.iter().map(|holder| &*holder.name).collect();
+        assert_eq!((holders, report.groups[0].holder_count), (vec!["b", "c"], 2));
+        let command = ", for each object as for this one: kubectl patch configmaps b -n ns ";
+        assert!(report.advice.iter().any(|advice| advice.contains(command)), "{report:?}");
+    }
 }
 
 #[test]
