@@ -184,11 +184,12 @@ impl NodeCollector {
             let now = Box::pin(async { tokio::try_join!(containers, sandboxes) });
             let (containers, sandboxes) = match soon(cancel, now).await {
                 Some(Ok(listed)) => listed,
-                Some(Err(error)) => {
+                unknown => {
+                    let error = unknown.and_then(Result::err);
+                    let error = error.map_or(END.to_owned(), |error| error.to_string());
                     why = format!("it is not known whether it has gone: {error}");
                     break;
                 }
-                None => return,
             };
             let containers = containers.items.iter().map(|container| &container.id);
             let sandboxes = sandboxes.items.iter().map(|sandbox| &sandbox.id);

@@ -28,6 +28,12 @@ impl NodeCollector {
     pub(super) async fn remove_image(&mut self, it: Candidate, on: &mut Progress<'_>) -> Result<(), String> {
         let Some(spec) = spec(&it) else { return Ok(()) };
         self.save_without(&it);
+        // Another process may have seen it go since the look.
+        let age = it.image_key().and_then(|key| self.ledger.age(&key)).unwrap_or_default();
+        if age.detected < self.rules.images.min_age {
+            on.record(ended(it, Err(Refusal::Changed.into())));
+            return Ok(());
+        }
         let seen = looked(on.cancel, Box::pin(self.see(&spec, on))).await;
         if let (None, Some(why)) = (self.rules.beside_kubelet, self.kubelet()) {
             return Err(format!("a kubelet runs on this node: {why}"));

@@ -133,7 +133,7 @@ fn i2(image: &Image) -> Option<Decision> {
 /// B2: as long as no pod of this node was ever read, any may name any image.
 fn b2(inputs: &Inputs<'_>) -> Option<Decision> {
     let is_unread = matches!(inputs.pods, PodView::Unavailable { known: None, .. })
-        || Pods::of(inputs.runtime, inputs.pods, inputs.files).is_on_wrong_node();
+        || Pods::of(inputs.runtime, inputs.pods, inputs.files).may_be_of_another_node();
     (is_unread && !mutation::is(Mutation::UnreadPodsUseNoImages))
         .then(|| Decision::keep(Rule::B2, "the pods of this node are not known, and any may name it"))
 }

@@ -98,6 +98,8 @@ pub struct Pods<'a> {
     /// By which namespace and name items claim to belong to a uid; nothing if they disagree.
     claims: BTreeMap<&'a str, Option<(&'a str, &'a str)>>,
     wrong_node: bool,
+    /// Whether the runtime has sandboxes or containers, and the list the pods of none.
+    unrelated: bool,
     /// Whether the list has the pod of a sandbox or container: then it is a list of this node, by its own cluster.
     confirmed: bool,
 }
@@ -119,6 +121,7 @@ impl<'a> Pods<'a> {
             with_sandbox: runtime.sandboxes.iter().map(|sandbox| sandbox.uid.as_str()).collect(),
             claims: BTreeMap::new(),
             wrong_node: false,
+            unrelated: false,
             confirmed: false,
         };
         // Without a list, no pod is known to be gone, whatever it is called.
@@ -139,6 +142,7 @@ impl<'a> Pods<'a> {
         found.wrong_node = found.is_wrong_node(runtime);
         let containers = runtime.containers.iter().map(|container| container.pod_uid.as_str());
         let mut records = found.with_sandbox.iter().copied().chain(containers);
+        found.unrelated = records.clone().next().is_some() && !records.clone().any(|uid| found.is_known(uid));
         found.confirmed = records.any(|uid| is_uuid(uid) && found.listed.contains_key(uid))
             || mutation::is(Mutation::TrustUnconfirmed);
         found
@@ -160,6 +164,11 @@ impl<'a> Pods<'a> {
     /// half of the ready sandboxes.
     pub const fn is_on_wrong_node(&self) -> bool {
         self.wrong_node
+    }
+
+    /// Whether the list may be another node's, so that it does not say which images are used.
+    pub(crate) const fn may_be_of_another_node(&self) -> bool {
+        self.wrong_node || self.unrelated
     }
 
     fn is_wrong_node(&self, runtime: &RuntimeView) -> bool {

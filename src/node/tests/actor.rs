@@ -125,6 +125,7 @@ async fn b9_what_fails_becomes_events_on_the_node_by_the_kubelets_reasons() {
     // A single failure of images is no event.
     for (fails, image_event) in [(Some(1), None), (None, Some("ImageGCFailed"))] {
         let mut node = Node::set_up();
+        node.pod().await;
         let gone = node.gone_pod();
         let containers = node.containers(&gone, 2, ContainerState::ContainerExited);
         let images = node.images(18, 50);

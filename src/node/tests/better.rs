@@ -151,6 +151,22 @@ async fn an_image_that_another_process_removed_is_young_if_it_is_pulled_again() 
 }
 
 #[tokio::test]
+async fn an_image_that_another_process_removed_in_mid_pass_stays_if_it_is_pulled_again() {
+    let mut node = Node::set_up();
+    node.images(2, 10);
+    node.rules.all = true;
+    node.rules.images.min_age = Duration::from_secs(60);
+    let (mut run, mut once) = (node.collector().await, node.collector().await);
+    let look = run.look(now()).await.unwrap();
+    run.save();
+    once.ledger = once.state.as_mut().unwrap().read().0;
+    once.ledger.retain(&[]);
+    once.save();
+    let carried = run.carry_out(&look, Scope::All, &CancellationToken::new()).await.unwrap();
+    assert_eq!((planned(&look).len(), carried.removed, carried.refused), (2, 0, 2));
+}
+
+#[tokio::test]
 async fn b5_images_that_may_not_come_back_stay() {
     let settings = server::Settings {
         sandbox_image: "registry.example/i000:1".to_owned(),

@@ -203,14 +203,31 @@ async fn containers_and_sandboxes_that_are_listed_after_their_removal_have_faile
 
 #[tokio::test]
 async fn a_container_has_failed_if_no_list_shows_whether_it_has_gone() {
-    let mut node = Node::set_up();
-    let living = node.pod().await;
-    node.containers(&living, 2, ContainerState::ContainerExited);
-    let fail = server::Effect::Fail(server::Code::Unavailable, "it has ended".to_owned());
-    node.server.fault(server::Fault::nth(Rpc::ListContainers, 2, fail));
-    let (look, carried) = node.pass().await;
-    assert_eq!((planned(&look).len(), carried.removed, carried.failed), (1, 0, 1));
-    assert!(!is_complete(&look, &carried));
+    for is_asked_to_end in [false, true] {
+        let mut node = Node::set_up();
+        node.deadline = HOUR;
+        let living = node.pod().await;
+        node.containers(&living, 2, ContainerState::ContainerExited);
+        let fail = server::Effect::Fail(server::Code::Unavailable, "it has ended".to_owned());
+        let effect = if is_asked_to_end { server::Effect::Hang } else { fail };
+        node.server.fault(server::Fault::nth(Rpc::ListContainers, 2, effect));
+        let mut collector = node.collector().await;
+        let look = collector.look(now()).await.unwrap();
+        let cancel = CancellationToken::new();
+        let ask = async {
+            while is_asked_to_end && node.server.calls(Rpc::ListContainers).len() < 2 {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            if is_asked_to_end {
+                cancel.cancel();
+            }
+        };
+        let both = async { tokio::join!(collector.carry_out(&look, Scope::All, &cancel), ask) };
+        let (carried, ()) = tokio::time::timeout(Duration::from_secs(60), both).await.unwrap();
+        let carried = carried.unwrap();
+        assert_eq!((planned(&look).len(), carried.removed, carried.failed), (1, 0, 1));
+        assert!(!is_complete(&look, &carried));
+    }
 }
 
 /// Another collector is about to remove it.

@@ -6,7 +6,7 @@ use crate::pressure::goal;
 use crate::rules::Label;
 use crate::testing::{NOW, container, image, listed, pod, sandbox, uid};
 use crate::users::i1_may_mount;
-use crate::view::{Phase, Pod};
+use crate::view::{Phase, Pod, Sandbox, SandboxState};
 use crate::{Files, Ledger, PodView, RuntimeView, Tried};
 
 /// A node of which 90 % is used, with images that were detected an hour ago and never used.
@@ -141,8 +141,10 @@ fn b2_without_an_answer_of_the_api_server_the_pods_that_were_known_last_hold_the
     }
     // The list is another node's.
     node.pods = listed(vec![], vec![]);
-    node.runtime.sandboxes = vec![sandbox("s", &uid(1))];
-    assert_eq!((node.gone(), node.rule()), (vec![], Rule::B2));
+    for state in [SandboxState::Ready, SandboxState::NotReady] {
+        node.runtime.sandboxes = vec![Sandbox { state, ..sandbox("s", &uid(1)) }];
+        assert_eq!((node.gone(), node.rule()), (vec![], Rule::B2));
+    }
 }
 
 #[test]

@@ -33,7 +33,7 @@ fn first_and_last_use_survive_a_restart_and_a_boot() {
     let mut ledger = Ledger::parse(&ledger.to_json().unwrap()).unwrap();
     let boot = Some("b".to_owned());
     ledger.observe(&runtime, &PodView::None, &Moment { boot, ..at(50) });
-    assert_eq!(ledger.age("b"), ages(1850, None));
+    assert_eq!(ledger.age("b"), ages(1750, None));
 }
 
 #[test]
