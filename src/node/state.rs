@@ -101,7 +101,12 @@ impl StateFile {
     /// content. That it cannot be written is logged: the ages are then lost with this process.
     pub fn write(&mut self, ledger: &Ledger) {
         let content = ledger.to_json().map_err(io::Error::from);
-        if content.as_ref().is_ok_and(|content| self.known.values().any(|known| known == content)) {
+        let is_kept = |content: &Vec<u8>| {
+            // A copy counts only if this process could not write the file: others may have left it.
+            let copies = self.volatile.iter().filter(|_| self.problem.is_some());
+            [&self.path].into_iter().chain(copies).any(|path| self.known.get(path) == Some(content))
+        };
+        if content.as_ref().is_ok_and(is_kept) {
             return;
         }
         let problem = match content.and_then(|content| self.replace(content)) {
