@@ -52,7 +52,7 @@ async fn a_namespace_without_finalizers_in_its_spec_keeps_what_is_in_it() -> Res
     };
     truth.comes_true(&world, &collector, again).await?;
     let found = "; 4 objects are left in it (PersistentVolumeClaim/claim, ConfigMap/left, Secret/held, Secret/other). The API server \
-                 refuses to create or change anything there as long as the namespace does not exist. To create the \
+                 refuses to create or change anything there as long as the namespace does not exist. Creating the \
                  namespace alone keeps what is in it";
     let (plan, explain) = (format!("plan ns/{name}"), format!("explain ns/{name} --from lists"));
     let by_collector = format!("plan secret/other --collector http://{}", collector.debug_address());

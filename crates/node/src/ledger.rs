@@ -203,6 +203,9 @@ impl Ledger {
             Some(_) if is_other_boot => now.uptime,
             Some(last) => last.uptime.age(uptime).unwrap_or_default(),
         };
+        // Who looks may have read its clock before another process was heard of.
+        let last = self.last.as_ref().filter(|last| last.boot.is_some() && last.boot == now.boot);
+        let uptime = last.map_or(uptime, |last| last.uptime.max(uptime));
         let mut booted = now.wall.minus(now.uptime);
         let known = self.last.as_ref().and_then(|last| last.booted).filter(|_| !is_other_boot);
         let ahead = known.and_then(|known| known.age(booted)).unwrap_or_default();

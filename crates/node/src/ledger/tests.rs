@@ -183,7 +183,9 @@ fn processes_that_share_a_file_make_no_image_younger() {
         for (own, others, now) in [(0, 1, now), (1, 0, now + 31)] {
             let mut both = [one, other];
             let copy = stored(&both[others]);
+            // The look began before.
             both[own] = std::mem::take(&mut both[own]).joined(&copy, &at(now));
+            both[own].observe(&runtime, &PodView::None, &at(now - 5));
             both[own].observe(&runtime, &PodView::None, &at(now));
             let passed = now - 100;
             assert_eq!(both[own].age("a"), ages(passed, None));
